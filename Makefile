@@ -36,7 +36,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web opsets lint audit fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web runtimes opsets lint audit fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test rust-test-all python-lint python-test python-test-all \
 	workflow-lint
 
@@ -79,6 +79,15 @@ web: build/web/node_modules/axe-core ## Install what tests in Node and in a brow
 build/web/node_modules/axe-core:
 	mkdir -p build/web
 	npm install --prefix build/web --no-audit --no-fund --ignore-scripts onnxruntime-web@1.30.0 axe-core@4.14.0
+
+runtimes: build/runtimes/1.17 build/runtimes/1.19 build/runtimes/1.22 ## Install older releases of onnxruntime for tests.
+
+# Older ones need an older numpy, too.
+build/runtimes/1.17: PACKAGES := 'numpy<2'
+build/runtimes/%: | $(STAMPS)/python
+	rm -rf $@ $@.part
+	$(BIN)/pip install --no-deps --target $@.part 'onnxruntime==$*.*' $(PACKAGES)
+	mv $@.part $@
 
 opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py

@@ -25,7 +25,7 @@ def take_view(folder: Path) -> None:
     with browser(folder, *SIZE) as tab:
         tab.open(page.as_uri())
         tab.evaluate("setAll(false); setTheme('light')")
-        node = "/blocks.4/attn/bhqk,bkhd->bqhd/MatMul"
+        node = "/blocks.4/attn/MatMul_1"
         tab.evaluate(f"jump(nodes.findIndex((node) => node.name === {node!r}))")
         tab.frame()
         tab.evaluate("scroll.scrollTop -= 60; code.scrollTop = 250")

@@ -53,7 +53,7 @@ HEADER = """\
 
 use super::{{Runs, numbers, row, small, terms}};
 
-/// The newest opset that it loads.
+/// The newest opset that onnxruntime-web loads.
 pub(super) const NEWEST: i64 = {newest};
 
 """
@@ -156,9 +156,9 @@ def main() -> None:
             tables["GPU"][key] = show(on_gpu)
     version = json.loads((package / "package.json").read_text())["version"]
     docs = {
-        "WASM": "What the WebAssembly build runs of the operators for which it lacks types.",
-        "WEBGPU": "The same for the WebGPU build, which runs them on the CPU or the GPU.",
-        "GPU": "What the WebGPU build runs on the GPU.",
+        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types there.",
+        "WEBGPU": "The same for the WebGPU build, which runs operators on the CPU or the GPU.",
+        "GPU": "The combinations that the WebGPU build runs on the GPU.",
     }
     parts = [table(name, docs[name], rows) for name, rows in tables.items()]
     OUT.write_text(HEADER.format(version=version, newest=LOADED) + "\n".join(parts))

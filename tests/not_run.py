@@ -18,6 +18,7 @@ EXPECTED = (
     r"JAX has no accelerator on this machine",
     r"the browser has no WebGPU, not even in software",
     r"the program is a shell script",
+    r"Windows does not have",
 )
 
 # What a machine may lack: what it is called in JAX2ONNX_WITHOUT, the reason of the skip, and how to
@@ -31,6 +32,7 @@ NEEDS = (
     ("npm", r"node is not on PATH", "install Node and npm, then run `make web`"),
     ("npm", r"onnxruntime-web is not here", "run `make web`, or set ONNXRUNTIME_WEB to its folder"),
     ("npm", r"axe-core is not here", "run `make web`, or set AXE_CORE to its axe.min.js"),
+    ("runtimes", r"onnxruntime \S+ is not in build/runtimes", "run `make runtimes`"),
     ("packages", r"Keras runs on \S+, not on JAX", "set KERAS_BACKEND=jax"),
     ("packages", r"could not import|is not installed", "`make test` installs it"),
 )

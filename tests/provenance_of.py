@@ -67,9 +67,10 @@ def line_of(mark: str, where: Callable[..., Any] | str) -> int:
 
 
 def strip(model: onnx.ModelProto) -> bytes:
-    """The model without any metadata, serialised."""
+    """The model without any metadata and the IR version that it needs, serialised."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
+    bare.ClearField("ir_version")
     del bare.metadata_props[:]
     for node in all_nodes(bare):
         del node.metadata_props[:]

@@ -67,7 +67,7 @@ def test_guards_go_and_numbers_stay(
     assert all(op in found for op in nodes)
     assert len(found) <= len(nodes) + 3, found
     assert len(found) < len(op_types(to_onnx(fn, args))), "a guard is gone"
-    assert model.opset_import[0].version == 23
+    assert model.opset_import[0].version <= 20
 
 
 def test_lookups_and_extrema_are_one_node() -> None:

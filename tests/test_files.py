@@ -1,5 +1,6 @@
 """Model files: repeatable to the byte, replaced whole or not at all."""
 
+import json
 import os
 import signal
 import subprocess
@@ -141,6 +142,100 @@ def test_a_killed_export_leaves_a_whole_model(placement: str, tmp_path: Path) ->
         value = found.flat[0] / 1024
         assert value == round(value) >= 1
         np.testing.assert_array_equal(found, np.full((1, 1024), found.flat[0], np.float32))
+
+
+KILLED_BETWEEN = textwrap.dedent(
+    """
+    import os, signal, sys
+    import jax.numpy as jnp
+    from jax2onnx import _result, to_onnx
+
+    def export(fn):
+        path = sys.argv[1]
+        to_onnx(fn, [(2,)], return_mode="file", output_path=path, source_map=path + ".map")
+
+    def save(*args, **options):
+        if sys.argv[2] == "after":
+            whole(*args, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    export(lambda x: jnp.sin(x))
+    whole, _result.save = _result.save, save
+    export(lambda x: jnp.exp(jnp.cos(x)))
+    """
+)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have signals")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_killed_export_leaves_a_model_with_its_map(when: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    killed = subprocess.run([sys.executable, "-c", KILLED_BETWEEN, str(path), when], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    shown = subprocess.run(
+        [sys.executable, "-m", "jax2onnx", "show", str(path), "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.stderr == ""
+    nodes = json.loads(shown.stdout)["nodes"]
+    assert [node["op"] for node in nodes] == (["Sin"] if when == "before" else ["Cos", "Exp"])
+    assert all(node["sources"] for node in nodes)
+    # The next export leaves nothing else.
+    export(jnp.tan, [(2,)], path, source_map=str(path) + ".map")
+    assert sorted(contents(tmp_path)) == ["m.onnx", "m.onnx.map"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such links")
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link.onnx").symlink_to("m.onnx")
+    (tmp_path / "link.map").symlink_to("m.map")
+    export(jnp.tan, [(2,)], tmp_path / "link.onnx", source_map=str(tmp_path / "link.map"))
+    links = sorted(path.name for path in tmp_path.iterdir() if path.is_symlink())
+    assert links == ["link.map", "link.onnx"]
+    assert sorted(contents(tmp_path)) == ["link.map", "link.onnx", "m.map", "m.onnx"]
+
+
+READS_FOR_EVER = textwrap.dedent(
+    """
+    import fcntl, os, sys
+    import onnx
+
+    def load(path):
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_SH)
+            return onnx.load(path)
+        finally:
+            os.close(folder)
+
+    for _ in range(int(sys.argv[2])):
+        (tensor,) = load(sys.argv[1]).graph.initializer
+        values = onnx.numpy_helper.to_array(tensor)
+        assert (values == values.shape[1]).all(), values
+    """
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have locks of folders")
+@pytest.mark.usefixtures("external")
+def test_a_reader_that_locks_the_folder_sees_a_pair(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+
+    def save(columns: int) -> None:
+        w = jnp.full((64, columns), float(columns))
+        export(lambda x: x @ w, [(1, 64)], path)
+
+    save(64)
+    command = [sys.executable, "-c", READS_FOR_EVER, str(path), "300"]
+    with subprocess.Popen(command) as reader:
+        columns = 64
+        while reader.poll() is None:
+            columns = 64 + (columns + 1) % 64
+            save(columns)
+    assert reader.returncode == 0
 
 
 INTERRUPTS_ITSELF = textwrap.dedent(

@@ -260,11 +260,12 @@ def test_sums_over_other_axes():
 
 @pytest.mark.slow
 def test_half_precision():
-    for groups in (2, 4):
-        assert "Attention" in exported(attention(), *heads(groups=groups, dtype=np.float16))
-        assert "Attention" in exported(
-            attention(is_causal=True), *heads(groups=groups, dtype=np.float16)
-        )
+    """onnxruntime's kernel rounds scores to float16, and those of large numbers are infinite."""
+    for causal in (False, True):
+        fn, args = attention(is_causal=causal), heads(dtype=np.float16)
+        assert "Attention" not in exported(fn, *args)
+        large = [args[0] * 300, args[1] * 300, args[2]]
+        assert np.isfinite(run(to_onnx(fn, large, operators=NATIVE), large)[0]).all()
 
 
 def test_bfloat16():

@@ -368,13 +368,80 @@ def test_group_norm(shape):
     assert ops.count("InstanceNormalization") == 1
     assert len(ops) <= 9
     assert_close(run(model, [x]), [norm(x)])
-    model = to_onnx(norm, [shape], normalization_mode="prefer_native")
-    assert op_types(model) == ["Transpose", "GroupNormalization", "Transpose"]
-    assert_close(run(model, [x]), [norm(x)])
-    # Until opset 20, ONNX's group norm has a scale for each group.
-    model = to_onnx(norm, [shape], normalization_mode="prefer_native", opset=20)
-    assert "GroupNormalization" not in op_types(model)
-    assert_close(run(model, [x]), [norm(x)])
+    # The variance of large numbers cancels in ONNX's group norm.
+    for options in ({"normalization_mode": "prefer_native"}, {"operators": "native"}):
+        model = to_onnx(norm, [shape], **options)
+        assert op_types(model) == ops
+        assert_close(run(model, [x]), [norm(x)])
+
+
+def two_pass(x, axes):
+    deviation = x - mean_of(x, axes)
+    return deviation / jnp.sqrt(mean_of(deviation**2, axes) + 1e-5)
+
+
+def split_group_norm(x):
+    split = x.reshape(2, 8, 8, 8, 8)
+    return two_pass(split, (1, 2, 4)).reshape(x.shape)
+
+
+def group_norm_centered_last(x):
+    split = x.reshape(2, 8, 8, 8, 8)
+    mean = mean_of(split, (1, 2, 4))
+    factor = jax.lax.rsqrt(mean_of((split - mean) ** 2, (1, 2, 4)) + 1e-5)
+    factor = factor * jnp.linspace(1, 2, 64).reshape(8, 8)
+    return (split * factor + (-mean * factor + 0.5)).reshape(x.shape)
+
+
+FRAMEWORK_GROUP_NORM = nnx.GroupNorm(64, 8, use_fast_variance=False, rngs=nnx.Rngs(0))
+
+HOSTILE_NORMS = {
+    "layer": lambda x: two_pass(x, -1),
+    "rms": lambda x: x * jax.lax.rsqrt(mean_of(x * x) + 1e-6),
+    "instance": lambda x: two_pass(x, (1, 2)),
+    "group": split_group_norm,
+    "centered last": group_norm_centered_last,
+    "nnx group": lambda x: FRAMEWORK_GROUP_NORM(x),
+}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"operators": "native"}, {"normalization_mode": "prefer_native"}]
+)
+@pytest.mark.parametrize("name", HOSTILE_NORMS)
+def test_norms_of_hostile_numbers(name, options):
+    """No form may lose more digits than elementary operators do."""
+    fn, normal = HOSTILE_NORMS[name], np.random.default_rng(0).normal(size=(2, 8, 8, 64))
+    model = to_onnx(fn, [(2, 8, 8, 64)], **options)
+    elementary = to_onnx(fn, [(2, 8, 8, 64)], operators="elementary")
+
+    def errors(x):
+        x = x.astype(np.float32)
+        with jax.enable_x64(True):
+            exact = np.asarray(fn(jnp.asarray(x, np.float64)))
+        return [np.abs(run(m, [x])[0] - exact).max() for m in (model, elementary)]
+
+    # The sum of a single constant may happen to be exact.
+    constants = np.max([errors(normal * 0 + c) for c in (12.3, 333.3, 777.7)], axis=0)
+    samples = (normal + 1e4, normal * 1e-6, 1 + normal * 1e-4)
+    for found in (constants, *map(errors, samples)):
+        assert found[0] <= max(4 * found[1], 4e-6), found
+
+
+@pytest.mark.parametrize("mean", [3.0, 1e5])
+def test_batch_norm_of_a_large_mean(mean):
+    """`x * a + b` would cancel."""
+    means = np.full(4, mean, np.float32)
+    variance, scale = np.linspace(1, 2, 4, dtype=np.float32), np.linspace(1, 3, 4, dtype=np.float32)
+
+    def fn(x):
+        shape = (1, 4, 1, 1)
+        factor = jax.lax.rsqrt(jnp.asarray(variance) + 1e-3) * scale
+        return (x - means.reshape(shape)) * factor.reshape(shape) + 0.5
+
+    x = (np.random.default_rng(0).normal(size=(2, 4, 5, 5)) + mean).astype(np.float32)
+    model = to_onnx(fn, [x])
+    assert_close(run(model, [x]), [fn(x)])
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])
@@ -412,6 +479,79 @@ def test_verification_knows_the_choice(operators):
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     model = to_onnx(fn, [x], operators=operators)
     assert verify(fn, model, [x]).ok
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:Mean of empty slice")
+@pytest.mark.parametrize("operators", ["auto", "native", "elementary"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.mean(x, 0),
+        lambda x: jnp.mean(jnp.concatenate([x, x]), 0),
+        jnp.mean,
+        lambda x: jnp.var(x, 0),
+        lambda x: jnp.std(x, 0),
+        lambda x: jnp.sum(x, 0),
+        lambda x: jnp.linalg.norm(x, axis=0),
+        lambda x: jax.nn.logsumexp(jnp.pad(x, ((0, 0), (0, 1))), 0),
+        lambda x: jnp.prod(x, 0),
+    ],
+)
+def test_reductions_of_nothing(fn, operators):
+    """JAX assumes that sizes are at least one, and models run without rows all the same."""
+    model = to_onnx(fn, [("T", 3)], operators=operators)
+    x = np.zeros((0, 3), np.float32)
+    np.testing.assert_array_equal(run(model, [x])[0], np.asarray(fn(x)))
+    x = np.random.default_rng(0).normal(size=(1, 3)).astype(np.float32)
+    assert_close(run(model, [x]), [fn(x)])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:Mean of empty slice")
+def test_the_mean_of_all_rows_but_one():
+    fn = lambda x: jnp.mean(x[1:], 0)  # noqa: E731
+    x = np.ones((1, 3), np.float32)
+    assert np.isnan(run(to_onnx(fn, [("T", 3)]), [x])[0]).all()
+
+
+def test_means_that_are_not_empty():
+    assert op_types(to_onnx(lambda x: jnp.mean(x, 0), [(4, 3)])) == ["ReduceMean"]
+    (size,) = jax.export.symbolic_shape("T", constraints=["T >= 2"])
+    spec = jax.ShapeDtypeStruct((size, 3), jnp.float32)
+    assert op_types(to_onnx(lambda x: jnp.mean(x, 0), [spec])) == ["ReduceMean"]
+    model = to_onnx(lambda x: jnp.mean(jnp.pad(x, ((1, 0), (0, 0))), 0), [("T", 3)])
+    assert op_types(model) == ["Pad", "ReduceMean"]
+
+
+def narrow(x):
+    return x.astype(jnp.bfloat16).astype(jnp.float32)
+
+
+ROUNDED = {
+    "ReduceMean": lambda x: narrow(jnp.sum(x, -1)) / x.shape[-1],
+    "LayerNormalization": lambda x: narrow(x - mean_of(x))
+    / jnp.sqrt(mean_of(jnp.square(narrow(x - mean_of(x)))) + 1e-5),
+    "RMSNormalization": lambda x: narrow(x * jax.lax.rsqrt(mean_of(x * x) + 1e-6))
+    * jnp.linspace(0.5, 1.5, 64),
+    "Gelu": lambda x: 0.5 * x * (1 + narrow(jax.scipy.special.erf(x / np.sqrt(2)))),
+}
+
+
+@pytest.mark.parametrize("operators", ["auto", "native"])
+@pytest.mark.parametrize("op", ROUNDED)
+def test_roundings_on_the_way_are_kept(op, operators):
+    x = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
+    model = to_onnx(ROUNDED[op], [x], operators=operators)
+    np.testing.assert_allclose(run(model, [x])[0], ROUNDED[op](x), rtol=1e-5, atol=2e-6)
+
+
+def test_norms_in_float16_may_be_finite_where_jax_overflows():
+    """Only the squares overflow in JAX; infinities and NaN come out as they go in."""
+    fn = lambda x: jnp.linalg.norm(x, axis=-1)  # noqa: E731
+    x = np.array([[300, 400], [np.inf, 1], [np.nan, 1], [3, 4]], np.float16)
+    model = to_onnx(fn, [x], operators="native")
+    assert op_types(model) == ["ReduceL2"]
+    expected = np.array([500, np.inf, np.nan, 5], np.float16)
+    np.testing.assert_array_equal(run(model, [x])[0], expected)
 
 
 def with_unit_axis(x):
@@ -484,13 +624,9 @@ def test_group_norms_that_subtract_the_mean_last(axis, groups, scaled, biased):
 
     native, chosen = exported(norm, x, operators="native"), exported(norm, x)
     exported(norm, x, operators="elementary")
-    assert "InstanceNormalization" in chosen
-    assert "ReduceMean" not in chosen
-    if groups == 1:
-        assert "InstanceNormalization" in native
-    else:
-        transposes = ["Transpose"] if axis == 3 else []
-        assert native == [*transposes, "GroupNormalization", *transposes]
+    for ops in (native, chosen):
+        assert "InstanceNormalization" in ops
+        assert "ReduceMean" not in ops
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from checking import assert_close, run
 from every_opset import OPSETS, PROGRAMS, exported, outcome
 from jax2onnx import to_onnx
 from jax2onnx.errors import InvalidInputError
+from models import catalogue
 
 MODELS = ("nnx/mlp", "nnx/cnn", "nnx/gpt", "equinox/rnn", "nnx/unet")
 SAMPLE = sorted(PROGRAMS)[::9]
@@ -37,6 +38,16 @@ ALWAYS = (
 @pytest.mark.parametrize("name", MODELS)
 def test_models_agree(name: str, opset: int) -> None:
     assert outcome(name, opset) == ""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_lowest_opset_costs_nothing(name: str) -> None:
+    fn, args = catalogue.build(name)
+    model, newer = to_onnx(fn, list(args)), to_onnx(fn, list(args), opset=23)
+    lowest = model.opset_import[0].version
+    assert 18 <= lowest <= 20
+    assert model.graph.node == newer.graph.node
+    assert to_onnx(fn, list(args), opset=lowest) == model
 
 
 @pytest.mark.parametrize("opset", [13, 17, 28])

@@ -28,12 +28,12 @@ from jax2onnx._options import positions
         (
             {"opset": "23"},
             "[invalid-option] `opset` is '23'\n"
-            "  help: pass an integer, or None for the lowest opset that the model needs",
+            "  help: pass an integer, or None for the lowest opset that costs nothing",
         ),
         (
             {"opset": True},
             "[invalid-option] `opset` is True\n"
-            "  help: pass an integer, or None for the lowest opset that the model needs",
+            "  help: pass an integer, or None for the lowest opset that costs nothing",
         ),
         (
             {"model_name": ""},
@@ -46,7 +46,7 @@ from jax2onnx._options import positions
         (
             {"opset": 2**80},
             f"[invalid-option] `opset` is {2**80}\n"
-            "  help: pass an integer, or None for the lowest opset that the model needs",
+            "  help: pass an integer, or None for the lowest opset that costs nothing",
         ),
         (
             {"return_mode": "file", "output_path": "x\0.onnx"},

@@ -114,3 +114,43 @@ def test_files_outside_the_working_directory_have_no_folder(
         text = written(entry(level))
         assert "private_model.py" in text
         assert "bob" not in text
+
+
+@pytest.mark.parametrize("level", ["full", "sourcemap"])
+def test_no_user_name_is_written_if_the_working_directory_is_the_root(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "alice" / "project"
+    (project / "deep").mkdir(parents=True)
+    monkeypatch.chdir("/")
+    monkeypatch.syspath_prepend("")
+    text = written(load(project / "deep")["entry"](level))
+    assert "private_model.py" in text
+    assert "alice" not in text
+    assert "deep/private_model.py" not in text
+    (project / "pyproject.toml").touch()
+    text = written(load(project / "deep")["entry"](level))
+    assert "deep/private_model.py" in text
+    assert "alice" not in text
+    assert "project/deep" not in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/home/alice/none.py",
+        "../alice/none.py",
+        "<made from /home/alice/none.html>",
+        r"alice\none.py",
+    ],
+)
+def test_no_user_name_is_written_for_code_of_no_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path, Path("/")):
+        monkeypatch.chdir(folder)
+        namespace: dict[str, Any] = {"__name__": "private_model"}
+        exec(compile(MODULE, name, "exec"), namespace)
+        text = written(namespace["entry"]("sourcemap"))
+        assert "none" in text
+        assert "alice" not in text

@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from checking import scopes
-from jax2onnx import _calls
+from jax2onnx import _calls, to_onnx
 from jax2onnx._trace import trace
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import Attention, Block, gpt
@@ -121,6 +121,21 @@ def test_scopes_of_the_user_stay() -> None:
 
     assert traced(fn) == ["mine"]
     assert traced(lambda x: (fn(x), Scale(3.0)(x))) == ["mine", ""]
+
+
+def test_scopes_that_jax_opens_are_no_modules() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        with jax.named_scope("mine"):
+            y = jnp.einsum("...i,...j->...ij", x, x)
+            y = jnp.einsum("...ij -> ...ji", y)
+        with jax.named_scope("in->out"):
+            return jnp.einsum("...ij,...kj->...ik", y, y).sum(-1)
+
+    names = {
+        node.name.rpartition("/")[0]
+        for node in to_onnx(fn, [("B", 3)], stacktrace_metadata="sourcemap").graph.node
+    }
+    assert names == {"/mine", "/in->out"}
 
 
 def test_what_ran_before_changes_nothing() -> None:

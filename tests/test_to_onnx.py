@@ -103,10 +103,26 @@ def test_layout_at_the_boundary() -> None:
     np.testing.assert_allclose(found.transpose(0, 2, 3, 1), fn(image), rtol=1e-6)
 
 
-def test_the_opset_is_23_unless_the_user_says_otherwise() -> None:
-    assert to_onnx(sample, [(2,)]).opset_import[0].version == 23
-    assert to_onnx(sample, [(2,)], opset=21).opset_import[0].version == 21
-    assert to_onnx(sample, [(2,)]).ir_version == 10
+def versions(*args: Any, **options: Any) -> tuple[int, int]:
+    """The opset and the IR version of an export."""
+    model = to_onnx(*args, **options)
+    return model.opset_import[0].version, model.ir_version
+
+
+def test_the_opset_is_the_lowest_that_costs_nothing() -> None:
+    def norm(x: Any) -> Any:
+        return x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+
+    assert versions(sample, [(2,)]) == (18, 8)
+    assert versions(lambda x: jax.nn.gelu(x, approximate=False), [(2,)]) == (20, 9)
+    assert versions(lambda x: jnp.max(x > 0), [(2,)]) == (18, 8)
+    assert versions(norm, [(2, 8)], operators="native") == (23, 10)
+    assert versions(sample, [(2,)], opset=21) == (21, 10)
+
+
+def test_metadata_of_nodes_needs_a_newer_format() -> None:
+    assert versions(sample, [(2,)], stacktrace_metadata=True) == (18, 10)
+    assert versions(sample, [(2,)], stacktrace_metadata=True, opset=18) == (18, 8)
 
 
 def test_an_opset_that_is_too_old_is_an_error() -> None:
@@ -165,6 +181,8 @@ def test_metadata_changes_nothing_else() -> None:
         assert all(node.metadata_props for node in marked.graph.node)
         for node in marked.graph.node:
             node.ClearField("metadata_props")
+        assert (plain.ir_version, marked.ir_version) == (8, 10)
+        marked.ir_version = plain.ir_version
         marked.ClearField("metadata_props")
         plain.ClearField("metadata_props")
         assert marked == plain

@@ -180,6 +180,63 @@ def test_what_was_changed_in_the_main_graph_is_named(
     assert "All other values agree" in found.certainty
 
 
+def _renamed(proto: onnx.ModelProto, *, constants: bool) -> onnx.ModelProto:
+    """A model whose values have other names, and whose nodes have none."""
+    renamed = copy.deepcopy(proto)
+    graph = renamed.graph
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    kept |= set() if constants else {tensor.name for tensor in graph.initializer}
+    names: dict[str, str] = {}
+
+    def name(old: str) -> str:
+        return old if old in kept or not old else names.setdefault(old, f"v{len(names)}")
+
+    for tensor in graph.initializer:
+        tensor.name = name(tensor.name)
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [name(old) for old in node.input]
+        node.output[:] = [name(old) for old in node.output]
+    del graph.value_info[:]
+    return renamed
+
+
+@pytest.mark.parametrize("constants", [False, True])
+def test_swapped_operands_among_renamed_values(
+    model: Model, exported: onnx.ModelProto, constants: bool
+) -> None:
+    renamed = _renamed(exported, constants=constants)
+    subs = [node for node in renamed.graph.node if node.op_type == "Sub"]
+    subs[1].input[:] = [subs[1].input[1], subs[1].input[0]]
+    reference = to_onnx(model, [("B", 16)], stacktrace_metadata="sourcemap")
+    for found in (verify(model, renamed, [X]), verify(reference, renamed, [X])):
+        _names(found, "rest", "blocks.1")
+        assert found.value == subs[1].output[0]
+        assert "constant" not in found.message
+        assert not found.certainty.startswith("certain")
+
+
+def test_a_constant_of_the_same_name_elsewhere_is_not_a_reason() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = x * 2.0  # first factor
+        z = jnp.sin(y)
+        return z * 3.0  # second factor
+
+    proto = to_onnx(fn, [(4, 16)])
+    first, second = (node for node in proto.graph.node if node.op_type == "Mul")
+    wrong = copy.deepcopy(proto)
+    # The constants change their names, and one of the products is a quotient.
+    names = {first.input[1]: second.input[1], second.input[1]: first.input[1]}
+    for tensor in wrong.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in wrong.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    next(node for node in wrong.graph.node if node.op_type == "Mul").op_type = "Div"
+    found = verify(fn, wrong, [X])
+    _names(found, "first factor")
+    assert "this constant was changed" not in found.message
+
+
 @pytest.mark.slow
 def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> None:
     found = verify(model, _wrong(exported, _weight), [X])
@@ -488,3 +545,119 @@ def test_what_an_export_in_lower_precision_costs(dtype: str) -> None:
     assert f"tests/test_wrong_models.py:{_line('product')}" in places
     assert f"tests/test_wrong_models.py:{_line('squash')}" in places
     assert all(30 < row.signal_to_noise < 100 for row in found.by_line)
+
+
+def idle_branch(x: jax.Array) -> jax.Array:
+    return jax.lax.cond(  # branch
+        x[0, 0] < 100,
+        lambda v: jnp.cos(v) - 3,
+        lambda v: jnp.sin(v) * 2,
+        x,
+    )
+
+
+def idle_in_loop(x: jax.Array) -> jax.Array:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jax.lax.cond(  # inner branch
+            row[0] < 100, lambda v: jnp.cos(v) - 3, lambda v: jnp.sin(v) * 2, carry
+        )
+        return carry, carry
+
+    last, rows = jax.lax.scan(step, x[0], x)
+    return last + rows
+
+
+def idle_loop(x: jax.Array) -> jax.Array:
+    return jax.lax.while_loop(  # loop
+        lambda v: v[0, 0] > 100,
+        lambda v: jax.lax.cond(v[0, 1] > 0, lambda w: jnp.sin(w) * 2, lambda w: w - 1, v),
+        x,
+    )
+
+
+def both_in_turn(x: jax.Array) -> jax.Array:
+    def step(i: jax.Array, v: jax.Array) -> jax.Array:
+        return jax.lax.cond(i % 2 == 0, lambda w: jnp.cos(w) - 3, lambda w: jnp.sin(w) * 2, v)
+
+    return jax.lax.fori_loop(0, 2, step, x)
+
+
+@onnx_function
+def idle_function(x: jax.Array) -> jax.Array:
+    return idle_branch(x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "count", "where", "mark"),
+    [
+        (idle_branch, 2, "else_branch", "branch"),
+        (idle_in_loop, 2, "else_branch", "inner branch"),
+        (idle_loop, None, "body", "loop"),
+        (idle_function, 2, "else_branch", "branch"),
+    ],
+)
+def test_what_did_not_run_was_not_compared(fn: Any, count: int, where: str, mark: str) -> None:
+    proto = to_onnx(fn, [(4, 16)], stacktrace_metadata="sourcemap")
+    wrong = _wrong(proto, _operator("Sin", "Tanh"))
+    for found in (verify(fn, wrong, [X]), verify(proto, wrong, [X])):
+        assert found, found
+        assert found.message.startswith("all compared values agree: ")
+        ((why, n),) = [row for row in found.skipped_because.items() if "did not run" in row[0]]
+        assert count in (n, None)
+        assert f"is in the {where} of " in why
+        assert f"test_wrong_models.py:{_line(mark)} in " in why
+
+
+def test_branches_that_take_turns_both_run() -> None:
+    proto = to_onnx(both_in_turn, [(4, 16)])
+    assert any(node.op_type == "If" for node in _nodes(proto.graph))
+    found = verify(both_in_turn, proto, [X])
+    assert found.message.startswith("all values agree: "), found
+    assert "did not run" not in found.message
+
+
+ANGLES = RANDOM.uniform(0, 6, size=(4, 8)).astype(np.float32)
+
+
+def rotation(x: jax.Array) -> jax.Array:
+    small = x.astype(jnp.bfloat16)  # rounding
+    cos, sin = jnp.cos(ANGLES).astype(small.dtype), jnp.sin(ANGLES).astype(small.dtype)
+    a, b = jnp.split(small, 2, axis=-1)
+    real = a * cos - b * sin  # real
+    imaginary = a * sin + b * cos  # imaginary
+    turned = jnp.concatenate([real, imaginary], axis=-1)  # turned
+    return turned.astype(jnp.float32)
+
+
+def _unrounded(proto: onnx.ModelProto, number: int) -> onnx.ModelProto:
+    """A model without one of its conversions to bfloat16."""
+    wrong = copy.deepcopy(proto)
+    to = [a for n in wrong.graph.node if n.op_type == "Cast" for a in n.attribute]
+    [a for a in to if a.i == onnx.TensorProto.BFLOAT16][number].i = onnx.TensorProto.FLOAT
+    del wrong.graph.value_info[:]
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("operators", "number", "mark"),
+    [
+        ("native", 0, "rounding"),
+        ("native", 1, "turned"),
+        ("elementary", 0, "rounding"),
+        ("elementary", 1, "real"),
+        ("elementary", 4, "imaginary"),
+    ],
+)
+def test_a_rotation_that_is_not_rounded(operators: Any, number: int, mark: str) -> None:
+    proto = to_onnx(rotation, [(4, 16)], operators=operators)
+    assert any(node.op_type == "RotaryEmbedding" for node in proto.graph.node) == (
+        operators == "native"
+    )
+    assert (right := verify(rotation, proto, [X])), right
+    wrong = _unrounded(proto, number)
+    found = verify(rotation, wrong, [X])
+    _names(found, mark)
+    assert found.message.startswith("[value-differs] `Cast` differs from JAX")
+    assert found.certainty.startswith("certain: ")
+    # Who gives a tolerance decides what is a difference.
+    assert verify(rotation, wrong, [X], rtol=0.1, atol=0.1)

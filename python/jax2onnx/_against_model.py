@@ -10,10 +10,17 @@ from jax2onnx._compare import coarser, difference, statistics
 from jax2onnx._findings import describe
 from jax2onnx._graphs import Graph
 from jax2onnx._locate import Comparison, Pair
+from jax2onnx._not_run import not_run
 from jax2onnx._pieces import Tolerances
 from jax2onnx._places import Places
 from jax2onnx._runtime import Runnable
-from jax2onnx._verification import Verification, answering, error_tables, said_skipped
+from jax2onnx._verification import (
+    Verification,
+    agreement,
+    answering,
+    error_tables,
+    said_skipped,
+)
 from jax2onnx.errors import InvalidInputError
 
 REFERENCE = "the reference"
@@ -53,11 +60,13 @@ def _compared(
     comparison = pair.compare()
     places = Places(reference)
     places = places or Places(model)
+    idle = not_run(graph_other, given_other, places)
+    comparison.skipped.update(idle)
     by_line, by_module = error_tables(comparison.errors, places)
     if comparison.findings:
         answer = _found(pair, comparison, places)
     else:
-        answer = _added_up(pair, comparison, given, given_other, tolerances)
+        answer = _added_up(pair, comparison, given, given_other, tolerances, whole=not idle)
     return replace(
         answer,
         compared=comparison.compared - len(comparison.findings),
@@ -84,6 +93,8 @@ def _added_up(
     given: Mapping[str, np.ndarray],
     given_other: Mapping[str, np.ndarray],
     tolerances: Tolerances,
+    *,
+    whole: bool,
 ) -> Verification:
     """Whether the outputs agree when the models compute all values themselves."""
     one, other = pair.one, pair.other
@@ -111,6 +122,4 @@ def _added_up(
                 *skipped,
             ]
             return Verification(ok=False, message="\n".join(lines), value=b)
-    without = f", {comparison.skipped.total()} not compared" if comparison.skipped else ""
-    lines = [f"all values agree: {comparison.compared} compared{without}", *skipped]
-    return Verification(ok=True, message="\n".join(lines))
+    return agreement(comparison.compared, comparison.skipped, whole=whole)

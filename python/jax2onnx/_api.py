@@ -171,8 +171,8 @@ def to_onnx(
             runs without it. Python code may ask it (`if deterministic:`): then the function is
             traced for both values, and the model chooses.
         model_name: The name of the model's graph.
-        opset: The ONNX opset, from 13 to 28. None means 23, or 21 for the target "webgpu", or the
-            lowest newer one that the model needs.
+        opset: The ONNX opset, from 13 to 28. None means the lowest that costs nothing: from 18 on,
+            or from 21 on for the target "webgpu".
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.
@@ -211,13 +211,15 @@ def to_onnx(
             allows. What the target lacks is computed in another way. A warning says by line which
             nodes WebGPU leaves to the CPU.
         normalization_mode: How normalisation layers are written: "auto" as `operators` says,
-            "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
+            "prefer_native" for ONNX's own operators where they are as exact, "force_decomposed" for
+            elementary ones.
         operators: How operators are written that ONNX has and JAX spells out, such as `Gelu` and
             `Softmax`: "auto" as one node where onnxruntime is as exact and at least as fast that
-            way, "native" as one node wherever the opset and onnxruntime have it, "elementary" as
-            what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
-            the key `*` stands for all others. Results differ in rounding only. The logger
-            `jax2onnx` says at level INFO which operators stay elementary, and why.
+            way, "native" as one node wherever the opset and onnxruntime have it and it is as exact
+            on large means, tiny spreads and long rows, "elementary" as what they are made of. A
+            mapping says it of single operators: `{"Gelu": "elementary"}`; the key `*` stands for
+            all others. Finite results differ in rounding only. The logger `jax2onnx` says at level
+            INFO which operators stay elementary, and why.
         assume: What may be taken for granted, so that nothing has to guard against it:
             "indices_in_range" that everything read or written by index lies inside of its array,
             "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
@@ -303,10 +305,9 @@ def to_onnx(
             checkpoint=checkpoint,
         ).model
         _progress.stage("writing", model)
-        if options.source_map is not None:
-            _result.save_source_map(model, options.source_map)
-        if options.path is not None:
-            return _result.save(model, options.path, self_contained=options.self_contained)
+        with _result.source_map_at(model, options.source_map):
+            if options.path is not None:
+                return _result.save(model, options.path, self_contained=options.self_contained)
         return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
 
 

@@ -97,6 +97,26 @@ def difference(
     return f"{count} of {bad.size} elements ({share:.3g} %); largest difference{at}: {shown}"
 
 
+def unrounded(expected: np.ndarray, found: np.ndarray, reference: str = "JAX") -> str | None:
+    """Describes the elements of a wider float that are not rounded to the type of the reference."""
+    if not is_float(expected.dtype) or not is_float(found.dtype):
+        return None
+    if found.dtype.itemsize <= expected.dtype.itemsize or expected.shape != found.shape:
+        return None
+    inside = within(found, expected.dtype)
+    count = int(np.count_nonzero(~_same(inside.astype(expected.dtype).astype(found.dtype), inside)))
+    if count == 0:
+        return None
+    return (
+        f"{count} of {found.size} elements are not rounded to {expected.dtype}, "
+        f"as they are in {reference}"
+    )
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> Any:
+    return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
 @dataclass(frozen=True)
 class Error:
     """How far a value is from the right one. Places where either is not finite do not count.

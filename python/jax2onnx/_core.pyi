@@ -153,6 +153,16 @@ class Walker:
         """
 
 @final
+class PendingFile:
+    """A complete file that waits for its name."""
+
+    def finish(self) -> None:
+        """Gives the file its name."""
+
+    def discard(self) -> None:
+        """Removes the file."""
+
+@final
 class Model:
     """A converted model. Its large tensors are views of the arrays that JAX holds."""
 
@@ -177,8 +187,8 @@ class Model:
     def skeleton(self) -> bytes:
         """The serialised `ModelProto` without the bytes of its large tensors."""
 
-    def save_source_map(self, path: str) -> None:
-        """Writes the text of the source map atomically."""
+    def write_source_map(self, path: str) -> PendingFile:
+        """Writes the text of the source map; it is at `path` when the result is finished."""
 
     @property
     def results(self) -> Results | None:
@@ -318,12 +328,12 @@ class SourceMap:
         """The sources of the node that computes the value `name`, or is named `name`."""
 
     def lookup_nodes(
-        self, nodes: Sequence[tuple[str, int, Sequence[str], Sequence[str]]]
+        self, nodes: Sequence[tuple[str, str, int, Sequence[str], Sequence[str]]]
     ) -> list[list[Source]]:
         """The sources of the nodes of a model that a runtime may have optimised.
 
-        Each is its name, the number of the graph or function that it stands in, and the names of
-        the values that it reads and of those that it computes.
+        Each is its name, its operator, the number of the graph or function that it stands in, and
+        the names of the values that it reads and of those that it computes.
         """
 
     def __len__(self) -> int: ...

@@ -117,13 +117,16 @@ def _certainty(finding: Finding, others: int) -> str:
     if finding.constants:
         sure = "certain: this constant was changed, and this value is computed from it."
     elif count <= 1:
-        sure = "certain: this node gets the right operands and returns something else."
+        known = "nearly certain" if finding.by_use else "certain"
+        sure = f"{known}: this node gets the right operands and returns something else."
     else:
         shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
     if finding.by_name and count and finding.references and not _same_kind(finding):
         sure += " The value was found by its name."
+    if finding.by_use:
+        sure += " The value was found by the node that reads it."
     if others:
         verb = "values differ" if others > 1 else "value differs"
         return f"{sure} {others} other {verb} even with the right operands."

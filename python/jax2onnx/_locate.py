@@ -9,7 +9,17 @@ import numpy as np
 
 from jax2onnx._compare import Error, coarser, difference
 from jax2onnx._graphs import Graph, as_types
-from jax2onnx._matching import ABSENT, LEFT, RESHAPED, UNFIT, Match, comparable, match, same_shape
+from jax2onnx._matching import (
+    ABSENT,
+    LEFT,
+    RESHAPED,
+    UNFIT,
+    Match,
+    comparable,
+    match,
+    same_shape,
+    same_types,
+)
 from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
 from jax2onnx._rounds import Round, Rounds, has_body
 
@@ -33,6 +43,7 @@ class Finding:
         constants: The constants that these nodes read and that differ, and how.
         operands: What it is computed from, by name.
         by_name: Whether it was matched by its name alone.
+        by_use: Whether it was matched by where it is used.
         inside: The calls, branches and rounds around it, from the outside in, each with the name of
             a value that the node around it computes in the reference.
     """
@@ -43,6 +54,7 @@ class Finding:
     constants: dict[str, str]
     operands: dict[str, np.ndarray]
     by_name: bool
+    by_use: bool = False
     inside: tuple[tuple[str, str], ...] = ()
 
 
@@ -77,6 +89,8 @@ class Pair:
         given_other: Mapping[str, np.ndarray],
         tolerances: Tolerances,
         depth: int = 0,
+        *,
+        by_use: bool = False,
     ) -> None:
         missing = {(n.domain, n.op_type) for n in one.nodes if one.function(n)}
         if any(key not in other.functions for key in missing):
@@ -86,7 +100,8 @@ class Pair:
         self._tolerances = tolerances
         self._depth = depth
         self._programs: dict[int, tuple[Graph, Program]] = {}
-        self.matches = match(one, other, inputs)
+        self._inputs = inputs
+        self.matches = match(one, other, inputs, by_use=by_use)
         self._types = one.types(list(one.makers), given)
         counterparts = [entry.name for entry in self.matches.values()]
         self._other_types = other.types(counterparts, given_other)
@@ -95,7 +110,9 @@ class Pair:
         """Compares all values."""
         result = Comparison()
         usable = self._usable(result)
-        fitting = {name for name, entry in usable.items() if self._fits(name, entry)}
+        self._fitting = fitting = {
+            name for name, entry in usable.items() if self._fits(name, entry)
+        }
         stops = {usable[name].name for name in fitting}
         kept = {
             usable[name].name: [
@@ -105,7 +122,14 @@ class Pair:
         }
         times = Counter(entry.name for entry in usable.values())
         pieces = Pieces(
-            self.other, self._given_other, self._other_types, stops, kept, times, self._tolerances
+            self.other,
+            self._given_other,
+            self._other_types,
+            stops,
+            kept,
+            times,
+            self._tolerances,
+            same_types(self.one, self.other, self.matches),
         )
         found: list[Outcome] = []
         for outcome in pieces.compare(self._expected(usable)):
@@ -163,19 +187,28 @@ class Pair:
             outcome,
             nodes,
             [self.one.nodes[node] for node in references],
-            different_constants(self.one, self.other, nodes, self._tolerances.reference)
+            different_constants(
+                self.one,
+                self.other,
+                nodes,
+                [self.one.nodes[node] for node in references],
+                self._tolerances.reference,
+            )
             | self._different_inputs(nodes),
             {n: a for n, a in outcome.operands.items() if any(n in node.input for node in nodes)},
             usable[name].by_name,
+            usable[name].by_use,
         )
 
     def _different_inputs(self, nodes: "Sequence[onnx.NodeProto]") -> dict[str, str]:
         """Operands of a call that are constants, and differ."""
         names = {name for node in nodes for name in node.input}
-        pairs = zip(self.one.inputs, self.other.inputs, strict=False)
+        formals = set(self.one.inputs), set(self.other.inputs)
         found = {}
-        for one, other in pairs:
-            if other in names and one in self._given and other in self._given_other:
+        for one, other in self._inputs:
+            if one not in formals[0] or other not in formals[1] or other not in names:
+                continue
+            if one in self._given and other in self._given_other:
                 a, b = self._given[one], self._given_other[other]
                 if a is not b and (apart := _constant_apart(a, b, self._tolerances.reference)):
                     found[other] = apart
@@ -183,6 +216,8 @@ class Pair:
 
     def deepest(self, finding: Finding) -> Finding:
         """The difference inside the body of a node, if it is the node that differs."""
+        if len(finding.nodes) > 1:
+            finding = self._narrowed(finding)
         if len(finding.nodes) != 1 or len(finding.references) != 1 or self._depth > _DEEPEST:
             return finding
         (node,), (reference,) = finding.nodes, finding.references
@@ -198,6 +233,26 @@ class Pair:
                 found = inner.deepest(comparison.findings[0])
                 return replace(found, inside=((current.what, name), *found.inside))
         return finding
+
+    def _narrowed(self, finding: Finding) -> Finding:
+        """The one value between others that agree that differs, if its use tells which it is."""
+        outcome = finding.outcome
+        stops = {self.matches[name].name for name in self._fitting}
+        one = self.one.part(outcome.expected.reference, self._fitting)
+        other = self.other.part(outcome.expected.name, stops)
+        counterpart = {entry.name: name for name, entry in self.matches.items()}
+        right = {counterpart[n]: a for n, a in outcome.operands.items() if n in counterpart}
+        given_other = dict(self._given_other) | as_types(outcome.operands, self._other_types)
+        given = dict(self._given) | right
+        inputs = [(n, self.matches[n].name) for n in one.inputs if n in self.matches]
+        inputs += [(n, m) for n, m in self._inputs if n in one.inputs]
+        if any(n not in given for n in one.inputs) or any(
+            n not in given_other for n in other.inputs
+        ):
+            return finding
+        pair = Pair(one, other, inputs, given, given_other, self._tolerances, by_use=True)
+        found = pair.compare().findings
+        return found[0] if len(found) == 1 else finding
 
     def _rounds(
         self,
@@ -242,12 +297,17 @@ class Pair:
 
 
 def different_constants(
-    one: Graph, other: Graph, nodes: "Sequence[onnx.NodeProto]", reference: str
+    one: Graph,
+    other: Graph,
+    nodes: "Sequence[onnx.NodeProto]",
+    references: "Sequence[onnx.NodeProto]",
+    reference: str,
 ) -> dict[str, str]:
-    """The constants of the same name that nodes read and that differ."""
+    """The constants of the same name that nodes and those of the reference read and that differ."""
     found = {}
+    theirs = {name for node in references for name in node.input}
     for name in dict.fromkeys(name for node in nodes for name in node.input):
-        if name in one.constants and name in other.constants:
+        if name in theirs and name in one.constants and name in other.constants:
             apart = _constant_apart(one.constant(name), other.constant(name), reference)
             if apart:
                 found[name] = apart

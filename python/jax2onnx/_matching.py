@@ -11,6 +11,9 @@ from jax2onnx._runtime import is_float
 # Constants of at least this many bytes are known by their names.
 _LARGE = 1024
 
+# Operators whose operands may have changed places.
+_COMMUTATIVE = ("Add", "Mul", "Max", "Min", "Sum", "Mean", "And", "Or", "Xor", "Equal")
+
 # Why a value is not compared.
 INSIDE = "is inside a function, whose results are compared"
 GONE = "became part of another operator"
@@ -29,18 +32,23 @@ class Match:
     Attributes:
         name: Its name.
         by_name: Whether only the names are the same, and not what computes them.
+        by_use: Whether only nodes whose results match read both in the same place.
     """
 
     name: str
     by_name: bool
+    by_use: bool = False
 
 
-def match(one: Graph, other: Graph, inputs: Sequence[tuple[str, str]]) -> dict[str, Match]:
+def match(
+    one: Graph, other: Graph, inputs: Sequence[tuple[str, str]], *, by_use: bool = False
+) -> dict[str, Match]:
     """The counterparts in `other` of the values and constants of `one`. `inputs` are the pairs of
     values that both are given.
 
     Values match if the same operators compute them from the same operands. The rest goes by names,
-    which most tools keep where they change the operators.
+    which most tools keep where they change the operators. With `by_use`, values also match if they
+    are used in the same way, which is no proof that they are the same.
     """
     same = _core.same_values(
         _skeleton(one, [pair[0] for pair in inputs]),
@@ -62,7 +70,34 @@ def match(one: Graph, other: Graph, inputs: Sequence[tuple[str, str]]) -> dict[s
     for name, counterpart in zip(one.outputs, other.outputs, strict=False):
         if name in one.makers and counterpart in other.makers:
             found.setdefault(name, Match(counterpart, by_name=True))
+    if by_use:
+        _add_by_use(one, other, found)
     return found
+
+
+def _add_by_use(one: Graph, other: Graph, found: dict[str, Match]) -> None:
+    """Adds operands of nodes whose results match, if the same operators compute them."""
+    taken = {entry.name for entry in found.values()}
+    todo = [name for name in found if name in one.makers]
+    while todo:
+        name = todo.pop()
+        ours = one.nodes[one.makers[name]]
+        theirs = other.nodes[other.makers[found[name].name]]
+        if (ours.op_type, len(ours.input)) != (theirs.op_type, len(theirs.input)):
+            continue
+        pairs = list(zip(ours.input, theirs.input, strict=True))
+        if ours.op_type in _COMMUTATIVE:
+            left = [n for n in ours.input if n not in found]
+            right = [n for n in theirs.input if n not in taken]
+            pairs = list(zip(left, right, strict=True)) if len(left) == len(right) == 1 else []
+        for a, b in pairs:
+            if a in found or b in taken or a not in one.makers or b not in other.makers:
+                continue
+            kinds = (one.nodes[one.makers[a]].op_type, other.nodes[other.makers[b]].op_type)
+            if kinds[0] == kinds[1]:
+                found[a] = Match(b, by_name=False, by_use=True)
+                taken.add(b)
+                todo.append(a)
 
 
 def _inlined(
@@ -105,6 +140,17 @@ def same_shape(one: Type, other: Type) -> bool:
     return len(one.dims) == len(other.dims) and all(
         a is None or b is None or a == b for a, b in zip(one.dims, other.dims, strict=True)
     )
+
+
+def same_types(one: Graph, other: Graph, matches: Mapping[str, Match]) -> "set[str]":
+    """The constants of `other` whose counterparts in `one` have the same element types."""
+    pairs = ((name, entry.name) for name, entry in matches.items() if name in one.constants)
+    return {
+        theirs
+        for ours, theirs in pairs
+        if theirs in other.constants
+        and one.constants[ours].data_type == other.constants[theirs].data_type
+    }
 
 
 def _skeleton(graph: Graph, inputs: Iterable[str]) -> bytes:

@@ -296,7 +296,7 @@ def _opset(value: object) -> int | None:
         if abs(opset) < 2**31:
             return opset
     raise _invalid(
-        "opset", value, "pass an integer, or None for the lowest opset that the model needs"
+        "opset", value, "pass an integer, or None for the lowest opset that costs nothing"
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jax2onnx import _graphs
-from jax2onnx._compare import Error, coarser, difference, error_of, within
+from jax2onnx._compare import Error, coarser, difference, error_of, unrounded, within
 from jax2onnx._graphs import Graph, Type
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Pieces:
 
     `stops` are the values that the reference provides. `kept` has for each of them others to keep,
     since the reference computes it from those. `times` is how often a value is to be compared: it
-    may be several values of the reference.
+    may be several values of the reference. `typed` are the constants that have the same types in
+    the reference.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class Pieces:
         kept: Mapping[str, Sequence[str]],
         times: Mapping[str, int],
         tolerances: Tolerances,
+        typed: "set[str]",
     ) -> None:
         self.graph = graph
+        self._typed = typed
         self.stops = stops
         self._given = given
         self._types = types
@@ -219,6 +222,8 @@ class Pieces:
                 )
                 or ""
             )
+            if not apart and limits.rtol is None and limits.atol is None:
+                apart = unrounded(expected.array, found, limits.reference) or ""
         operands: dict[str, np.ndarray] = {}
         if apart and self._differing < _KEPT:
             self._differing += 1
@@ -241,20 +246,37 @@ class Pieces:
         return list(dict.fromkeys((*given, *self._operands.get(target, ()), *self._given)))
 
     def _precision(self, target: str, array: np.ndarray, nodes: "Sequence[onnx.NodeProto]") -> str:
-        """The coarsest type that a value is computed in."""
-        import onnx
-
-        names = [target, *(name for node in nodes for name in node.input)]
+        """The coarsest type that a value is computed in. Operands are exact unless the graph has
+        them in a coarser type than the reference.
+        """
+        read = (name for node in nodes for name in node.input)
+        names = [target, *(name for name in read if not self._is_exact(name))]
         codes = [self._types[name].code for name in names if name in self._types]
-        codes += [self.graph.constants[n].data_type for n in names if n in self.graph.constants]
-        codes += [a.i for n in nodes if n.op_type == "Cast" for a in n.attribute if a.name == "to"]
-        floats = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-        found = array.dtype.name
-        for code in {code for code in codes if code in floats or code >= onnx.TensorProto.BFLOAT16}:
+        constants = [n for n in names if n in self.graph.constants and n not in self._typed]
+        codes += [self.graph.constants[n].data_type for n in constants]
+        return computed_in(array.dtype.name, codes, nodes)
+
+    def _is_exact(self, name: str) -> bool:
+        """Returns `True` if a value of the reference has its element type in the graph, too."""
+        array = self._values.get(name, self._given.get(name))
+        if array is None or (name in self.graph.makers and name not in self.stops):
+            return False
+        return name not in self._types or self._types[name].dtype == array.dtype
+
+
+def computed_in(dtype: str, codes: Sequence[int], nodes: "Sequence[onnx.NodeProto]") -> str:
+    """The coarsest type of a computation: a type, ONNX's codes of others, and those of nodes."""
+    import onnx
+
+    casts = [a.i for n in nodes if n.op_type == "Cast" for a in n.attribute if a.name == "to"]
+    floats = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+    found = dtype
+    for code in {*codes, *casts}:
+        if code in floats or code >= onnx.TensorProto.BFLOAT16:
             found = coarser(found, onnx.helper.tensor_dtype_to_np_dtype(code).name)
-        if any(n.op_type in _INTEGER_OPS or n.op_type.startswith(_QUANTISED) for n in nodes):
-            found = "int8"
-        return found
+    if any(n.op_type in _INTEGER_OPS or n.op_type.startswith(_QUANTISED) for n in nodes):
+        found = "int8"
+    return found
 
 
 def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:

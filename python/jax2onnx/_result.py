@@ -58,11 +58,26 @@ def writing(**paths: str | None) -> "Iterator[None]":
         ) from error
 
 
-def save_source_map(model: "Model", path: str) -> None:
-    """Writes the source map beside the model, whole or not at all."""
+@contextmanager
+def source_map_at(model: "Model", path: str | None) -> "Iterator[None]":
+    """Writes the source map while the model is saved, which happens inside the context.
+
+    Two files cannot be replaced at once. So the new map has a name of its own at first, by which it
+    is found as well, and gets its usual name when the model has been saved.
+    """
+    if path is None:
+        yield
+        return
     with writing(source_map=path):
         _make_folder(path)
-        model.save_source_map(path)
+        pending = model.write_source_map(path)
+    try:
+        yield
+    except BaseException:
+        pending.discard()
+        raise
+    with writing(source_map=path):
+        pending.finish()
 
 
 def to_proto(model: "Model") -> "onnx.ModelProto":

@@ -4,6 +4,7 @@ import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +70,10 @@ def to_onnx_set(
     """
     folder = _folder(output_dir)
     entries = _entries(functions, options)
-    models = [(f"{name}.onnx", model) for name, model in converted(entries)]
-    _progress.stage("writing")
-    write(folder, models, [])
+    with ExitStack() as maps:
+        models = [(f"{name}.onnx", model) for name, model in converted(entries, maps)]
+        _progress.stage("writing")
+        write(folder, models, [])
     return {name: os.path.join(folder, f"{name}.onnx") for name in entries}
 
 
@@ -87,8 +89,8 @@ class Entry:
     boundary: dict[str, Any]
 
 
-def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
-    """The models of a set, by name."""
+def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[str, Any]]:
+    """The models of a set, by name. They have to be saved before `maps` is left."""
     _check_files(entries)
     shared = SharedParameters()
     # How many functions have a pattern, by option, and in how many it matches nothing.
@@ -112,8 +114,7 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
         asked.update(("weights", pattern) for pattern, _ in entry.options.weights)
         unmatched.update(made.model.unmatched)
         yield name, made.model
-        if entry.options.source_map is not None:
-            _result.save_source_map(made.model, entry.options.source_map)
+        maps.enter_context(_result.source_map_at(made.model, entry.options.source_map))
 
     for (option, pattern), count in unmatched.items():
         if count == asked[option, pattern]:

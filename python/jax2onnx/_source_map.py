@@ -50,17 +50,19 @@ class SourceMap:
         A node fused by a runtime stands for everything between its inputs and its outputs. If the
         runtime introduced new values, use `lookup_model`.
         """
-        return self._core.lookup_nodes([(node.name, 0, list(node.input), list(node.output))])[0]
+        row = (node.name, node.op_type, 0, list(node.input), list(node.output))
+        return self._core.lookup_nodes([row])[0]
 
     def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
         """All nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
 
-        Nodes connected by values that the runtime introduced together stand for everything between
-        the known values around them.
+        Each node stands for what it replaced. The names of nodes tell which values those are that
+        the runtime introduced. Where they do not, the nodes connected by such values stand together
+        for everything between the known values around them.
         """
         bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]
         nodes = [(node, number) for number, body in enumerate(bodies) for node in body.node]
-        rows = [(n.name, number, list(n.input), list(n.output)) for n, number in nodes]
+        rows = [(n.name, n.op_type, number, list(n.input), list(n.output)) for n, number in nodes]
         sources = self._core.lookup_nodes(rows)
         return [(node, found) for (node, _), found in zip(nodes, sources, strict=True)]
 

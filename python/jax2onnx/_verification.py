@@ -127,6 +127,14 @@ def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
         answers.append(_cannot_run(model, refused))
 
 
+def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Verification:
+    """The answer for a model whose values agree. If not all of it ran, the headline says less."""
+    what = "values" if whole else "compared values"
+    without = f", {sum(skipped.values())} not compared" if skipped else ""
+    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped)]
+    return Verification(ok=True, message="\n".join(lines))
+
+
 def said_skipped(skipped: Mapping[str, int]) -> list[str]:
     """How many values were not compared, and why."""
     return [

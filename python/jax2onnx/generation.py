@@ -13,6 +13,7 @@ generation.save("llama", decode, cache, about)
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -167,28 +168,29 @@ def save(
             "decode": decoder.entry("decode", decode, one_token=True),
         }
     decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
-    models = dict(_set.converted(entries))
-    stages = {name: decoder.names[name] for name in entries}
-    text = _genai.config(
-        about,
-        stages,
-        shared_buffer=not decoder.layout.grows,
-        chunk=1 if one_token and prefill is None else None,
-        search=search or {},
-    )
-    name = os.fspath(folder)
-    readme = _genai.readme(
-        about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
-    )
-    files += [
-        (_genai.CONFIG, text.encode()),
-        (
-            _genai.README,
-            readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
-        ),
-    ]
-    _progress.stage("writing")
-    _set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
+    with ExitStack() as maps:
+        models = dict(_set.converted(entries, maps))
+        stages = {name: decoder.names[name] for name in entries}
+        text = _genai.config(
+            about,
+            stages,
+            shared_buffer=not decoder.layout.grows,
+            chunk=1 if one_token and prefill is None else None,
+            search=search or {},
+        )
+        name = os.fspath(folder)
+        readme = _genai.readme(
+            about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
+        )
+        files += [
+            (_genai.CONFIG, text.encode()),
+            (
+                _genai.README,
+                readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
+            ),
+        ]
+        _progress.stage("writing")
+        _set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
     return name
 
 

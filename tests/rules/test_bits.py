@@ -102,7 +102,7 @@ def test_other_types_of_the_same_bits(old):
 
 def test_integers_need_no_new_opset():
     model = check(lambda x: lax.bitcast_convert_type(x, jnp.uint16), integers("int64"))
-    assert model.opset_import[0].version == 23
+    assert model.opset_import[0].version <= 20
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_largest_at_the_default_opset(dtype):
     values = np.array([np.inf, -np.inf, np.nan, 0, -0.0, *ends, 1, -1, 2], dtype)
     x = values[rng.integers(0, len(values), (5, 40))]
     model = check(largest, x)
-    assert opset(model) == 23
+    assert opset(model) <= 20
     keys = ["Cast", "Reciprocal", "Clip", "Add", "IsNaN", "Clip", "Where"]
     each = ["TopK", "GatherElements", "Cast"]
     if dtype == "float64":  # nothing is wider, so everything is sorted by a second key first

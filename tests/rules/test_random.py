@@ -45,9 +45,9 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("sample", SAMPLERS.values(), ids=SAMPLERS.keys())
 def test_sampling(sample):
-    # Not one of them needs an operator that is newer than the default opset.
+    # Not one of them needs a new operator.
     model = check_model(sample, [KEYS["typed"]])
-    assert model.opset_import[0].version == 23
+    assert model.opset_import[0].version <= 20
     assert model.graph.input[0].type.tensor_type.elem_type == 12  # uint32
 
 

@@ -1,20 +1,22 @@
 //! The header of a safetensors file: the length of a JSON text, the text, then the elements.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tensor::DType;
 
 /// The largest header that the format allows.
 const LARGEST: u64 = 100_000_000;
 
-/// What a header says of a tensor.
+/// The entry of one tensor in the header.
 pub(crate) struct Entry {
-    /// The element type, or the name of one that is not known here.
+    /// The element type, or its name if it is unknown here.
     pub(crate) dtype: Result<DType, String>,
     pub(crate) shape: Vec<usize>,
-    /// Where the elements are in the file.
+    /// The position of the elements in the file, in bytes.
     pub(crate) range: Range<usize>,
 }
 
@@ -26,7 +28,42 @@ struct Written {
     data_offsets: (usize, usize),
 }
 
-/// Every tensor of a file.
+/// The entries of a header in the order of the text, each under another name.
+struct Entries(Vec<(String, Written)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Distinct;
+        impl<'de> Visitor<'de> for Distinct {
+            type Value = Entries;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Entries, M::Error> {
+                let mut names = BTreeSet::new();
+                let mut entries = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if !names.insert(name.clone()) {
+                        return Err(M::Error::custom(format!("`{name}` is there twice")));
+                    }
+                    if name == "__metadata__" {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    }
+                    let written = map.next_value();
+                    let named = |error| M::Error::custom(format!("`{name}`: {error}"));
+                    entries.push((name.clone(), written.map_err(named)?));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Distinct)
+    }
+}
+
+/// Reads the header and returns every tensor of the file.
 pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
     let (length, rest) = file.split_first_chunk().ok_or("too short for a safetensors file")?;
     let length = u64::from_le_bytes(*length);
@@ -35,21 +72,34 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
         return Err("not a safetensors file: its header is longer than the file".to_owned());
     };
     let start = file.len() - elements.len();
-    let mut entries: BTreeMap<String, serde_json::Value> = serde_json::from_slice(text)
+    let Entries(entries) = serde_json::from_slice(text)
         .map_err(|error| format!("not a safetensors file: its header is wrong: {error}"))?;
-    entries.remove("__metadata__");
-    let entry = |(name, value): (String, serde_json::Value)| {
-        let written: Written =
-            serde_json::from_value(value).map_err(|error| format!("`{name}`: {error}"))?;
+    check_apart(&entries, elements.len())?;
+    let entry = |(name, written): (String, Written)| {
         let (first, end) = written.data_offsets;
-        if first > end || end > elements.len() {
-            return Err(format!("`{name}` lies outside of the file"));
-        }
         let dtype = dtype(&written.dtype).ok_or(written.dtype);
-        let range = start + first..start + end;
-        Ok((name, Entry { dtype, shape: written.shape, range }))
+        (name, Entry { dtype, shape: written.shape, range: start + first..start + end })
     };
-    entries.into_iter().map(entry).collect()
+    Ok(entries.into_iter().map(entry).collect())
+}
+
+/// Fails if the elements of a tensor lie outside of the file, or share bytes with those of another.
+fn check_apart(entries: &[(String, Written)], len: usize) -> Result<(), String> {
+    let mut ranges = Vec::with_capacity(entries.len());
+    for (name, written) in entries {
+        let (first, end) = written.data_offsets;
+        if first > end || end > len {
+            return Err(format!("`{name}` is outside of the file"));
+        }
+        if first < end {
+            ranges.push((first, end, name));
+        }
+    }
+    ranges.sort_unstable();
+    match ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
+        None => Ok(()),
+        Some(pair) => Err(format!("`{}` and `{}` share bytes", pair[0].2, pair[1].2)),
+    }
 }
 
 fn dtype(name: &str) -> Option<DType> {

@@ -1,5 +1,5 @@
-//! Weights in safetensors files: in one, or in several with an index. Files are mapped into memory,
-//! so a checkpoint that is larger than the memory can be read.
+//! Weights in safetensors files: a single file, or several with an index. Files are mapped into
+//! memory, so a checkpoint may be larger than the memory.
 
 mod header;
 mod mapped;
@@ -14,12 +14,12 @@ use serde::Deserialize;
 use tensor::Tensor;
 
 use header::Entry;
-use mapped::{Mapped, Slice};
+use mapped::{Mapped, Slice, regular};
 
-/// Why a checkpoint cannot be read.
+/// An error while reading a checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be read at all.
+    /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -27,12 +27,12 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file is not what its name says.
+    /// A file does not have the format that its name promises.
     #[error("{}: {problem}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the problem.
         problem: String,
     },
 }
@@ -43,19 +43,19 @@ pub struct Checkpoint {
     tensors: BTreeMap<String, Stored>,
 }
 
-/// A tensor, or the element type that nobody here knows.
+/// A tensor, or the name of its element type if that is unknown here.
 #[derive(Debug)]
 enum Stored {
     Tensor(Tensor),
     Unknown(String),
 }
 
-/// What a checkpoint holds under a name.
+/// The result of a lookup by name.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A tensor.
     Tensor(&'a Tensor),
-    /// A tensor whose elements are of a type that ONNX does not have.
+    /// A tensor whose element type does not exist in ONNX.
     Unknown(&'a str),
 }
 
@@ -69,7 +69,7 @@ struct Index {
 const LARGEST_INDEX: u64 = 100 << 20;
 
 impl Checkpoint {
-    /// Opens a safetensors file, the index of several, or a folder with one or the other.
+    /// Opens a safetensors file, the index of several files, or a folder with either.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
             return Self::folder(path);
@@ -80,12 +80,12 @@ impl Checkpoint {
         }
     }
 
-    /// The names of all tensors, in alphabetical order.
+    /// Returns the names of all tensors, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor with that name.
     pub fn get(&self, name: &str) -> Option<Found<'_>> {
         Some(match self.tensors.get(name)? {
             Stored::Tensor(tensor) => Found::Tensor(tensor),
@@ -116,7 +116,7 @@ impl Checkpoint {
 
     fn index(path: &Path) -> Result<Self, Error> {
         let failed = |source| io_error(path, source);
-        let size = fs::metadata(path).map_err(failed)?.len();
+        let size = regular(path).map_err(failed)?.len();
         if size > LARGEST_INDEX {
             return Err(malformed(path, "the index is larger than 100 MiB"));
         }

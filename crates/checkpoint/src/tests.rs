@@ -29,7 +29,7 @@ fn value(checkpoint: &Checkpoint, name: &str) -> f64 {
     }
 }
 
-/// The problem, without the path.
+/// Opens the checkpoint and returns the error message, without the path.
 fn problem(files: &[(&str, &[u8])], open: &str) -> String {
     let folder = folder(files);
     let error = Checkpoint::open(&folder.path().join(open)).unwrap_err().to_string();
@@ -104,7 +104,7 @@ fn several_files_are_one_checkpoint() {
 }
 
 #[test]
-fn what_is_wrong_with_several_files_is_said() {
+fn problems_of_several_files_are_reported() {
     let (a, b) = (one("a", 1.0), one("b", 2.0));
     let index = |text: &'static str| ("m.safetensors.index.json", text.as_bytes());
     assert_eq!(
@@ -123,6 +123,23 @@ fn what_is_wrong_with_several_files_is_said() {
     assert!(problem(&[], "").ends_with("there are no safetensors files in this folder"));
     assert!(problem(&[], "none.safetensors").contains("No such file"));
 }
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["m.safetensors", "m.safetensors.index.json"] {
+        let path = folder.path().join(name);
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        // Nobody writes to it, so opening it would never end.
+        let error = Checkpoint::open(&path).unwrap_err().to_string();
+        assert!(error.ends_with("not a regular file"), "{error}");
+    }
+}
+
+/// Four bytes from the start.
+const F32: &str = r#"{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
 
 #[test]
 fn hostile_files_are_errors() {
@@ -147,6 +164,19 @@ fn hostile_files_are_errors() {
         ),
         (entry(r#"{"dtype":"F32","shape":[1]}"#), "missing field"),
         (header(&"[".repeat(100_000), &[]), "header is wrong"),
+        (
+            header(&format!(r#"{{"w":{F32},"w":{F32}}}"#), &[0; 8]),
+            "header is wrong: `w` is there twice",
+        ),
+        (entry(r#"{"dtype":"F32","dtype":"I32","shape":[1],"data_offsets":[0,4]}"#), "duplicate"),
+        (header(&format!(r#"{{"v":{F32},"w":{F32}}}"#), &[0; 8]), "`v` and `w` share bytes"),
+        (
+            header(
+                &format!(r#"{{"v":{F32},"w":{{"dtype":"I8","shape":[6],"data_offsets":[2,8]}}}}"#),
+                &[0; 8],
+            ),
+            "`v` and `w` share bytes",
+        ),
     ];
     for (file, said) in cases {
         let problem = problem(&[("m.safetensors", &file)], "m.safetensors");

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use provenance::{digest, source_text};
+use provenance::{digest, edited_since_loaded, source_text};
 use rustc_hash::FxHashMap;
 
 use crate::model::Model;
@@ -104,6 +104,10 @@ impl<'m> Excerpts<'m> {
     fn find(&self, file: &str) -> Found {
         let known = self.model.map.as_ref().and_then(|map| map.file(file));
         let (wanted, embedded) = known.unwrap_or_default();
+        let map = self.model.map.as_ref();
+        if map.is_some_and(|map| map.edited().any(|edited| edited == file)) {
+            return Err(edited_since_loaded(file));
+        }
         let (mut changed, mut outside) = (false, false);
         // If the map lists a file without a digest, the file belongs to a package.
         if known.is_none() || wanted.is_some() {

@@ -9,13 +9,12 @@ use std::path::Path;
 use clap::Parser;
 use jaxpr::text::{Document, Printed};
 use provenance::{Origins, SourceMap};
-use rustc_hash::FxHashSet;
 
 use crate::commands::Command;
 use crate::commands::explain::{explain, write};
 use crate::excerpt::Excerpts;
 use crate::log::without_colors;
-use crate::model::{Index, Lookup, Model};
+use crate::model::{Fused, Index, Model, OptimizedNode};
 use crate::style::Text;
 use crate::view::{Editor, Subject, data, page};
 use crate::{Cli, Terminal};
@@ -66,12 +65,16 @@ fn view_page(index: &Index<'_>) {
 /// Reads a source map and looks up everything in it.
 pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
-    let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
-    let known: FxHashSet<usize> = names.iter().filter_map(|name| map.find(name)).collect();
+    let names = (0..map.len().min(64)).filter_map(|node| map.node_name(node).map(str::to_owned));
+    let names: Vec<String> = names.collect();
+    let nodes = names.chunks(2).zip(names.windows(3)).map(|(outputs, inputs)| {
+        let name = &outputs[0];
+        OptimizedNode { name, op: "Conv", body: 0, inputs, outputs }
+    });
+    let fused = Fused::new(&map, nodes.collect());
     for (node, name) in names.iter().enumerate() {
         map.sources(node, &[]);
-        let results = map.find(name).into_iter().collect();
-        map.between(results, |read| known.contains(&read));
+        fused.sources(node);
         map.file(name);
     }
 }

@@ -8,6 +8,8 @@ mod explain_error;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
+mod json;
+mod limits;
 mod link;
 mod listing;
 mod log;

@@ -104,7 +104,7 @@ pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
 }
 
 fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let harmful = |c: char| ((c.is_control() && c != '\t') || is_reordering(c)) && counts(c);
+    let harmful = |c: char| c != '\t' && is_harmful(c) && counts(c);
     if !text.contains(harmful) {
         return Cow::Borrowed(text);
     }
@@ -121,9 +121,10 @@ fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Characters that change the order in which text is displayed.
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Returns `true` if a character controls a terminal, or the order or the lines of its text.
+pub(crate) fn is_harmful(c: char) -> bool {
+    let is_reordering = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_reordering || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::io::{BufWriter, IsTerminal, Read, Stderr, Stdin, Stdout, Write};
 
 use crate::failure::Failure;
+use crate::json::write_json;
+use crate::limits::JSON_BYTES;
 use crate::style::Text;
 
 /// The streams of a command, and how to write to them.
@@ -50,9 +52,9 @@ impl<'a> Terminal<'a> {
     /// Writes a value as JSON, followed by a newline.
     pub(crate) fn show_json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let mut output = BufWriter::new(&mut *self.output);
-        let written = serde_json::to_writer_pretty(&mut output, value).map_err(Into::into);
-        let written = written.and_then(|()| output.write_all(b"\n"));
-        written.and_then(|()| output.flush()).map_err(Failure::Output)
+        let complete = write_json(value, &mut output, JSON_BYTES).map_err(Failure::Output)?;
+        output.flush().map_err(Failure::Output)?;
+        if complete { Ok(()) } else { Err(Failure::Request(too_long())) }
     }
 
     /// Writes a note to standard error.
@@ -60,4 +62,12 @@ impl<'a> Terminal<'a> {
         let remark = crate::style::harmless(remark);
         writeln!(self.errors, "note: {remark}").map_err(Failure::Output)
     }
+}
+
+fn too_long() -> String {
+    let most = JSON_BYTES >> 20;
+    format!(
+        "the JSON is longer than {most} MiB and was cut; ask for less, as with `show --node NAME \
+         --json`"
+    )
 }

@@ -1,5 +1,5 @@
-//! Which jaxprs compute the same: equal equations on equal types, whatever their lines, scopes and
-//! operand constants are.
+//! Classes of equivalent jaxprs: equal equations on equal types, regardless of source lines, scopes
+//! and the values of operand constants.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,35 +9,37 @@ use tensor::Tensor;
 
 use crate::{Atom, Constant, Eqn, JaxprId, Param, Program};
 
-/// A class of jaxprs that compute the same.
+/// A class of equivalent jaxprs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClassId(u32);
 
-/// Sorts the jaxprs of one program into classes.
+/// A partition of a program's jaxprs into equivalence classes.
 #[derive(Debug, Default)]
 pub struct Alike {
-    /// By an encoding of all that matters about a jaxpr.
+    /// Classes by an encoding of everything that distinguishes jaxprs.
     classes: FxHashMap<Vec<u8>, ClassId>,
     known: FxHashMap<JaxprId, (ClassId, Vec<Constant>)>,
-    /// How many parameters were found that cannot be compared.
+    /// The number of parameters found so far that cannot be compared.
     unknown: usize,
 }
 
 impl Alike {
-    /// The class of a jaxpr.
+    /// Returns the class of a jaxpr.
     pub fn class(&mut self, program: &Program, id: JaxprId) -> ClassId {
         self.of(program, id).0
     }
 
-    /// The constants in a jaxpr and those inside it that functions take as operands, each once. In
-    /// jaxprs of one class, constants at one position have the same meaning.
+    /// Returns the constants of a jaxpr and its inner jaxprs that functions take as operands,
+    /// without duplicates. In jaxprs of one class, constants at the same position have the same
+    /// meaning.
     pub fn operands(&mut self, program: &Program, id: JaxprId) -> Vec<Constant> {
         let mut seen = FxHashSet::default();
         let constants = self.of(program, id).1.iter();
         constants.filter(|constant| seen.insert(constant.array())).cloned().collect()
     }
 
-    /// What is equal for jaxprs that compute the same and perhaps return other parts of it.
+    /// Returns an encoding that is equal for jaxprs with the same computation, even if their
+    /// results are different parts of it.
     pub(crate) fn computation(&mut self, program: &Program, id: JaxprId) -> Vec<u8> {
         let mut text = Text::default();
         self.write(program, id, &mut text);
@@ -59,7 +61,7 @@ impl Alike {
         &self.known[&id]
     }
 
-    /// Writes everything but the results.
+    /// Encodes everything but the results.
     fn write(&mut self, program: &Program, id: JaxprId, text: &mut Text) {
         let jaxpr = program.jaxpr(id);
         jaxpr.vars.hash(text);
@@ -75,7 +77,7 @@ impl Alike {
         }
         jaxpr.eqns.len().hash(text);
         for Eqn { primitive, inputs, outputs, params, external, .. } in &jaxpr.eqns {
-            // What a rule from outside reads of an equation is not among the parameters.
+            // The parameters do not contain everything that an external rule reads of an equation.
             (primitive, outputs, inputs.len(), params.0.len(), external).hash(text);
             inputs.iter().for_each(|atom| write_atom(atom, text));
             for (name, param) in &params.0 {
@@ -93,7 +95,7 @@ impl Alike {
             Param::Int(value) => value.hash(text),
             Param::Float(value) => value.to_bits().hash(text),
             Param::Str(value) | Param::Enum(value) => value.hash(text),
-            // Nobody knows whether two of them are equal.
+            // Opaque values cannot be compared.
             Param::Opaque(_) => {
                 self.unknown += 1;
                 self.unknown.hash(text);
@@ -121,16 +123,16 @@ impl Alike {
     }
 }
 
-/// Everything that is fed to it, in place of a hash of it.
+/// A hasher that collects its input instead of a hash.
 #[derive(Default)]
 struct Text {
     bytes: Vec<u8>,
-    /// The constants that the jaxpr takes as operands, and those inside it do.
+    /// The constants that this jaxpr and its inner jaxprs take as operands.
     operands: Vec<Constant>,
 }
 
 impl Text {
-    /// What was written, and which of the constants are one array: that is part of it.
+    /// Returns the encoding, including which of the constants share one array, and the constants.
     fn finished(mut self) -> (Vec<u8>, Vec<Constant>) {
         let mut seen = IndexSet::<_, FxBuildHasher>::default();
         let pattern = self.operands.iter().map(|c| seen.insert_full(c.array()).0);
@@ -170,7 +172,7 @@ fn write_tensor(tensor: &Tensor, text: &mut Text) {
 mod tests {
     use super::*;
 
-    /// Whether the two jaxprs that a program calls are of one class.
+    /// Returns `true` if the two jaxprs that a program calls are of one class.
     fn are_alike(first: &str, second: &str) -> bool {
         let called = |jaxpr: &str| format!("jit[jaxpr={{ lambda ; a:f32[2]. let {jaxpr} }}]");
         let text = format!(
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_computes_the_same_is_alike() {
+    fn equal_computations_are_alike() {
         for same in [
             "b:f32[2] = sin a in (b,)",
             "b:f32[2] = mul a 2.0:f32[] in (b,)",
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_computes_something_else_is_not() {
+    fn different_computations_are_not_alike() {
         for (first, second) in [
             ("b:f32[2] = sin a in (b,)", "b:f32[2] = cos a in (b,)"),
             ("b:f32[2] = sin a in (b,)", "b:f32[2] = sin a in (a,)"),
@@ -225,7 +227,7 @@ mod tests {
             ("b:f32[2] = f[x=(1, 2)] a in (b,)", "b:f32[2] = f[x=(1, 2, 3)] a in (b,)"),
             ("b:f32[2] = f[x=[y=1]] a in (b,)", "b:f32[2] = f[x=[y=2]] a in (b,)"),
             ("b:f32[2] = f[x={1, 2}:i32[2]] a in (b,)", "b:f32[2] = f[x={1, 3}:i32[2]] a in (b,)"),
-            // Nobody knows whether these are equal.
+            // Opaque values cannot be compared.
             ("b:f32[2] = f[x=opaque \"M\"] a in (b,)", "b:f32[2] = f[x=opaque \"M\"] a in (b,)"),
             (
                 "b:f32[2] = jit[jaxpr={ lambda ; a:f32[2]. let c:f32[2] = sin a in (c,) }] a in (b,)",

@@ -1,4 +1,4 @@
-//! A jaxpr as plain data: what JAX traced, copied out of Python once.
+//! A jaxpr as plain data, copied out of Python once.
 
 mod alike;
 mod outline;

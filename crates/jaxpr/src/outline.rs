@@ -1,9 +1,9 @@
-//! Calls of functions as equations of their own.
+//! Outlining: calls of functions become equations of their own.
 //!
-//! JAX traces through a function that the user wants to see in the model; what is left of the call
-//! is a mark on each of its equations. Equations of one call that follow one another become the
-//! body of a new jaxpr, and one equation that calls it takes their place. Whatever the marks say,
-//! the program computes the same: they only decide where it is cut.
+//! JAX traces through a function that the user wants to see in the model. The call leaves only a
+//! mark on each of its equations. Consecutive equations of one call become the body of a new jaxpr,
+//! and one equation that calls it replaces them. The marks only decide where the program is cut;
+//! they never change its results.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use rustc_hash::FxHashMap;
 use crate::results::share_results;
 use crate::{Atom, Entered, Eqn, Function, Jaxpr, JaxprId, Param, Params, Program, VarId};
 
-/// The primitive of an equation that calls a function, and its parameters: the jaxpr, the name, the
-/// namespace, and whether it is unique.
+/// The primitive of an equation that calls a function, and the names of its parameters: the jaxpr,
+/// the function's name, its namespace and the flag `unique`.
 pub const CALL: (&str, [&str; 4]) = (FUNCTION_CALL, ["call_jaxpr", "name", "namespace", "unique"]);
 
-/// Gives the part of a stack that lies inside the call of the function at one depth and outside
-/// that at another.
+/// A function that returns the part of a stack inside the function call at one depth and outside
+/// the call at another.
 pub type Cut<'a> = dyn FnMut(StackId, Option<usize>, Option<usize>) -> StackId + 'a;
 
-/// Turns the marked calls of all jaxprs into equations.
+/// Replaces the marked calls in all jaxprs with equations.
 pub fn outline(program: &mut Program, cut: &mut Cut<'_>) {
-    // By jaxpr: the depth of the call that it is the body of.
+    // For each jaxpr, the depth of the call whose body it is.
     let mut depths = vec![None; program.jaxprs.len()];
     let mut at = 0;
     while at < program.jaxprs.len() {
@@ -47,11 +47,11 @@ pub fn outline(program: &mut Program, cut: &mut Cut<'_>) {
 
 struct Outliner {
     jaxpr: Jaxpr,
-    /// The depth of the call that it is the body of.
+    /// The depth of the call whose body this jaxpr is.
     inside: Option<usize>,
-    /// By variable: the last equation that reads it; the number of equations for a result.
+    /// For each variable, the last equation that reads it, or the number of equations for a result.
     last_reads: Vec<Option<usize>>,
-    /// By variable: its constant, where that is part of the code.
+    /// For each variable that is a constant, the index of that constant if it is part of the code.
     constants: FxHashMap<VarId, usize>,
 }
 
@@ -92,7 +92,7 @@ impl Outliner {
                     eqns.push(call);
                     depths.push(Some(entered.depth));
                 }
-                // Nobody reads what it computes.
+                // No later equation reads its results.
                 None => eqns.extend(self.jaxpr.eqns[start..end].iter().map(|eqn| Eqn {
                     functions: Arc::new([]),
                     stack: eqn.stack.map(|stack| cut(stack, self.inside, None)),
@@ -105,7 +105,8 @@ impl Outliner {
         self.jaxpr
     }
 
-    /// A module that is the whole program is not a part of it.
+    /// Removes the outermost marks of a module that covers the whole program, because it is not a
+    /// part of it.
     fn open_what_covers_all(&mut self) {
         while let Some(first) = self.jaxpr.eqns.first().and_then(|e| e.functions.first())
             && first.function.module
@@ -118,7 +119,8 @@ impl Outliner {
         }
     }
 
-    /// Moves equations into a jaxpr of their own; the equation that calls it, if it has results.
+    /// Moves equations into a jaxpr of their own. Returns the equation that calls it, if it has
+    /// results.
     fn body(
         &self,
         run: Range<usize>,
@@ -176,9 +178,9 @@ fn params(body: JaxprId, function: &Function) -> Params {
 struct Body<'a> {
     of: &'a Outliner,
     jaxpr: Jaxpr,
-    /// Its variables, by the original ones.
+    /// The variables of the body, by the original variables.
     vars: FxHashMap<VarId, VarId>,
-    /// The variables that it takes from outside.
+    /// The variables that the body takes as operands.
     inputs: Vec<VarId>,
 }
 
@@ -191,7 +193,7 @@ impl Body<'_> {
         });
         let inputs = inputs.collect();
         let outputs = eqn.outputs.iter().map(|var| self.define(*var)).collect();
-        // The part of the scope after the caller's.
+        // The scope relative to the caller's.
         let behind = eqn.scope[entered.outer..].trim_start_matches('/');
         let gone = eqn.scope.len() - behind.len();
         let functions = inner
@@ -204,7 +206,7 @@ impl Body<'_> {
             params: eqn.params.clone(),
             stack: eqn.stack.map(|stack| match inner {
                 [] => cut(stack, Some(entered.depth), None),
-                // Cut when the inner call is.
+                // The stack is cut when the inner call is outlined.
                 _ => stack,
             }),
             scope: behind.into(),

@@ -1,4 +1,4 @@
-//! Parameters of equations, and reading them with the type a rule expects.
+//! Parameters of equations, and typed access to them.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ pub enum Param {
     Fields(Vec<(Arc<str>, Param)>),
     Tensor(Tensor),
     Jaxpr(JaxprId),
-    /// Something that no rule reads; its Python type.
+    /// A value that no rule reads, by its Python type.
     Opaque(Arc<str>),
 }
 
 impl Param {
-    /// The jaxprs inside it.
+    /// Returns the jaxprs inside the parameter.
     pub fn jaxprs(&self) -> Vec<JaxprId> {
         let mut found = Vec::new();
         self.collect_jaxprs(&mut found);
@@ -49,15 +49,15 @@ impl Param {
     }
 }
 
-/// A parameter is missing or not what a rule expects.
+/// A parameter that is missing or has an unexpected type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parameter `{name}`: expected {expected}, found {found}")]
 pub struct ParamError {
-    /// The parameter.
+    /// The parameter's name.
     pub name: String,
-    /// What the rule reads.
+    /// The expected type.
     pub expected: &'static str,
-    /// What is there.
+    /// The value found.
     pub found: String,
 }
 
@@ -66,12 +66,12 @@ pub struct ParamError {
 pub struct Params(pub Vec<(Arc<str>, Param)>);
 
 impl Params {
-    /// The parameter `name` as it is.
+    /// Returns the parameter `name` without a conversion.
     pub fn raw(&self, name: &str) -> Option<&Param> {
         self.0.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
     }
 
-    /// The parameter `name` as a `T`.
+    /// Returns the parameter `name` as a `T`.
     pub fn get<T: FromParam>(&self, name: &str) -> Result<T, ParamError> {
         let found = self.raw(name);
         found.and_then(T::from_param).ok_or_else(|| ParamError {
@@ -82,12 +82,12 @@ impl Params {
     }
 }
 
-/// What a parameter can be read as.
+/// A type that parameters can be converted to.
 pub trait FromParam: Sized {
-    /// What messages call it.
+    /// The type's name in messages.
     const EXPECTED: &'static str;
 
-    /// The value, if `param` is one.
+    /// Converts `param`, if it has this type.
     fn from_param(param: &Param) -> Option<Self>;
 }
 

@@ -24,7 +24,7 @@ pub enum Atom {
     Literal(Tensor),
 }
 
-/// One primitive application.
+/// One application of a primitive.
 #[derive(Clone, Debug)]
 pub struct Eqn {
     /// The primitive's name.
@@ -35,27 +35,27 @@ pub struct Eqn {
     pub outputs: Vec<VarId>,
     /// Its parameters.
     pub params: Params,
-    /// The Python stack that made it, up to the function that its jaxpr was traced from.
+    /// The Python stack that created it, up to the function that its jaxpr was traced from.
     pub stack: Option<StackId>,
     /// The name stack relative to the enclosing jaxpr, levels separated by `/`.
     pub scope: Arc<str>,
-    /// The equation's number among those that are left to rules from outside; the same for
-    /// equations that a rule cannot tell apart.
+    /// The number of an equation that an external rule lowers. Equations that the rule cannot
+    /// distinguish share one number.
     pub external: Option<u32>,
     /// The functions whose calls it belongs to, relative to the enclosing jaxpr, outermost first.
     pub functions: Arc<[Entered]>,
 }
 
-/// What the user said about a function that the model is to have.
+/// A function of the model, as the user requested it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// What its calls are called.
+    /// The name of its calls.
     pub name: Arc<str>,
-    /// What its domain begins with.
+    /// The prefix of its domain.
     pub namespace: Arc<str>,
-    /// Whether its domain says `unique` rather than a number.
+    /// `true` if its domain contains the word `unique`.
     pub unique: bool,
-    /// Whether it is one because all modules are.
+    /// `true` if it is a function because the user asked for all modules.
     pub module: bool,
 }
 
@@ -64,24 +64,24 @@ pub struct Function {
 pub struct Entered {
     /// The function.
     pub function: Arc<Function>,
-    /// Which call it is: equal for the equations of one call, and never for those of two. What
-    /// transformations turn a call into are calls of their own.
+    /// The identity of the call: equal exactly for the equations of one call. Transformations of a
+    /// call create new calls.
     pub call: Arc<str>,
-    /// How many bytes of the equation's scope belong to the caller.
+    /// The length of the caller's part of the equation's scope, in bytes.
     pub outer: usize,
-    /// How many calls are around this one on the equation's stack.
+    /// The number of calls around this one on the equation's stack.
     pub depth: usize,
 }
 
-/// A function in the form JAX traces to.
+/// A function as JAX traces it.
 #[derive(Clone, Debug, Default)]
 pub struct Jaxpr {
     /// The type of every variable, by its id.
     pub vars: Vec<Type>,
-    /// By variable: the number of the equation of JAX's jaxpr that makes it, and which of its
-    /// results it is. Variables that JAX has no equation for have none, or are beyond the end.
+    /// For each variable, the index of the equation in JAX's jaxpr that defines it and the index of
+    /// the result. It is `None`, or missing at the end, for variables without an equation in JAX.
     pub made_by: Vec<Option<(u32, u32)>>,
-    /// The variables that stand for constants, with their values.
+    /// The variables that are bound to constants, with their values.
     pub consts: Vec<(VarId, Constant)>,
     /// The formal parameters.
     pub inputs: Vec<VarId>,
@@ -96,7 +96,7 @@ pub struct Jaxpr {
 pub struct Constant {
     /// The value.
     pub tensor: Tensor,
-    /// The path of the parameter in the user's model, when it is one.
+    /// The path of the parameter in the user's model, if the constant is one.
     pub name: Option<Arc<str>>,
 }
 
@@ -104,24 +104,25 @@ pub struct Constant {
 const SMALL: usize = 64;
 
 impl Constant {
-    /// Whether a function takes it as an operand, so that calls with other values share its body.
+    /// Returns `true` if a function takes the constant as an operand, so that calls with other
+    /// values share its body.
     pub(crate) fn is_operand(&self) -> bool {
         self.tensor.byte_len() > 0 && (self.name.is_some() || Self::is_large(&self.tensor))
     }
 
-    /// Whether an array is too large to be part of the code.
+    /// Returns `true` if an array is too large to be part of the code.
     pub(crate) fn is_large(tensor: &Tensor) -> bool {
         tensor.byte_len() > SMALL
     }
 
-    /// Which array it is: where its bytes are, and their type.
+    /// Returns the identity of the array: the address of its bytes, and their type.
     pub fn array(&self) -> (usize, Type) {
         (self.tensor.address(), self.tensor.ty())
     }
 }
 
 impl Atom {
-    /// The variable it is.
+    /// Returns the variable, if the atom is one.
     pub fn as_var(&self) -> Option<VarId> {
         match self {
             Atom::Var(var) => Some(*var),
@@ -131,12 +132,12 @@ impl Atom {
 }
 
 impl Jaxpr {
-    /// The type of a variable.
+    /// Returns the type of a variable.
     pub fn ty(&self, var: VarId) -> &Type {
         &self.vars[var.0 as usize]
     }
 
-    /// The type of a variable or literal.
+    /// Returns the type of a variable or literal.
     pub fn atom_ty(&self, atom: &Atom) -> Type {
         match atom {
             Atom::Var(var) => self.ty(*var).clone(),
@@ -145,19 +146,19 @@ impl Jaxpr {
     }
 }
 
-/// A traced function with all jaxprs it is made of.
+/// A traced function with all of its jaxprs.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// All jaxprs.
     pub jaxprs: Vec<Jaxpr>,
     /// The outermost one.
     pub main: Option<JaxprId>,
-    /// What is known of the dimension variables, which refer to it.
+    /// The constraints on the dimension variables, which hold references to them.
     pub constraints: Arc<Constraints>,
 }
 
 impl Program {
-    /// The jaxpr behind an id.
+    /// Returns the jaxpr with this id.
     pub fn jaxpr(&self, id: JaxprId) -> &Jaxpr {
         &self.jaxprs[id.0 as usize]
     }

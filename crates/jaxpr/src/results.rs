@@ -1,7 +1,7 @@
-//! Calls that compute the same return the same: what any of them is asked for, all return.
+//! Gives equivalent calls the same results.
 //!
-//! What a call returns is what is read of it. If the last of several layers is asked for less than
-//! the others, its body is still theirs.
+//! A call returns only the values that the caller reads. If the last of several layers returns
+//! fewer values than the others, it can still share their body.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ struct Call {
     body: JaxprId,
 }
 
-/// Lets alike bodies have the same results.
+/// Extends equivalent bodies to the union of their results.
 pub(crate) fn share_results(program: &mut Program) {
     let mut heights = Heights { program, known: FxHashMap::default() };
     let mut levels: Vec<Vec<Call>> = Vec::new();
@@ -32,7 +32,8 @@ pub(crate) fn share_results(program: &mut Program) {
     }
     let mut alike = Alike::default();
     for calls in levels {
-        // Inner calls first: whether bodies are alike depends on the calls inside them.
+        // Inner calls come first, because the equivalence of bodies depends on the calls inside
+        // them.
         let mut groups: IndexMap<_, Vec<Call>, FxBuildHasher> = IndexMap::default();
         for call in calls {
             let label: Vec<Option<Arc<str>>> = {
@@ -56,7 +57,7 @@ fn results(program: &Program, body: JaxprId) -> impl Iterator<Item = VarId> {
     program.jaxpr(body).outputs.iter().filter_map(Atom::as_var)
 }
 
-/// Lets a call return all of `results`, variables of its body.
+/// Extends a call to return all of `results`, which are variables of its body.
 fn extend(program: &mut Program, call: &Call, results: &[VarId]) {
     let body = program.jaxpr(call.body);
     let types: Vec<_> = results.iter().map(|var| body.ty(*var).clone()).collect();
@@ -74,7 +75,7 @@ fn extend(program: &mut Program, call: &Call, results: &[VarId]) {
     program.jaxprs[call.body.0 as usize].outputs = results.iter().copied().map(Atom::Var).collect();
 }
 
-/// How many calls of functions are nested below jaxprs.
+/// The nesting depth of function calls below each jaxpr.
 struct Heights<'a> {
     program: &'a Program,
     known: FxHashMap<JaxprId, usize>,
@@ -98,7 +99,7 @@ impl Heights<'_> {
 }
 
 impl crate::Eqn {
-    /// The body of the function that it calls, if it calls one.
+    /// Returns the body of the function that the equation calls, if it calls one.
     fn callee(&self) -> Option<JaxprId> {
         match self.params.raw(CALL.1[0]) {
             Some(Param::Jaxpr(body)) if *self.primitive == *CALL.0 => Some(*body),

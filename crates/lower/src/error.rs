@@ -1,18 +1,18 @@
-//! Why a program cannot be lowered.
+//! Errors of lowering.
 
 use std::sync::Arc;
 
 use provenance::{CallId, ScopeId};
 
-/// A rule's own error. The driver adds where it happened.
+/// A rule's own error, without a position, which the driver adds.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// The equation has no ONNX form, or none that this converter knows.
     #[error("{reason}")]
     Unsupported {
-        /// What is not supported, in the user's terms.
+        /// A description of the unsupported case, in the user's terms.
         reason: String,
-        /// What the user can do.
+        /// A suggestion for the user.
         help: Option<String>,
     },
     /// The rule is wrong.
@@ -21,18 +21,18 @@ pub enum RuleError {
     /// An external rule failed or returned something wrong.
     #[error("{0}")]
     External(String),
-    /// An inner equation failed; this is its error.
+    /// The error of an inner equation.
     #[error(transparent)]
     Inner(Box<Error>),
 }
 
 impl RuleError {
-    /// A case that is not supported.
+    /// Creates an error about an unsupported case.
     pub fn unsupported(reason: impl Into<String>) -> Self {
         RuleError::Unsupported { reason: reason.into(), help: None }
     }
 
-    /// Adds what the user can do.
+    /// Adds a suggestion for the user.
     #[must_use]
     pub(crate) fn with_help(self, text: impl Into<String>) -> Self {
         match self {
@@ -62,35 +62,35 @@ impl From<Error> for RuleError {
     }
 }
 
-/// A primitive without a rule, at one place in the program.
+/// An occurrence of a primitive without a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The primitive.
     pub primitive: Arc<str>,
     /// The equation.
     pub call: CallId,
-    /// The module it belongs to.
+    /// The module that it belongs to.
     pub scope: ScopeId,
 }
 
-/// Why a program cannot be lowered.
+/// An error of lowering.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// All primitives of the program without a rule.
     #[error("no ONNX lowering for {}", names(.0))]
     MissingRules(Vec<Missing>),
-    /// An equation that its rule cannot express.
+    /// An equation that its rule does not support.
     #[error("`{primitive}`: {reason}")]
     Unsupported {
         /// The primitive.
         primitive: Arc<str>,
-        /// What is not supported.
+        /// A description of the unsupported case.
         reason: String,
-        /// What the user can do.
+        /// A suggestion for the user.
         help: Option<String>,
         /// The equation.
         call: CallId,
-        /// The module it belongs to.
+        /// The module that it belongs to.
         scope: ScopeId,
     },
     /// A rule returned something wrong.
@@ -98,11 +98,11 @@ pub enum Error {
     Internal {
         /// The primitive.
         primitive: Arc<str>,
-        /// What went wrong.
+        /// A description of the mistake.
         reason: String,
         /// The equation.
         call: CallId,
-        /// The module it belongs to.
+        /// The module that it belongs to.
         scope: ScopeId,
     },
     /// An external rule failed or returned something wrong.
@@ -112,11 +112,11 @@ pub enum Error {
         primitive: Arc<str>,
         /// The rule's name.
         rule: &'static str,
-        /// What went wrong.
+        /// A description of the mistake.
         reason: String,
         /// The equation.
         call: CallId,
-        /// The module it belongs to.
+        /// The module that it belongs to.
         scope: ScopeId,
     },
     /// The model's boundary cannot be built.

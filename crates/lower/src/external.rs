@@ -1,4 +1,4 @@
-//! Rules from outside this crate, such as those that users write.
+//! External rules, such as those that users write.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::{Context, Parts, RuleError};
 
 /// An external rule. Its results are checked like those of every rule.
 pub trait ExternalRule: Debug + Send + Sync {
-    /// The emitter that is recorded for its nodes.
+    /// Returns the name of the emitter that is recorded for its nodes.
     fn name(&self) -> &'static str;
 
-    /// Emits the nodes of the equation that `cx` is at, and returns its results.
+    /// Emits the nodes of the current equation of `cx`, and returns its results.
     fn lower(&self, cx: &mut Context<'_>, inputs: &[Parts]) -> Result<Vec<Parts>, RuleError>;
 }
 

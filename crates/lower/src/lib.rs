@@ -1,5 +1,5 @@
-//! Lowering: one rule per JAX primitive, and the driver, which handles everything that rules should
-//! not care about: origins, names, types, nesting.
+//! Lowering: one rule per JAX primitive, and a driver that handles everything that rules should not
+//! care about: origins, names, types, nesting.
 
 mod driver;
 mod error;

@@ -1,4 +1,4 @@
-//! Finds all primitives of a program that have no rule, before lowering starts.
+//! Finds all primitives without a rule, before lowering starts.
 
 use std::panic::Location;
 
@@ -26,7 +26,8 @@ pub(crate) fn check(
     Err(Error::MissingRules(missing))
 }
 
-/// Whether all primitives below `id` have rules. The answer is cached, since jaxprs are shared.
+/// Returns `true` if all primitives below `id` have rules. The answer is cached, since jaxprs are
+/// shared.
 fn is_complete(
     program: &Program,
     id: JaxprId,
@@ -38,7 +39,7 @@ fn is_complete(
     }
     let mut answer = true;
     for eqn in &program.jaxpr(id).eqns {
-        // Whether an external rule uses a jaxpr is known only when it does.
+        // An external rule may ignore the jaxprs of its equation, so they are not searched.
         if external.contains_key(&eqn.primitive) {
             continue;
         }
@@ -53,7 +54,8 @@ fn is_complete(
     answer
 }
 
-/// How many places are shown in one report. A program may repeat a mistake a thousand times.
+/// The maximum number of occurrences in one report. A program may repeat a mistake a thousand
+/// times.
 const LIMIT: usize = 50;
 
 struct Search<'a> {

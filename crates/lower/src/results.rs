@@ -1,4 +1,4 @@
-//! What became of every equation of the main graph, for comparing a model with JAX.
+//! The values of every equation of the main graph, for comparing a model with JAX.
 
 use provenance::{CallId, ScopeId, Stage};
 use tensor::Type;
@@ -10,17 +10,17 @@ use crate::Parts;
 pub struct EqnResult {
     /// The equation that called the jaxpr it is in, by its position in [`Results`].
     pub caller: Option<u32>,
-    /// Which results they are in JAX's jaxpr: the number of the equation, and of its result.
+    /// For each result, the index of the equation in JAX's jaxpr and the index of the result.
     pub made_by: Vec<Option<(u32, u32)>>,
-    /// Its results in the graph at the time it was lowered.
+    /// The values of its results in the graph at the time of lowering.
     pub values: Vec<Parts>,
     /// Their types.
     pub types: Vec<Type>,
     /// The rule that lowered it, and its stage.
     pub rule: (&'static str, Stage),
-    /// Its place in the program.
+    /// The equation's position in the program.
     pub call: CallId,
-    /// The module it belongs to.
+    /// The module that it belongs to.
     pub scope: ScopeId,
 }
 

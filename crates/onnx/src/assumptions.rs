@@ -1,22 +1,22 @@
-//! What the user promises about values that exist only when the model runs.
+//! Assumptions about values that are known only when the model runs, as promised by the user.
 
 use std::fmt;
 
-/// One promise.
+/// One assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assumption {
-    /// What is read or written by index lies inside of its array.
+    /// All indices of reads and writes are within the bounds of their arrays.
     IndicesInRange,
-    /// No NaN is compared, ordered or searched, and zeros of both signs are the same there.
+    /// Comparisons, sorting and searching never see a NaN, and need not distinguish zeros by sign.
     NoNan,
-    /// A float that becomes an integer is a number that the integer's type can hold.
+    /// A float that is cast to an integer is in the range of the integer type.
     CastsInRange,
-    /// No number is NaN or infinite, so there is no NaN that could be compared either.
+    /// No number is NaN or infinite. This includes [`Assumption::NoNan`].
     Finite,
 }
 
 impl Assumption {
-    /// All of them.
+    /// All assumptions.
     pub const ALL: [Assumption; 4] = [
         Assumption::IndicesInRange,
         Assumption::NoNan,
@@ -24,7 +24,7 @@ impl Assumption {
         Assumption::Finite,
     ];
 
-    /// What users call it.
+    /// Returns the name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Assumption::IndicesInRange => "indices_in_range",
@@ -34,18 +34,18 @@ impl Assumption {
         }
     }
 
-    /// The one of that name.
+    /// Returns the assumption called `name`.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// A set of promises.
+/// A set of assumptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumptions(u8);
 
 impl Assumptions {
-    /// Whether it contains `one`, or another one that includes it.
+    /// Returns `true` if the set contains `one` or an assumption that includes it.
     pub fn contains(self, one: Assumption) -> bool {
         self.names(one) || one == Assumption::NoNan && self.names(Assumption::Finite)
     }
@@ -54,13 +54,13 @@ impl Assumptions {
         self.0 & (1 << one as u8) != 0
     }
 
-    /// Reads what [`fmt::Display`] writes: names separated by spaces. Fails on a name that there is
-    /// not, which it returns.
+    /// Parses the output of [`fmt::Display`]: names separated by spaces. Fails with the first
+    /// unknown name.
     pub fn parse(text: &str) -> Result<Self, &str> {
         text.split_whitespace().map(|name| Assumption::find(name).ok_or(name)).collect()
     }
 
-    /// Whether nothing is promised.
+    /// Returns `true` if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::{Assumption, Assumptions};
 
     #[test]
-    fn sets_are_texts() {
+    fn sets_are_printed_and_parsed() {
         let set: Assumptions =
             [Assumption::CastsInRange, Assumption::IndicesInRange].into_iter().collect();
         assert_eq!(set.to_string(), "indices_in_range casts_in_range");

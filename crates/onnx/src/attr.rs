@@ -8,7 +8,7 @@ use crate::BlockId;
 
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Attr {
     Int(i64),
     Float(f32),
@@ -23,7 +23,7 @@ pub enum Attr {
     Graphs(Vec<BlockId>),
 }
 
-/// The attributes of a node, in the order in which they are written.
+/// The attributes of a node, in the order that they are written in.
 pub type Attrs = Vec<(&'static str, Attr)>;
 
 macro_rules! from {
@@ -48,7 +48,7 @@ from! {
     BlockId => |v| Attr::Graph(v);
 }
 
-/// Attributes as a literal: `attrs! { axis: 1, keepdims: false }`.
+/// Builds attributes from a literal: `attrs! { axis: 1, keepdims: false }`.
 #[macro_export]
 macro_rules! attrs {
     ($($name:ident: $value:expr),* $(,)?) => {

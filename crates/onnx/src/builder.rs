@@ -1,4 +1,4 @@
-//! The one way to emit nodes: rules, rewrites and legalisation all go through [`Builder::op`].
+//! Emits nodes. Rules, rewrites and legalisation all use [`Builder::op`].
 
 use std::panic::Location;
 
@@ -7,38 +7,39 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Attrs, BlockId, Error, Graph, NodeId, Op, Result, ValueId, attrs, infer};
 
-/// What the emitted nodes are for.
+/// The purpose of the emitted nodes.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// An equation of the traced program, or the model's boundary.
     Equation {
-        /// The equation and those it is nested in.
+        /// The equation and the equations that enclose it.
         call: Option<CallId>,
-        /// The module it belongs to.
+        /// The module of the equation.
         scope: ScopeId,
     },
     /// What a node of this origin computes. The editor adds the origins of other nodes that are replaced.
     Replacing(OriginId),
 }
 
-/// Emits nodes into one block. It infers types and stamps origins, so callers deal with neither.
+/// An emitter of nodes into one block. It infers types and records origins, so callers deal with
+/// neither.
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The model being built.
     pub graph: &'a mut Graph,
-    /// Where origins are interned.
+    /// The arena of origins.
     pub origins: &'a mut Origins,
     /// The rule or rewrite at work.
     pub name: &'static str,
-    /// Its stage.
+    /// The stage of the rule or rewrite.
     pub stage: Stage,
     /// The statement that emits the nodes; `None` for the one that calls the builder.
     pub site: Option<Site>,
-    /// What it works on.
+    /// The equation or nodes that the rule or rewrite works on.
     pub source: Source,
     /// The block that nodes are added to.
     pub block: BlockId,
-    /// The node before which they are inserted; `None` for the end of the block.
+    /// The node that new nodes are inserted before; `None` for the end of the block.
     pub before: Option<NodeId>,
 }
 

@@ -1,11 +1,11 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use provenance::OriginId;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with a graph.
+/// An error in a graph.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An operator was given inputs or attributes that it does not accept.
@@ -13,7 +13,7 @@ pub enum Error {
     Invalid {
         /// The operator.
         op: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A node does not exist at the requested opset.
@@ -21,13 +21,13 @@ pub enum Error {
     OpsetTooOld {
         /// The operator, or the element type.
         op: String,
-        /// The first opset that has it.
+        /// The first opset that contains it.
         needs: i64,
         /// The requested opset.
         given: i64,
-        /// What is too new about it, if it is not the operator itself.
+        /// The part that is too new, if it is not the operator itself.
         reason: Option<String>,
-        /// Where the node came from.
+        /// The origin of the node.
         origin: Option<OriginId>,
     },
     /// Models cannot be written for the requested opset.
@@ -46,14 +46,14 @@ pub enum Error {
     /// The results of a node were replaced by others, or by too many or too few.
     #[error("replaced {0}")]
     Replaced(String),
-    /// The text of a model cannot be read.
+    /// The text of a model cannot be parsed.
     #[error("{line}:{column}: {reason}")]
     Text {
         /// The line, counted from 1.
         line: usize,
         /// The column in characters, counted from 1.
         column: usize,
-        /// What is wrong there.
+        /// The reason.
         reason: String,
     },
     /// The contents of a tensor could not be fetched or computed.
@@ -62,7 +62,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operator's complaint.
+    /// Returns the error for inputs or attributes that the operator `op` does not accept.
     pub fn invalid(op: &str, reason: impl Into<String>) -> Self {
         Error::Invalid { op: op.to_owned(), reason: reason.into() }
     }

@@ -34,7 +34,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A value: what a node computes, an input, or a constant.
+    /// A value: a result of a node, an input, or a constant.
     ValueId
 }
 id! {
@@ -68,7 +68,7 @@ impl Op {
 /// One operation. It cannot be built without an origin.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// The operator.
     pub op: Op,
     /// Its operands; `None` for an optional one that is omitted.
     pub inputs: Vec<Option<ValueId>>,
@@ -76,7 +76,7 @@ pub struct Node {
     pub outputs: Vec<ValueId>,
     /// Its attributes.
     pub attrs: Attrs,
-    /// Where it came from.
+    /// The origin.
     pub origin: OriginId,
     /// The name it is written under; empty until names are assigned.
     pub name: String,
@@ -86,7 +86,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it is ONNX's own operator `name`.
+    /// Returns `true` if this is ONNX's own operator `name`.
     pub fn is(&self, name: &str) -> bool {
         self.op.domain.is_empty() && self.op.name == name
     }
@@ -143,7 +143,7 @@ impl Node {
     }
 }
 
-/// What produces a value.
+/// The producer of a value.
 #[derive(Clone, Debug)]
 pub enum Producer {
     /// The output `usize` of a node.
@@ -152,13 +152,13 @@ pub enum Producer {
     Input(BlockId),
     /// A constant, whose elements may be relied on.
     Constant(Tensor),
-    /// A parameter. A person may replace its elements later, so nothing may be derived from them.
+    /// A parameter. The user may replace its elements later, so nothing may be derived from them.
     Parameter(Tensor),
-    /// Nothing: it was removed.
+    /// No producer: the value was removed.
     Removed,
 }
 
-/// Something with a type: what a node computes, an input, or a constant.
+/// A value with a type: a result of a node, an input, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// Its element type and shape.
@@ -172,12 +172,12 @@ pub struct Value {
 }
 
 impl Value {
-    /// What produces it.
+    /// Returns the producer.
     pub fn producer(&self) -> &Producer {
         &self.producer
     }
 
-    /// Where it is read.
+    /// Returns the uses.
     pub fn uses(&self) -> impl ExactSizeIterator<Item = Use> + '_ {
         self.uses.as_slice().iter().copied()
     }
@@ -190,7 +190,7 @@ impl Value {
         })
     }
 
-    /// Whether it is read anywhere.
+    /// Returns `true` if the value has a use.
     pub fn is_used(&self) -> bool {
         !self.uses.as_slice().is_empty()
     }
@@ -207,7 +207,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// What it returns.
+    /// Returns the outputs.
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
     }
@@ -229,19 +229,19 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
-    /// What inputs of the main graph are if the model is run without them.
+    /// The defaults of inputs of the main graph, for running the model without them.
     pub defaults: Vec<(ValueId, Tensor)>,
-    /// What may be taken for granted about its values.
+    /// The assumptions about its values.
     pub assumptions: Assumptions,
     values: Vec<Value>,
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
-    /// What replaced each value, if that is being recorded.
+    /// The replacement of each value, if replacements are recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
 }
 
-/// Constants up to this many bytes are interned as they are made.
+/// The largest size, in bytes, of a constant that is interned when it is created.
 const SMALL: usize = 64;
 
 impl Graph {
@@ -263,18 +263,20 @@ impl Graph {
         }
     }
 
-    /// Makes room for the nodes that a program of that many equations becomes, with what replaces them.
+    /// Reserves space for the nodes that a program of that many equations becomes, and their
+    /// replacements.
     pub fn reserve(&mut self, equations: usize) {
         self.nodes.reserve(3 * equations);
         self.values.reserve(4 * equations);
     }
 
-    /// Starts to record what replaces values.
+    /// Starts to record replacements of values.
     pub fn remember_replacements(&mut self) {
         self.replacements.get_or_insert_default();
     }
 
-    /// What replaced `value` since recording started; `value` itself if nothing did.
+    /// Returns the replacement of `value` since recording started, or `value` itself if it was not
+    /// replaced.
     pub fn replacement(&self, value: ValueId) -> ValueId {
         let known = self.replacements.as_ref();
         let mut value = value;
@@ -369,7 +371,7 @@ impl Graph {
         }
     }
 
-    /// The node, to change its attributes, name or origin. Operands change by [`Graph::set_input`].
+    /// The node, to change its attributes, name or origin. [`Graph::set_input`] changes operands.
     ///
     /// # Panics
     /// Like [`Graph::node`].
@@ -433,12 +435,12 @@ impl Graph {
         blocks
     }
 
-    /// How many values the arena holds, removed ones included.
+    /// Returns the number of values in the arena, including removed ones.
     pub fn value_count(&self) -> usize {
         self.values.len()
     }
 
-    /// How many nodes the arena holds, removed ones included.
+    /// Returns the number of nodes in the arena, including removed ones.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -526,7 +528,7 @@ impl Graph {
         }
     }
 
-    /// The size that a value is as a float.
+    /// Returns the size that a float was cast from, if it is one.
     pub fn float_size(&self, id: ValueId) -> Option<Dim> {
         let cast = self.node(self.producer(id)?);
         let content = self.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
@@ -546,8 +548,8 @@ impl Graph {
         value
     }
 
-    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
-    /// others.
+    /// Sets the inputs of a block to some of its current inputs, in any order. The others must not
+    /// have uses.
     pub(crate) fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
         let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
         for value in old {
@@ -557,7 +559,7 @@ impl Graph {
         }
     }
 
-    /// Sets what a block returns.
+    /// Sets the outputs of a block.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
             self.drop_use(value, Use::Output(block, i));
@@ -598,8 +600,8 @@ impl Graph {
         id
     }
 
-    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
-    /// there from what is in sight there.
+    /// Moves a node before `before`, which may be in another block. The operands of the node must
+    /// be in scope there.
     pub(crate) fn move_node(&mut self, id: NodeId, before: NodeId) {
         let (from, left, right) = {
             let node = self.node(id);
@@ -615,7 +617,7 @@ impl Graph {
         self.link(to, Some(id), Some(before));
     }
 
-    /// Makes `left` and `right` neighbours; `None` stands for the block's ends.
+    /// Makes `left` and `right` neighbours. `None` is an end of the block.
     fn link(&mut self, block: BlockId, left: Option<NodeId>, right: Option<NodeId>) {
         match left {
             Some(left) => self.node_mut(left).next = right,
@@ -642,7 +644,7 @@ impl Graph {
         }
     }
 
-    /// Makes all readers of `old` read `new`.
+    /// Replaces all uses of `old` with `new`.
     pub(crate) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
@@ -661,7 +663,7 @@ impl Graph {
         }
     }
 
-    /// Removes a node and the blocks it holds. Its outputs must no longer be read.
+    /// Removes a node and its blocks. Its outputs must no longer have uses.
     pub(crate) fn remove_node(&mut self, id: NodeId) {
         let blocks: Vec<_> = self.node(id).blocks().collect();
         for block in blocks {

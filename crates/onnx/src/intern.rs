@@ -1,4 +1,4 @@
-//! Strings that live as long as the process: operator, domain and attribute names.
+//! Interns strings for the lifetime of the process: names of operators, domains and attributes.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 
 static NAMES: LazyLock<Mutex<FxHashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// The one copy of `name`. Names from outside are bounded by the operators that models use, not by
-/// the number of models.
+/// Returns the shared copy of `name`, which is never freed. The number of names is bounded by the
+/// operators that models use, not by the number of models.
 pub fn intern(name: &str) -> &'static str {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

@@ -1,4 +1,4 @@
-//! ONNX: a graph arena whose every node has an origin, operator schemas, type inference, a verifier
+//! ONNX: a graph arena with an origin for every node, operator schemas, type inference, a verifier
 //! and the text syntax.
 
 mod assumptions;

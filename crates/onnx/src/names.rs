@@ -1,5 +1,4 @@
-//! Names: every value and every node gets one that is unique in the whole model and says what it
-//! is.
+//! Assigns descriptive names to values and nodes, unique in the whole model.
 
 use provenance::Origins;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,14 +9,14 @@ use crate::{Attr, BlockId, Graph, NodeId, Producer, ValueId};
 /// The prefix of the names of constants that are not parameters.
 pub const CONSTANT_PREFIX: &str = "const/";
 
-/// Constants of up to this many elements are named after their elements.
+/// The largest number of elements of a constant that is named after its elements.
 const SHOWN_ELEMENTS: usize = 8;
 
 /// Names every value and node that has no name yet.
 ///
-/// Existing names are kept; if two are equal, the later one gets a suffix. A node is named
-/// by its module and operator (`/blocks.3/q/MatMul`), its results after it
-/// (`/blocks.3/q/MatMul_output_0`), a constant by its elements (`const/i64/0_2_1`) or its shape.
+/// Existing names are kept; if two are equal, the later one gets a suffix. A node is named after
+/// its module and operator (`/blocks.3/q/MatMul`), its results after the node
+/// (`/blocks.3/q/MatMul_output_0`), a constant after its elements (`const/i64/0_2_1`) or its shape.
 /// The names depend only on the graph and the scopes of its nodes' origins.
 pub fn assign_names(graph: &mut Graph, origins: &Origins) {
     name_nodes(graph, origins);
@@ -74,7 +73,7 @@ enum Role {
     Constant,
 }
 
-/// Every value that is written, once: those named by the user first, then all others.
+/// Returns every value of the model once: inputs, outputs and constants first, then all others.
 fn live_values(graph: &Graph) -> Vec<(ValueId, Role)> {
     let mut found = Vec::new();
     let mut seen = vec![false; graph.value_count()];
@@ -109,7 +108,8 @@ fn live_values(graph: &Graph) -> Vec<(ValueId, Role)> {
     found
 }
 
-/// What the inputs of a block are named after: the function, or the node and its attribute.
+/// Returns the prefixes for the inputs of each block: the name of the function, or of the node and
+/// its attribute.
 fn block_owners(graph: &Graph) -> FxHashMap<BlockId, String> {
     let mut owners = FxHashMap::default();
     for function in &graph.functions {
@@ -129,8 +129,8 @@ fn block_owners(graph: &Graph) -> FxHashMap<BlockId, String> {
     owners
 }
 
-/// A constant's name, and what separates it from a number if the name is taken. A number after `_`
-/// would look like another element.
+/// Returns the name of a constant, and the separator before a number that makes the name unique. A
+/// number after `_` would look like another element.
 fn constant_name(tensor: &Tensor) -> (String, &'static str) {
     let dtype = tensor.dtype();
     let shape = match tensor.shape() {
@@ -147,7 +147,7 @@ fn constant_name(tensor: &Tensor) -> (String, &'static str) {
     }
 }
 
-/// The elements of a small tensor, joined by `_`.
+/// Returns the elements of a small tensor, joined by `_`.
 fn element_text(tensor: &Tensor) -> Option<String> {
     if !(1..=SHOWN_ELEMENTS).contains(&tensor.len()) {
         return None;
@@ -159,7 +159,7 @@ fn element_text(tensor: &Tensor) -> Option<String> {
     Some(words.join("_"))
 }
 
-/// The shortest text that reads back as the same number.
+/// Returns the shortest text that parses to the same number.
 fn float_text(dtype: DType, value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -175,8 +175,8 @@ fn float_text(dtype: DType, value: f64) -> String {
     format!("{narrow:?}")
 }
 
-/// Names in use. Making a name unique takes amortised constant time: a name can only collide with
-/// the one shorter name that it extends by a number, and only once.
+/// The names in use. Making a name unique takes amortised constant time: a name can only collide
+/// with the one shorter name that it extends by a number, and only once.
 #[derive(Debug, Default)]
 pub struct Names {
     taken: FxHashSet<String>,
@@ -184,7 +184,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// `base`, or if it is taken, `base` with the separator and the first free number.
+    /// Returns `base`, or if it is taken, `base` with the separator and the first free number.
     pub fn unique(&mut self, base: String, separator: &str) -> String {
         if self.taken.insert(base.clone()) {
             return base;

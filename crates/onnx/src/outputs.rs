@@ -5,8 +5,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Attrs, BlockId, Builder, Function, Graph, NodeId, Op, Result, Source, ValueId};
 
-/// Finishes the outputs of every block and names those of the main graph. An output that is an
-/// input, a constant, an outer value or equal to another output gets an `Identity`.
+/// Makes the outputs of every block valid, and names those of the main graph. An output that is an
+/// input, a constant, an outer value or a duplicate gets an `Identity`.
 pub fn seal_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) -> Result<()> {
     for node in graph.nodes_with_blocks() {
         let blocks: Vec<BlockId> = graph.node(node).blocks().collect();

@@ -1,11 +1,11 @@
-//! Where a value is read.
+//! The uses of a value.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{BlockId, NodeId};
 
-/// A place where a value is read.
+/// A use of a value, by a node or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     /// The operand `usize` of a node.
@@ -14,16 +14,16 @@ pub enum Use {
     Output(BlockId, usize),
 }
 
-/// A list of distinct places. Removing one takes constant time, however many there are. Nearly all
-/// values are read once or twice, which needs no allocation.
+/// A list of distinct uses. Removing one takes constant time, however long the list is. Nearly all
+/// values have one or two uses, which need no allocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     places: SmallVec<[Use; 2]>,
-    /// The position of each place, once there are more than [`FEW`].
+    /// The position of each use, once there are more than [`FEW`].
     index: Option<Box<FxHashMap<Use, usize>>>,
 }
 
-/// Up to this many places are searched linearly.
+/// The largest number of uses that are searched linearly.
 const FEW: usize = 16;
 
 impl Uses {
@@ -31,7 +31,7 @@ impl Uses {
         &self.places
     }
 
-    /// Adds a place at the end, unless it is already there.
+    /// Appends a use, unless it is already in the list.
     pub(crate) fn insert(&mut self, place: Use) {
         if self.position(place).is_some() {
             return;
@@ -46,7 +46,7 @@ impl Uses {
         }
     }
 
-    /// Removes a place, if it is there. The last one takes its position.
+    /// Removes a use, if it is in the list. The last use takes its position.
     pub(crate) fn remove(&mut self, place: Use) {
         let Some(at) = self.position(place) else { return };
         self.places.swap_remove(at);
@@ -70,9 +70,9 @@ impl Uses {
 mod tests {
     use super::*;
 
-    /// Adds and removes places, growing and shrinking the set, and compares it with a plain list.
+    /// Adds and removes uses, growing and shrinking the list, and compares it with a plain vector.
     #[test]
-    fn few_and_many_keep_the_same_places() {
+    fn short_and_long_lists_contain_the_same_uses() {
         let place = |i: usize| Use::Operand(NodeId::from_index(i % 7), i);
         let (mut uses, mut list) = (Uses::default(), Vec::new());
         for i in (0..3 * FEW).chain(0..FEW) {

@@ -1,13 +1,14 @@
-//! The constants that the bodies of control flow declare themselves. Tools that rename or merge graphs lose
-//! sight of constants that a body reads from outside.
+//! Constants that the bodies of control flow declare themselves, because tools that rename or merge
+//! graphs lose track of constants that a body captures.
 
 use onnx::{BlockId, Graph, NodeId, Use, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::LARGE;
 
-/// Gives each body in the main graph small constants of its own, where it shares them with other blocks.
-/// Parameters and large constants stay in the main graph, where people and tools look for them.
+/// Gives each body in the main graph its own copies of small constants that it shares with other
+/// blocks. Parameters and large constants remain in the main graph, where people and tools expect
+/// them.
 pub fn separate_constants(graph: &mut Graph) {
     for block in bodies(graph) {
         let mut own: FxHashMap<ValueId, ValueId> = FxHashMap::default();
@@ -24,7 +25,7 @@ pub fn separate_constants(graph: &mut Graph) {
     }
 }
 
-/// The bodies in the main graph, outer before inner.
+/// Returns the bodies in the main graph, outer before inner.
 fn bodies(graph: &Graph) -> Vec<BlockId> {
     let inside = |block| graph.nodes_of(block).flat_map(|id| graph.node(id).blocks());
     let mut found: Vec<BlockId> = inside(Graph::MAIN).collect();
@@ -36,7 +37,7 @@ fn bodies(graph: &Graph) -> Vec<BlockId> {
     found
 }
 
-/// `value`, or the constant that `block` has in its place.
+/// Returns the copy of the constant `value` for `block`, or `value` itself if it needs no copy.
 fn own_constant(graph: &mut Graph, value: ValueId, block: BlockId) -> ValueId {
     if !may_be_declared(graph, value) || is_only_read_in(graph, value, block) {
         return value;
@@ -47,7 +48,7 @@ fn own_constant(graph: &mut Graph, value: ValueId, block: BlockId) -> ValueId {
     }
 }
 
-/// Whether the body `block` of the main graph declares a constant.
+/// Returns `true` if the body `block` of the main graph declares the constant `value`.
 pub(crate) fn is_declared_in(graph: &Graph, value: ValueId, block: BlockId) -> bool {
     may_be_declared(graph, value) && is_only_read_in(graph, value, block)
 }

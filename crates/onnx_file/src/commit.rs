@@ -1,9 +1,9 @@
-//! Gives the files of a model their names.
+//! Moves the files of a model to their final names.
 //!
-//! A model and its data cannot be renamed at once. So the new data has a name of its own at first,
-//! and an interim model refers to it by that name. When the data also has its usual name, the model
-//! that refers to it by that name follows. At every moment, also if the process is killed, the model
-//! at its path refers to data that belongs to it.
+//! A model and its data cannot be renamed atomically. The new data therefore gets a temporary name
+//! first, and an interim model refers to it by that name. Once the data also has its final name,
+//! the final model replaces the interim one. At every moment, even if the process is killed, the
+//! model at its path refers to its own data.
 
 use std::fs;
 use std::io;
@@ -15,22 +15,25 @@ use crate::external::same_file;
 use crate::external_locations;
 use crate::folder_lock::lock;
 use crate::proto::ModelProto;
-use crate::save::{Draft, Files, is_temporary, temporary};
+use crate::save::{Draft, Files, is_temporary, remove_abandoned, temporary};
 use crate::stream::write_model;
 
-/// The model with a data file of another name.
+/// A function that returns the model with references to a data file of the given name.
 pub(crate) type Interim<'a> = dyn Fn(&str) -> io::Result<ModelProto> + 'a;
 
 impl Files {
-    /// Replaces the model, and its data if there is any: both or none. A data file that only the
-    /// old model refers to is removed.
+    /// Replaces the model, and its data if present: both or neither. A data file that only the old
+    /// model refers to is removed.
     pub(crate) fn commit(
         &self,
         model: Draft<'_>,
         data: Option<Draft<'_>>,
         interim: &Interim<'_>,
     ) -> io::Result<()> {
-        let _lock = lock(&self.folder);
+        let lock = lock(&self.folder);
+        if lock.is_some() {
+            remove_abandoned(&self.folder);
+        }
         let model = model.name()?;
         let unused = self.unused(model.path(), data.is_some());
         match data {
@@ -38,7 +41,7 @@ impl Files {
             Some(data) => self.commit_pair(model, data, interim)?,
         }
         for path in unused {
-            // The model has been saved, even if an old file cannot be removed.
+            // The model has been saved even if an old file cannot be removed.
             drop(fs::remove_file(path));
         }
         Ok(())
@@ -69,14 +72,15 @@ impl Files {
         }
     }
 
-    /// Gives the data and the model their usual names.
+    /// Gives the data and the model their final names.
     fn finish(&self, model: NamedTempFile, data: &Path, old: &mut Old) -> io::Result<()> {
-        // Nobody needs the old data any more, so it may also lose its name.
+        // The old data is no longer needed, so it may also be renamed.
         old.data = second_name(&self.data, &self.folder, |from, to| fs::rename(from, to))?;
         step("the old data has a second name");
         match temporary().make_in(&self.folder, |path| fs::hard_link(data, path)) {
             Ok(link) => drop(link.into_temp_path().persist(&self.data)?),
-            // Without a second name, nobody can load the interim model from here on.
+            // Without hard links, the interim model cannot be loaded until the final one replaces
+            // it.
             Err(_) => fs::rename(data, &self.data)?,
         }
         old.has_new_data = true;
@@ -86,7 +90,8 @@ impl Files {
         Ok(())
     }
 
-    /// Puts the old files back after `error`: the data first, which the interim model does not need.
+    /// Restores the old files after `error`. The data comes first, because the interim model does
+    /// not refer to it.
     fn restore(&self, old: Old, data: TempPath, error: io::Error) -> io::Error {
         let told = |what: &str, kept: &Path| {
             io::Error::new(
@@ -99,7 +104,7 @@ impl Files {
             None => {}
             Some(old) => {
                 if let Err(failed) = old.persist(&self.data) {
-                    let kept = failed.path.keep().unwrap_or_default();
+                    let kept = kept(failed.path, &self.data);
                     // The interim model still needs its data.
                     drop(data.keep());
                     return told("data file", &kept);
@@ -110,7 +115,7 @@ impl Files {
             None => drop(fs::remove_file(&self.model)),
             Some(old) => {
                 if let Err(failed) = old.persist(&self.model) {
-                    let kept = failed.path.keep().unwrap_or_default();
+                    let kept = kept(failed.path, &self.model);
                     drop(data.keep());
                     return told("model", &kept);
                 }
@@ -119,8 +124,8 @@ impl Files {
         error
     }
 
-    /// The data files that the old model refers to and the one at `new` does not. If the old model
-    /// cannot be read, its files are kept.
+    /// Returns the data files that the old model refers to and the model at `new` does not. If the
+    /// old model cannot be read, its files are kept.
     fn unused(&self, new: &Path, has_data: bool) -> Vec<PathBuf> {
         let mut unused = Vec::new();
         let Ok(old) = external_locations(&self.model) else { return unused };
@@ -144,20 +149,31 @@ impl Files {
     }
 }
 
-/// What was replaced, under other names.
+/// The replaced files, under temporary names.
 struct Old {
     model: Option<TempPath>,
     data: Option<TempPath>,
     has_new_data: bool,
 }
 
-/// A second name for the file at `path`, if there is one; `otherwise` where there are no hard links.
+/// Keeps the old file for `path` under a name that later exports do not remove as abandoned, and
+/// returns that name.
+fn kept(old: TempPath, path: &Path) -> PathBuf {
+    let kept = old.keep().unwrap_or_default();
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    let name = PathBuf::from(name);
+    if !name.exists() && fs::rename(&kept, &name).is_ok() { name } else { kept }
+}
+
+/// Gives the file at `path`, if it exists, a second name in `folder`. Uses `otherwise` where hard
+/// links are not supported.
 fn second_name(
     path: &Path,
     folder: &Path,
     otherwise: impl Fn(&Path, &Path) -> io::Result<()>,
 ) -> io::Result<Option<TempPath>> {
-    // A folder has no second name, and cannot be replaced by a file anyway.
+    // A folder cannot have a second name, and a file cannot replace it anyway.
     if !fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()) {
         return Ok(None);
     }
@@ -184,9 +200,9 @@ mod tests {
     use crate::saving_tests::{abort_at, model_of, names};
     use crate::{Model, Placement, read_file};
 
-    /// Names the step at which a process is to be killed.
+    /// The environment variable with the step at which the process is killed.
     const KILLED: &str = "ONNX_TEST_KILLED_AT";
-    /// The folder that it saves to.
+    /// The environment variable with the folder to save to.
     const FOLDER: &str = "ONNX_TEST_FOLDER";
 
     const STEPS: [&str; 6] = [
@@ -203,12 +219,12 @@ mod tests {
         abort_at(name, KILLED);
     }
 
-    /// A model whose only weight consists of one byte, repeated.
+    /// Returns a model whose only weight consists of one byte, repeated.
     fn model(byte: u8, len: usize) -> Model {
         model_of(&[(&format!("weight {byte}"), vec![byte; len])])
     }
 
-    /// The byte that a model names and all bytes of its data, as a reader sees them.
+    /// Returns the byte in the name of a model's weight, and the bytes of its data.
     fn read(path: &Path) -> io::Result<(u8, Vec<u8>)> {
         let model = read_file(path).map_err(io::Error::other)?;
         let tensor = &model.graph.unwrap().initializer[0];
@@ -226,9 +242,9 @@ mod tests {
         byte
     }
 
-    /// Runs in another process.
+    /// Runs in a child process.
     #[test]
-    fn save_in_a_folder_that_is_given() {
+    fn child_saves_to_the_given_folder() {
         if let Some(folder) = std::env::var_os(FOLDER) {
             let path = PathBuf::from(folder).join("m.onnx");
             model(2, 5000).save(&path, Placement::External).unwrap();
@@ -236,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_leaves_a_pair() {
+    fn a_killed_process_leaves_a_matching_pair() {
         for is_new in [false, true] {
             for (at, step) in STEPS.iter().enumerate() {
                 let folder = tempfile::tempdir().unwrap();
@@ -245,7 +261,7 @@ mod tests {
                     model(1, 3000).save(&path, Placement::External).unwrap();
                 }
                 let status = Command::new(std::env::current_exe().unwrap())
-                    .args(["--exact", "commit::tests::save_in_a_folder_that_is_given"])
+                    .args(["--exact", "commit::tests::child_saves_to_the_given_folder"])
                     .env(FOLDER, folder.path())
                     .env(KILLED, step)
                     .output()
@@ -256,21 +272,23 @@ mod tests {
                     true => assert!(!path.exists(), "{step}"),
                     false => assert_eq!(assert_pair(&path), if replaced { 2 } else { 1 }, "{step}"),
                 }
-                // The next one is saved as usual, and data with a name of its own is removed.
-                model(3, 4000).save(&path, Placement::External).unwrap();
-                assert_eq!(assert_pair(&path), 3);
-                if (2..5).contains(&at) {
-                    let location = names(folder.path()).into_iter().filter(|n| is_temporary(n));
-                    let data = location
-                        .filter(|n| fs::metadata(folder.path().join(n)).unwrap().len() == 5000);
-                    assert_eq!(data.count(), 0, "{step}");
+                // Another export into the folder does not change the pair.
+                let other = folder.path().join("other.onnx");
+                model(4, 2000).save(&other, Placement::External).unwrap();
+                if !is_new || replaced {
+                    assert_pair(&path);
                 }
+                // The next save succeeds, and no other files remain.
+                model(3, 4000).save(&path, Placement::External).unwrap();
+                assert_eq!((assert_pair(&path), assert_pair(&other)), (3, 4), "{step}");
+                let expected = ["m.onnx", "m.onnx.data", "other.onnx", "other.onnx.data"];
+                assert_eq!(names(folder.path()), expected, "{step}");
             }
         }
     }
 
     #[test]
-    fn whoever_saves_the_data_saves_the_model() {
+    fn concurrent_saves_leave_a_matching_pair() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.onnx");
         model(0, 3000).save(&path, Placement::External).unwrap();
@@ -291,7 +309,7 @@ mod tests {
             let path = &path;
             scope.spawn(move || {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    read_file(path).unwrap(); // there is a whole model all the time
+                    read_file(path).unwrap(); // the file is a complete model at every moment
                 }
             });
             for writer in writers {
@@ -314,7 +332,7 @@ mod tests {
         }
     }
 
-    /// A new pair, ready to replace an old one.
+    /// Replaces a model and its data.
     fn replace(files: &Files) -> io::Result<()> {
         let draft = |content: &'static [u8]| files.write(None, |file| file.write_all(content));
         let (model, data) = (draft(b"new model")?, draft(b"new data")?);
@@ -322,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_where_the_model_cannot_be_replaced() {
+    fn nothing_changes_if_the_model_cannot_be_replaced() {
         for has_data in [true, false] {
             let folder = tempfile::tempdir().unwrap();
             let files = Files::at(&folder.path().join("m.onnx")).unwrap();
@@ -338,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_where_the_data_cannot_be_replaced() {
+    fn nothing_changes_if_the_data_cannot_be_replaced() {
         for has_model in [true, false] {
             let folder = tempfile::tempdir().unwrap();
             let files = Files::at(&folder.path().join("m.onnx")).unwrap();
@@ -355,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_save_that_is_stopped_changes_nothing() {
+    fn a_cancelled_save_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.onnx");
         model(1, 3000).save(&path, Placement::External).unwrap();

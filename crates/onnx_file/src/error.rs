@@ -1,4 +1,4 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use provenance::OriginId;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with a file.
+/// An error while reading or writing a model file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The graph cannot be written.
@@ -28,7 +28,7 @@ pub enum Error {
          conditions and loops"
     )]
     TooDeep {
-        /// Where a node of the innermost graph came from, for a model that is being written.
+        /// The origin of a node in the innermost graph, for a model that is being written.
         origin: Option<OriginId>,
     },
     /// A file could not be read or written.
@@ -36,18 +36,18 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The error that the operating system reported.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// The graph breaks an invariant.
+    /// Returns the error for a graph that breaks an invariant.
     pub(crate) fn graph(reason: impl Into<String>) -> Self {
         onnx::Error::Graph(reason.into()).into()
     }
 
-    /// The contents of a tensor could not be fetched or computed.
+    /// Returns the error for a tensor whose contents could not be fetched or computed.
     pub fn contents(source: std::io::Error) -> Self {
         onnx::Error::Contents(source).into()
     }

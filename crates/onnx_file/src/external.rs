@@ -8,26 +8,27 @@ use crate::{Error, LARGE, Result};
 use rustc_hash::FxHashMap;
 use tensor::Place;
 
-/// Every tensor is aligned to this, so that it can be mapped into memory.
+/// The alignment of tensors in bytes, so that they can be mapped into memory.
 const ALIGNMENT: u64 = 4096;
 
-/// Contents for the data file, to be written at `offset`.
+/// Contents to be written to the data file at `offset`.
 pub(crate) struct Placed {
     pub(crate) offset: u64,
     pub(crate) data: Contents,
 }
 
-/// `model` with its large tensors referring to the file `location`, and the contents of that file.
+/// Returns `model` with its large tensors referring to the file `location`, and the contents of
+/// that file.
 ///
-/// Those are initializers and the values of `Constant` nodes; runtimes expect the tensors of other
-/// attributes in the model itself.
+/// Only initializers and the values of `Constant` nodes are moved, because runtimes expect the
+/// tensors of other attributes in the model itself.
 pub(crate) fn move_out(model: &ModelProto, location: &str) -> Result<(ModelProto, Vec<Placed>)> {
     let (mut models, placed) = move_out_of_all([model], location)?;
     Ok((models.pop().unwrap_or_default(), placed))
 }
 
-/// Several models whose large tensors refer to one file, which holds what they share only once: the
-/// same array, or equal ones of one name.
+/// Makes the large tensors of several models refer to one file. Shared tensors are stored once: the
+/// same array, or equal arrays with the same name.
 pub(crate) fn move_out_of_all<'a>(
     models: impl IntoIterator<Item = &'a ModelProto>,
     location: &str,
@@ -53,11 +54,11 @@ struct Mover<'a> {
     location: &'a str,
     end: u64,
     placed: Vec<Placed>,
-    /// Where in memory the placed contents are.
+    /// The indices of the placed contents by their location in memory.
     by_place: FxHashMap<Place, usize>,
-    /// The placed contents of initializers, by their names.
+    /// The indices of the placed contents of initializers by name.
     by_name: FxHashMap<String, Vec<usize>>,
-    /// A tensor that was in a file of the same name before.
+    /// The name of a tensor that already refers to a file called `location`.
     foreign: Option<String>,
 }
 
@@ -113,7 +114,8 @@ impl Mover<'_> {
         tensor.set_data_location(DataLocation::External);
     }
 
-    /// Where the contents of a tensor are in the file, from now on at the latest.
+    /// Returns the offset of the contents of a tensor in the file, and places them there if they
+    /// are new.
     fn place(&mut self, name: &str, data: Contents) -> u64 {
         let place = data.place();
         let mut named = self.by_name.get(name).into_iter().flatten().copied();
@@ -135,7 +137,7 @@ fn location(tensor: &TensorProto) -> Option<&str> {
     tensor.external_data.iter().find(|e| e.key == "location").map(|e| e.value.as_str())
 }
 
-/// Whether `location`, relative to the model's folder, is its file `name`.
+/// Returns `true` if `location`, relative to the model's folder, is the file `name`.
 pub(crate) fn same_file(location: &str, name: &str) -> bool {
     location.trim_start_matches("./") == name
 }

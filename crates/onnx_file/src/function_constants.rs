@@ -1,5 +1,5 @@
-//! The constants that functions read. A function has no initializers, so they are nodes of its
-//! body.
+//! The constants that functions read. A function has no initializers, so its constants are nodes of
+//! its body.
 
 use indexmap::IndexMap;
 use onnx::{BlockId, Function, Graph, Names, NodeId, ValueId};
@@ -10,13 +10,13 @@ use rustc_hash::FxBuildHasher;
 pub(crate) struct FunctionConstant {
     /// The constant.
     pub(crate) value: ValueId,
-    /// The first node that reads it, which provides its origin.
+    /// The first node that reads the constant. It provides the origin.
     pub(crate) reader: NodeId,
-    /// The name of the node that makes it.
+    /// The name of the `Constant` node.
     pub(crate) name: String,
 }
 
-/// The constants of each function. The nodes of the graph must have their names.
+/// Returns the constants of each function. The nodes of the graph must have names.
 pub(crate) fn function_constants(graph: &Graph) -> Vec<Vec<FunctionConstant>> {
     if graph.functions.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! ONNX files: graphs written as protobuf messages, models saved, read, skimmed and stripped.
+//! ONNX files: encodes graphs as protobuf messages, and saves, reads, skims and strips models.
 
 mod body_constants;
 mod commit;
@@ -33,7 +33,7 @@ pub use locations::external_locations;
 pub use map::{map_inputs, map_nodes};
 pub use model::{LARGE, Model};
 pub use read::{read, read_file};
-pub use save::{AUTO_INLINE, GoOn, Placement, Saving, replace_file};
+pub use save::{AUTO_INLINE, GoOn, Pending, Placement, Saving, next_name, replace_file};
 pub use set::Set;
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};

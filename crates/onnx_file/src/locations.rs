@@ -1,19 +1,19 @@
 //! Finds the files that a model on disk refers to, without loading it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use crate::message::Message;
+use crate::read::open_regular;
 use crate::wire::{DEEPEST, Payload, Wire, damaged, too_deep};
 use crate::{Error, Result};
 
-/// The locations of all external data of the model file at `path`, as written there. This takes
-/// little memory, however large the file is.
+/// Returns the locations of all external data of the model file at `path`, as the file spells them.
+/// This takes little memory, however large the file is.
 pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
     let scan = || {
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
         let len = file.metadata()?.len();
         let mut scanner = Scanner { wire: Wire::new(file), found: BTreeSet::new() };
         scanner.message(Message::Model, len, 0)?;
@@ -22,12 +22,13 @@ pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
     scan().map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-/// What the field `number` holds, if there may be a location in it.
+/// Returns the type of message in the field `number`, if it may contain a location.
 fn inner(message: Message, number: u64) -> Option<Message> {
     message.field(number).filter(|inner| !matches!(inner, Message::Value | Message::Entry))
 }
 
-/// Longer than any path that an operating system accepts.
+/// The largest accepted length of a location, longer than any path that an operating system
+/// accepts.
 const LONGEST: u64 = 1 << 16;
 
 struct Scanner<R> {

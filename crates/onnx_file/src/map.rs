@@ -1,4 +1,4 @@
-//! The model's nodes, as the source map sees them.
+//! The nodes of a model as entries of its source map.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::function_constants::function_constants;
 
-/// The names of the inputs of all blocks: values that no node computes.
+/// Returns the names of the inputs of all blocks, which no node computes.
 pub fn map_inputs(graph: &Graph) -> Vec<&str> {
     let blocks = graph.live_blocks().into_iter();
     blocks
@@ -17,10 +17,11 @@ pub fn map_inputs(graph: &Graph) -> Vec<&str> {
         .collect()
 }
 
-/// All nodes of all blocks, named, with the nodes whose results they read. A reader of a function's
-/// result refers to the node inside the function that computes it, because runtimes inline the
-/// call. It is not recorded which of several results is read. Nodes for the constants of functions
-/// come last.
+/// Returns all nodes of all blocks by name, with the producers of their operands.
+///
+/// A consumer of a function's result refers to the node inside the function that computes it,
+/// because runtimes inline the call. If a call has several results, the entries do not record which
+/// one is read. Nodes for the constants of functions come last.
 pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
     let nodes = graph.all_nodes();
     let functions: FxHashMap<Op, BlockId> =
@@ -42,7 +43,7 @@ pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
             outputs: node.outputs.iter().map(|value| graph.value(*value).name.as_str()).collect(),
         }
     };
-    // A constant has the same name wherever it is read, so only its node has a unique name.
+    // A constant has the same name wherever it is used, so only its node has a unique name.
     let constants = function_constants(graph).into_iter().flatten().map(|constant| MapNode {
         name: Cow::Owned(constant.name),
         origin: graph.node(constant.reader).origin,

@@ -1,6 +1,6 @@
-//! Which messages of a model file contain which, for walking it without decoding it.
+//! The nesting of messages in a model file, for walking it without decoding it.
 
-/// The messages that nest, and the leaves.
+/// A message type of `onnx.proto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Model,
@@ -15,14 +15,14 @@ pub(crate) enum Message {
     Type,
     TensorType,
     Shape,
-    /// An entry of metadata.
+    /// An entry of `metadata_props`.
     Entry,
-    /// An entry that says where a tensor's data is.
+    /// An entry of `external_data`, which locates the contents of a tensor.
     ExternalData,
 }
 
 impl Message {
-    /// The message in the field `number`, if there is one.
+    /// Returns the type of message that the field `number` contains, if any.
     pub(crate) fn field(self, number: u64) -> Option<Message> {
         use Message::{
             Attribute, Entry, ExternalData, Function, Graph, Model, Node, Shape, Sparse, Tensor,

@@ -14,7 +14,7 @@ pub const LARGE: usize = 1024;
 /// The largest message that protobuf readers accept.
 pub(crate) const PROTOBUF_LIMIT: u64 = i32::MAX as u64;
 
-/// A model as ONNX messages. Its tensors refer to bytes stored elsewhere, so it is small.
+/// A model as ONNX messages. It is small, because its tensors refer to bytes stored elsewhere.
 #[derive(Clone, PartialEq)]
 pub struct Model {
     /// The model's message.
@@ -22,7 +22,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model as one protobuf message; an error if it is larger than protobuf allows.
+    /// Encodes the model as one protobuf message. Fails if the message is larger than protobuf
+    /// allows.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         check_size(self.proto.encoded_len() as u64)?;
         let mut bytes = Vec::with_capacity(self.proto.encoded_len());
@@ -30,7 +31,7 @@ impl Model {
         Ok(bytes)
     }
 
-    /// The model as one protobuf message, without the contents of the initializers that
+    /// Encodes the model as one protobuf message, without the contents of the initializers that
     /// [`Model::tensors`] returns.
     pub fn skeleton(&self) -> Vec<u8> {
         let mut proto = self.proto.clone();
@@ -40,14 +41,14 @@ impl Model {
         proto.encode_to_vec()
     }
 
-    /// Every large initializer, in order.
+    /// Returns every large initializer, in order.
     pub fn tensors(&self) -> impl Iterator<Item = &TensorProto> {
         let large = |tensor: &&TensorProto| tensor.contents_len().is_some_and(|len| len >= LARGE);
         self.proto.graph.iter().flat_map(|graph| &graph.initializer).filter(large)
     }
 }
 
-/// An error for a message that is larger than protobuf allows.
+/// Fails if a message is larger than protobuf allows.
 pub(crate) fn check_size(bytes: u64) -> Result<()> {
     if bytes > PROTOBUF_LIMIT { Err(Error::TooLarge(bytes)) } else { Ok(()) }
 }
@@ -58,7 +59,7 @@ impl From<ModelProto> for Model {
     }
 }
 
-/// Shows only counts, since the contents may be gigabytes.
+/// Shows only counts, because the contents may take gigabytes.
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let empty = GraphProto::default();

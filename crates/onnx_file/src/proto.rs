@@ -1,7 +1,7 @@
 //! ONNX's protobuf messages, with the names and numbers of `onnx.proto` (ONNX 1.23).
 //!
-//! Every field is here, so that reading and writing a model loses nothing. A scalar whose absence
-//! has a meaning is an `Option`; all others are plain, and absent if they are empty. Tensor
+//! Every field is defined, so that reading and writing a model loses nothing. A scalar is an
+//! `Option` if its absence is meaningful; all others are plain and omitted if empty. Tensor
 //! contents are [`Bytes`] that refer to their owner.
 
 #![expect(missing_docs, reason = "the names are ONNX's own, and so is their documentation")]
@@ -162,7 +162,7 @@ pub enum AttributeType {
     TypeProtos = 14,
 }
 
-/// Encoded by hand, in `tensor_proto.rs`: see `deferred`.
+/// A tensor. It is encoded by hand in `tensor_proto.rs`, because of `deferred`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorProto {
     pub dims: Vec<i64>,
@@ -174,7 +174,8 @@ pub struct TensorProto {
     pub int64_data: Vec<i64>,
     pub name: String,
     pub raw_data: Option<Bytes>,
-    /// What is written as `raw_data` in place of it: elements that are put in order on the way.
+    /// The contents to write as `raw_data` if that is absent. Elements are reordered while they are
+    /// written.
     pub deferred: Option<Tensor>,
     pub double_data: Vec<f64>,
     pub uint64_data: Vec<u64>,
@@ -239,7 +240,7 @@ pub struct TypeProto {
     pub denotation: String,
 }
 
-/// What a [`TypeProto`] says: one of these.
+/// The variant of a [`TypeProto`].
 #[derive(Clone, PartialEq, Oneof)]
 pub enum TypeValue {
     #[prost(message, tag = "1")]
@@ -302,7 +303,7 @@ pub struct Dimension {
     pub denotation: String,
 }
 
-/// A number or a name; absent if nothing is known about the dimension.
+/// The size of a dimension: a number or a name. It is absent if nothing is known.
 #[derive(Clone, PartialEq, Eq, Hash, Oneof)]
 pub enum DimensionValue {
     #[prost(int64, tag = "1")]

@@ -1,6 +1,7 @@
-//! Reading models.
+//! Reads models from bytes and files.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use prost::Message;
@@ -9,7 +10,7 @@ use prost::bytes::Bytes;
 use crate::proto::ModelProto;
 use crate::{Error, Result};
 
-/// Reads a model. Tensors refer to `bytes`; external data is not read.
+/// Reads a model. Its tensors refer to `bytes`; external data is not read.
 pub fn read(bytes: impl Into<Bytes>) -> Result<ModelProto> {
     let bytes = bytes.into();
     if bytes.is_empty() {
@@ -18,7 +19,7 @@ pub fn read(bytes: impl Into<Bytes>) -> Result<ModelProto> {
     complete(ModelProto::decode(bytes).map_err(|e| Error::Read(format!("cut short? {e}")))?)
 }
 
-/// The model, if it has the required fields.
+/// Returns the model if it has the required fields.
 pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     // Almost any text is valid protobuf with unknown fields, so check for the required ones.
     let missing = if model.graph.is_none() {
@@ -33,8 +34,18 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     Err(Error::Read(format!("it has no {missing}")))
 }
 
+/// Opens a regular file. Fails for anything else, because opening a pipe would wait for a writer.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(path)
+}
+
 /// Reads a model file. External data is not read.
 pub fn read_file(path: &Path) -> Result<ModelProto> {
-    let bytes = fs::read(path);
+    let mut content = Vec::new();
+    let bytes = open_regular(path).and_then(|mut file| file.read_to_end(&mut content));
+    let bytes = bytes.map(|_| content);
     read(bytes.map_err(|source| Error::Io { path: path.to_owned(), source })?)
 }

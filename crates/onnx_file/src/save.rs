@@ -1,4 +1,4 @@
-//! Saves models: streamed, and all or nothing.
+//! Saves models atomically, streaming their contents.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -7,44 +7,45 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, NamedTempFile, TempPath};
 
 use crate::commit::Interim;
 use crate::external::{Placed, move_out};
+use crate::folder_lock::{hold, lock, try_lock};
 use crate::model::check_size;
 use crate::proto::ModelProto;
 use crate::stream::write_model;
-use crate::{Error, Model, Result, unnamed};
+use crate::{Error, Model, Result, external_locations, unnamed};
 
-/// Where the contents of large tensors go.
+/// The destination of the contents of large tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Into the model's file, unless it would be larger than [`AUTO_INLINE`].
+    /// The model's file, unless it would be larger than [`AUTO_INLINE`].
     #[default]
     Auto,
-    /// Into the model's file; an error if it would be larger than protobuf's 2 GiB.
+    /// The model's file. Saving fails if it would be larger than protobuf's 2 GiB.
     Inline,
-    /// Into a file beside the model's, named like it with `.data` appended.
+    /// A file beside the model's, with the same name and `.data` appended.
     External,
 }
 
-/// How far a model has been written.
+/// The progress of saving a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saving {
-    /// This many more bytes are in a file that has no name yet.
+    /// This many more bytes have been written to a file that has no name yet.
     Wrote(u64),
-    /// Everything is written, and the first file is about to get its name.
+    /// Everything has been written, and the first file is about to get its name.
     Complete,
 }
 
-/// Hears how far a model has been written, and whether to go on: an error stops everything.
+/// A callback that receives the progress of saving. It cancels the save by returning an error.
 pub type GoOn<'a> = dyn FnMut(Saving) -> io::Result<()> + 'a;
 
-/// Larger models get a separate data file: 512 MiB.
+/// The size above which models get a separate data file: 512 MiB.
 pub const AUTO_INLINE: u64 = 512 << 20;
 
 impl Placement {
-    /// Whether a model that takes `bytes` as one file gets a data file.
+    /// Returns `true` if a model that takes `bytes` in one file gets a data file.
     fn is_external(self, bytes: u64) -> bool {
         match self {
             Placement::Auto => bytes > AUTO_INLINE,
@@ -55,7 +56,7 @@ impl Placement {
 }
 
 impl Model {
-    /// How many bytes the model takes, its weights included.
+    /// Returns the number of bytes that the model takes, including its weights.
     pub fn size(&self) -> u64 {
         self.proto.encoded_len() as u64
     }
@@ -63,15 +64,18 @@ impl Model {
     /// Saves the model at `path`, creating missing folders.
     ///
     /// Either everything is saved or nothing changes: files are written under temporary names and
-    /// renamed at the end. So a symbolic link at `path` is replaced, not followed, and tensors may
-    /// be mapped from the files being replaced. A data file of the old model that is no longer
-    /// referenced is removed.
+    /// renamed at the end. Therefore tensors may be mapped from the files being replaced. A data file
+    /// of the old model that is no longer referenced is removed, and so are the files that killed
+    /// processes left in the folder.
+    ///
+    /// A symbolic link at `path` is followed. If it leads to another folder, the model cannot have a
+    /// data file, because runtimes would look for it beside the link.
     pub fn save(&self, path: &Path, placement: Placement) -> Result<()> {
         self.save_while(path, placement, &mut |_| Ok(()))
     }
 
-    /// Like [`Model::save`], but asks `go_on` from time to time, and for the last time just before
-    /// the first file gets its name. If it fails, nothing changes.
+    /// Saves the model like [`Model::save`], but calls `go_on` from time to time, and for the last
+    /// time just before the first file gets its name. If it fails, nothing changes.
     pub fn save_while(
         &self,
         path: &Path,
@@ -81,6 +85,7 @@ impl Model {
         let files = Files::at(path)?;
         let external = placement.is_external(self.size());
         let (proto, placed) = if external {
+            files.check_data_is_beside(path)?;
             let (proto, placed) = move_out(&self.proto, files.location()?)?;
             (Cow::Owned(proto), placed)
         } else {
@@ -101,13 +106,74 @@ pub fn replace_file(path: &Path, content: impl FnOnce(&mut File) -> io::Result<(
     let write = || {
         let old = replaceable(&files.model)?;
         fs::create_dir_all(&files.folder)?;
-        let draft = files.write(old.as_ref(), content)?.name()?;
+        let draft = files.write(old.as_ref(), content)?;
+        let lock = lock(&files.folder);
+        if lock.is_some() {
+            remove_abandoned(&files.folder);
+        }
+        let draft = draft.name()?;
         draft.persist(&files.model).map(drop).map_err(|error| error.error)
     };
     write().map_err(|source| files.error(source))
 }
 
-/// The files of a model.
+/// A complete file that gets its final name when another file has been saved. Until then, it has the
+/// name that [`next_name`] returns, so it can be found if the process is killed in between.
+#[derive(Debug)]
+pub struct Pending {
+    /// The file under its interim name. It is removed unless it gets its final name.
+    next: TempPath,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Pending {
+    /// Writes a file that will be at `path`, creating missing folders.
+    pub fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<Self> {
+        let failed = |source| Error::Io { path: path.to_owned(), source };
+        let target = followed(path).map_err(failed)?;
+        replaceable(&target).map_err(failed)?;
+        let next = next_name(&target);
+        replace_file(&next, content).map_err(|error| match error {
+            Error::Io { source, .. } => failed(source),
+            other => other,
+        })?;
+        let next = TempPath::try_from_path(next).map_err(failed)?;
+        Ok(Self { next, path: path.to_owned(), target })
+    }
+
+    /// Gives the file its final name.
+    pub fn finish(self) -> Result<()> {
+        let Self { next, path, target } = self;
+        next.persist(target).map_err(|error| Error::Io { path, source: error.error })
+    }
+}
+
+/// Returns the name of a file before it replaces the one at `path`.
+pub fn next_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".next");
+    PathBuf::from(name)
+}
+
+/// The largest number of symbolic links that are followed, as on Linux.
+const LINKS: usize = 40;
+
+/// Returns the file that a symbolic link at `path` leads to, which need not exist.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+            return Ok(path);
+        }
+        // A relative link starts in its own folder; an absolute one replaces the path.
+        let link = fs::read_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(link);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
+}
+
+/// The paths of a model's files.
 pub(crate) struct Files {
     pub(crate) model: PathBuf,
     pub(crate) folder: PathBuf,
@@ -117,7 +183,9 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let model = path.to_owned();
+        let failed = |source| Error::Io { path: path.to_owned(), source };
+        let model = followed(path).map_err(failed)?;
+        let path = model.as_path();
         let Some(name) = path.file_name() else {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "not a file name");
             return Err(Error::Io { path: model, source });
@@ -132,7 +200,7 @@ impl Files {
         Ok(Self { model, folder, data, data_name })
     }
 
-    /// The name by which the model refers to its data file.
+    /// Returns the name of the data file, as the model refers to it.
     fn location(&self) -> Result<&str> {
         self.data_name.to_str().ok_or_else(|| {
             self.error(io::Error::new(
@@ -140,6 +208,27 @@ impl Files {
                 "the file name of a model with external data must be valid Unicode",
             ))
         })
+    }
+
+    /// Fails if `path` is a link to another folder, because runtimes look for the data beside the
+    /// link.
+    fn check_data_is_beside(&self, path: &Path) -> Result<()> {
+        let folder = |path: &Path| match path.parent() {
+            Some(folder) if folder != Path::new("") => fs::canonicalize(folder),
+            _ => fs::canonicalize("."),
+        };
+        match (folder(path), folder(&self.model)) {
+            (Ok(own), Ok(other)) if own != other => {
+                let target = self.model.display();
+                let problem = format!(
+                    "it is a symbolic link to another folder, and runtimes look for the data file \
+                     beside the link; save the model at {target}"
+                );
+                let source = io::Error::new(io::ErrorKind::InvalidInput, problem);
+                Err(Error::Io { path: path.to_owned(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn error(&self, source: io::Error) -> Error {
@@ -185,9 +274,16 @@ impl Files {
             fill(&mut file)?;
             return Ok(Draft::Unnamed(file, &self.folder));
         }
-        // Not `tempfile_in`, whose files are readable only by their owner.
+        // `tempfile_in` would make files that only their owner can read.
         let create = |path: &Path| File::options().write(true).create_new(true).open(path);
-        let mut file = temporary().make_in(&self.folder, create)?;
+        let mut file = loop {
+            let file = temporary().make_in(&self.folder, create)?;
+            hold(file.as_file());
+            // Another process may have removed it as abandoned before it was locked.
+            if file.path().exists() {
+                break file;
+            }
+        };
         fill(file.as_file_mut())?;
         Ok(Draft::Named(file))
     }
@@ -195,14 +291,14 @@ impl Files {
 
 /// A complete file that will replace another.
 pub(crate) enum Draft<'a> {
-    /// One without a name, in a folder.
+    /// An unnamed file, and the folder that contains it.
     Unnamed(File, &'a Path),
-    /// One with a temporary name, where unnamed files are not supported.
+    /// A file with a temporary name, where unnamed files are not supported.
     Named(NamedTempFile),
 }
 
 impl Draft<'_> {
-    /// Gives it a temporary name, just before the final one.
+    /// Gives the file a temporary name, just before the final one.
     pub(crate) fn name(self) -> io::Result<NamedTempFile> {
         match self {
             Draft::Named(file) => Ok(file),
@@ -214,7 +310,7 @@ impl Draft<'_> {
     }
 }
 
-/// Names of files on their way to another name.
+/// Returns a builder of temporary names for files that will be renamed.
 pub(crate) fn temporary() -> Builder<'static, 'static> {
     let mut builder = Builder::new();
     builder.prefix(PREFIX).suffix(SUFFIX);
@@ -224,15 +320,54 @@ pub(crate) fn temporary() -> Builder<'static, 'static> {
 const PREFIX: &str = ".onnx-";
 const SUFFIX: &str = ".tmp";
 
-/// Whether a file has a name that [`temporary`] makes.
+/// Returns `true` if `name` is one that [`temporary`] makes.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX) && !name.contains(['/', '\\'])
 }
 
-/// How much is written between two checks for cancellation.
+/// Removes the files that killed processes left in a folder. The caller holds the lock on the
+/// folder.
+///
+/// All temporary names are given under that lock, except to files that are locked themselves while
+/// they are written. A file that a model in the folder refers to is kept, because it is the data of
+/// an interim model.
+pub(crate) fn remove_abandoned(folder: &Path) {
+    let entries: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(is_temporary);
+    let (ours, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_ours);
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|found| found.is_file());
+    let mut abandoned: Vec<_> = ours.into_iter().filter(is_file).collect();
+    // Usually no file is abandoned, and the other files need not be read.
+    if abandoned.is_empty() {
+        return;
+    }
+    for other in others.iter().filter(|entry| !entry.path().is_dir()) {
+        match external_locations(&other.path()) {
+            Ok(needed) => abandoned.retain(|entry| {
+                entry.file_name().to_str().is_none_or(|name| !needed.contains(name))
+            }),
+            Err(Error::Io { source, .. }) if is_foreign(source.kind()) => {}
+            // The file may be a model.
+            Err(_) => return,
+        }
+    }
+    for entry in abandoned {
+        if let Some(_lock) = try_lock(&entry.path()) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// Returns `true` if this error means that a file cannot be loaded as a model.
+fn is_foreign(error: io::ErrorKind) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
+    matches!(error, InvalidData | InvalidInput | NotFound | UnexpectedEof)
+}
+
+/// The number of bytes that are written between two checks for cancellation.
 const PIECE: usize = 4 << 20;
 
-/// A file that is written as long as it should be.
+/// A file that reports its progress while it is written, and can be cancelled.
 pub(crate) struct Watched<'a> {
     file: &'a mut File,
     go_on: &'a mut GoOn<'a>,
@@ -256,8 +391,8 @@ impl Write for Watched<'_> {
     }
 }
 
-/// What is at `path`, if anything. It is an error if a file cannot replace it, found before
-/// gigabytes are written in vain or a device is replaced by a file.
+/// Returns the metadata of the file at `path`, if it exists. Fails if a file cannot replace it, so
+/// that no gigabytes are written in vain and no device is replaced with a file.
 fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found)),
@@ -303,7 +438,7 @@ mod tests {
     fn a_file_has_no_name_before_it_is_complete() {
         let (folder, files) = files();
         if unnamed::create(folder.path()).is_none() {
-            return; // this file system has no unnamed files
+            return; // this file system does not support unnamed files
         }
         let content = |file: &mut File| {
             assert_eq!(names(folder.path()), ["m.onnx.data"]);
@@ -312,6 +447,61 @@ mod tests {
         let file = files.write(None, content).and_then(Draft::name).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), b"whole");
         assert_eq!(names(folder.path()).len(), 2);
+    }
+
+    #[test]
+    fn files_that_are_being_written_are_not_abandoned() {
+        let folder = tempfile::tempdir().unwrap();
+        let live = temporary().make_in(folder.path(), |path| File::create_new(path)).unwrap();
+        hold(live.as_file());
+        fs::write(folder.path().join(".onnx-dead.tmp"), "half").unwrap();
+        fs::write(folder.path().join(".onnx-notes.txt"), "not ours").unwrap();
+        replace_file(&folder.path().join("page.html"), |file| file.write_all(b"page")).unwrap();
+        let live = live.path().file_name().unwrap().to_str().unwrap();
+        let mut expected = [".onnx-notes.txt", live, "page.html"];
+        expected.sort_unstable();
+        assert_eq!(names(folder.path()), expected);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_followed() {
+        use crate::saving_tests::model_of;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("store")).unwrap();
+        let model = model_of(&[("w", vec![7; 5000])]);
+        for (link, target) in [("a.onnx", "store/a.onnx"), ("b.onnx", "b.v1.onnx")] {
+            std::os::unix::fs::symlink(target, at(link)).unwrap();
+            for _ in 0..2 {
+                model.save(&at(link), Placement::Inline).unwrap();
+                assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink());
+                assert!(fs::symlink_metadata(at(target)).unwrap().is_file());
+            }
+        }
+        model.save(&at("b.onnx"), Placement::External).unwrap();
+        assert!(at("b.v1.onnx.data").is_file(), "runtimes find it beside the link");
+        let error = model.save(&at("a.onnx"), Placement::External).unwrap_err().to_string();
+        assert!(error.contains("symbolic link to another folder"), "{error}");
+        std::os::unix::fs::symlink("circle", at("circle")).unwrap();
+        let error = model.save(&at("circle"), Placement::Inline).unwrap_err().to_string();
+        assert!(error.contains("too many symbolic links"), "{error}");
+    }
+
+    #[test]
+    fn a_pending_file_gets_its_name_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx.map");
+        fs::write(&path, "old").unwrap();
+        let write = || Pending::write(&path, |file| file.write_all(b"new")).unwrap();
+        let pending = write();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read(next_name(&path)).unwrap(), b"new");
+        drop(pending);
+        assert_eq!(names(folder.path()), ["m.onnx.map"]);
+        write().finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["m.onnx.map"]);
     }
 
     #[test]

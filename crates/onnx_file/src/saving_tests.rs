@@ -1,4 +1,4 @@
-//! What the tests of saving share.
+//! Functions shared by the tests of saving.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Model;
 use crate::proto::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto};
 
-/// A model that consists of weights, given by their names and bytes.
+/// Returns a model that consists of weights, given by their names and bytes.
 pub(crate) fn model_of(weights: &[(&str, Vec<u8>)]) -> Model {
     let tensor = |(name, bytes): &(&str, Vec<u8>)| TensorProto {
         name: (*name).to_owned(),
@@ -21,7 +21,7 @@ pub(crate) fn model_of(weights: &[(&str, Vec<u8>)]) -> Model {
     Model::from(ModelProto { ir_version: 10, graph, opset_import, ..ModelProto::default() })
 }
 
-/// The names of the files in a folder, in alphabetical order.
+/// Returns the names of the files in a folder, in alphabetical order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();

@@ -1,8 +1,8 @@
 //! Saves several models that share one data file, as a folder.
 //!
-//! The new folder is written beside the old one, under a temporary name, and then the two change
-//! places at once. So whoever opens a file of the set finds all of the old set or all of the new
-//! one, also if the process is killed. What else is in the old folder stays.
+//! The new folder is written beside the old one, under a temporary name, and then exchanged with it
+//! atomically. A reader therefore finds either the complete old set or the complete new one, even
+//! if the process is killed. Other files in the old folder are preserved.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -19,21 +19,23 @@ use crate::save::{GoOn, Saving, Watched, write_data};
 use crate::stream::write_model;
 use crate::{Error, Model, Result, external_locations};
 
-/// Models that share their weights, and what else belongs to them. All names are file names.
+/// Models that share their weights, and the files that accompany them. All names are file names.
 #[derive(Debug)]
 pub struct Set<'a> {
     /// The models.
     pub models: Vec<(&'a str, &'a Model)>,
-    /// The name of the file for large weights. It is not written if there are none.
+    /// The name of the file for large weights. It is not written if no weight is large.
     pub data: &'a str,
     /// Other files.
     pub files: Vec<(&'a str, &'a [u8])>,
 }
 
 impl Set<'_> {
-    /// Replaces `folder` by one with these files, and the files that were there under other names.
-    /// `go_on` is asked from time to time, and for the last time just before the folder is replaced;
-    /// if it fails, nothing changes.
+    /// Replaces `folder` with one that contains the files of this set, and the existing files with
+    /// other names.
+    ///
+    /// `go_on` is called from time to time, and for the last time just before the folder is
+    /// replaced. If it fails, nothing changes.
     pub fn save_while(&self, folder: &Path, go_on: &mut GoOn<'_>) -> Result<()> {
         let (models, placed) =
             move_out_of_all(self.models.iter().map(|(_, model)| &model.proto), self.data)?;
@@ -67,13 +69,13 @@ impl Set<'_> {
             step("the folders have changed places");
             return new.keep();
         }
-        // Somebody may have written to it in the meantime.
+        // Another process may have written to the folder in the meantime.
         self.check(target)?;
         carry_over(&target.path, &new.path, &self.own_names())?;
         step("the other files are in the new folder");
         exchange(&new.path, &target.path)?;
         step("the folders have changed places");
-        Ok(()) // the old folder goes with the temporary name
+        Ok(()) // the old folder is dropped under the temporary name
     }
 
     fn own_names(&self) -> BTreeSet<&OsStr> {
@@ -82,7 +84,8 @@ impl Set<'_> {
         models.chain(files).chain([self.data]).map(OsStr::new).collect()
     }
 
-    /// An error if the folder cannot be replaced, or holds another model that would lose its data.
+    /// Fails if the folder cannot be replaced, or if it contains another model that would lose its
+    /// data.
     fn check(&self, target: &Target) -> io::Result<()> {
         let entries = match fs::read_dir(&target.path) {
             Ok(entries) => entries,
@@ -118,7 +121,7 @@ impl Set<'_> {
     }
 }
 
-/// The folder that a set is saved to.
+/// The folder that a set replaces.
 struct Target {
     path: PathBuf,
     parent: PathBuf,
@@ -126,7 +129,7 @@ struct Target {
 }
 
 impl Target {
-    /// The folder at `path`, behind symbolic links. Folders above it are created.
+    /// Resolves `path`, following symbolic links, and creates missing parent folders.
     fn at(path: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -136,7 +139,7 @@ impl Target {
         Ok(Self { parent: parent.to_owned(), name: name.to_owned(), path })
     }
 
-    /// How temporary names of folders that will replace it start.
+    /// Returns the prefix of the temporary names of folders that will replace this one.
     fn prefix(&self) -> OsString {
         let mut prefix = OsString::from(".");
         prefix.push(&self.name);
@@ -147,23 +150,23 @@ impl Target {
 
 const SUFFIX: &str = ".onnx-set.tmp";
 
-/// A folder under a temporary name, removed with all that is in it at the end.
+/// A folder under a temporary name, removed with its contents when dropped.
 struct Staged {
     path: PathBuf,
     folder: tempfile::TempDir,
-    /// Says that somebody is still writing.
+    /// Shows other processes that the folder is still being written.
     _lock: Option<File>,
 }
 
 impl Staged {
     fn beside(target: &Target) -> io::Result<Self> {
-        // So that nobody takes it for abandoned before it has a lock of its own.
+        // Keeps other processes from removing the folder as abandoned before it has its own lock.
         let _lock = lock(&target.parent);
         remove_abandoned(target);
         let mut name = tempfile::Builder::new();
         let prefix = target.prefix();
         name.prefix(&prefix).suffix(SUFFIX);
-        // Not the default, by which only the owner may read the folder.
+        // By default, only the owner may read the folder.
         #[cfg(unix)]
         name.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         let folder = name.tempdir_in(&target.parent)?;
@@ -184,15 +187,15 @@ impl Staged {
         file.sync_all()
     }
 
-    /// Lets the folder be: it has its final name.
-    #[expect(clippy::unnecessary_wraps, reason = "the last thing that can be done with it")]
+    /// Keeps the folder, which has its final name now.
+    #[expect(clippy::unnecessary_wraps, reason = "returned as the result of saving")]
     fn keep(self) -> io::Result<()> {
         let _ = self.folder.keep();
         Ok(())
     }
 }
 
-/// Removes what processes left that were killed.
+/// Removes the temporary folders of processes that were killed.
 fn remove_abandoned(target: &Target) {
     let prefix = target.prefix();
     for entry in fs::read_dir(&target.parent).into_iter().flatten().flatten() {
@@ -207,7 +210,7 @@ fn remove_abandoned(target: &Target) {
     }
 }
 
-/// Gives what is in a folder a second place in another, except for what has one of the names.
+/// Links or copies the contents of a folder into another, except for the names in `except`.
 fn carry_over(from: &Path, to: &Path, except: &BTreeSet<&OsStr>) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -227,7 +230,7 @@ fn carry_over(from: &Path, to: &Path, except: &BTreeSet<&OsStr>) -> io::Result<(
     Ok(())
 }
 
-/// Lets two folders change places, at once if the system can do that.
+/// Exchanges two folders, atomically if the operating system supports it.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "macos"))]
     {

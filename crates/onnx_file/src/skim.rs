@@ -1,10 +1,9 @@
 //! Reads a model without its weights.
 //!
-//! The file is walked once: bulk data is skipped by seeking, the rest is collected into a thin
-//! message that decodes as usual. Only a small part of a large model is read, and memory is
-//! bounded, whatever the file claims about itself.
+//! The file is walked once. Bulk data is skipped by seeking; everything else is copied into a small
+//! message and decoded as usual. Only a small part of a large model is read, and memory is bounded
+//! even if the file is malformed.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
 use std::mem::size_of;
 use std::path::Path;
@@ -18,44 +17,46 @@ use crate::proto::{
     SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
     TrainingInfoProto, TypeProto, ValueInfoProto,
 };
-use crate::read::complete;
+use crate::read::{complete, open_regular};
 use crate::wire::{DEEPEST, Field, Payload, TooDeep, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
-/// Tensors and attributes of up to this many bytes keep their data.
+/// The largest number of bytes of data that a tensor or an attribute retains.
 pub const KEPT: usize = 4096;
 
-/// How many bytes of memory a model may take without its weights.
+/// The largest number of bytes of memory that a model may take without its weights.
 const LARGEST: u64 = 1 << 29;
 
-/// How many bytes of memory one byte of a file may take. Real models stay far below that, since
-/// they have hardly any empty messages.
+/// The number of bytes of memory allowed per byte of a file. Real models stay far below it, since
+/// they contain hardly any empty messages.
 const GROWTH: u64 = 64;
 
-/// How many bytes of memory a field takes besides its contents. An empty string or dimension is two
-/// bytes in the file.
+/// The number of bytes of memory that a field takes besides its contents. An empty string or
+/// dimension takes two bytes in the file.
 const FIELD: u64 = 64;
 
-/// Reads the model file at `path`; tensors and attributes of more than [`KEPT`] bytes come without
-/// their data. External data is not read.
+/// Reads the model file at `path`. Tensors and attributes of more than [`KEPT`] bytes lose their
+/// data. External data is not read.
 pub fn skim_file(path: &Path) -> Result<ModelProto> {
     skim_path(path, false)
 }
 
-/// Reads the model file at `path` as [`skim_file`] does; tensors without their data say where in
-/// this file it is, as they would for external data: the location is empty, and `field` is the
-/// number of the field that holds it.
+/// Reads the model file at `path` as [`skim_file`] does, and records where the skipped data of
+/// tensors is.
+///
+/// It is recorded as for external data, with an empty location for this file. The additional entry
+/// `field` is the number of the field that contains the data.
 pub fn skim_located(path: &Path) -> Result<ModelProto> {
     skim_path(path, true)
 }
 
 fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Read(error.to_string()),
+        _ => failed(error),
+    })?;
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() {
-        return Err(Error::Read("it is not a regular file".to_owned()));
-    }
     skim_from(file, about.len(), locate).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
         other => other,
@@ -89,14 +90,15 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     complete(model.map_err(|error| Error::Read(error.to_string()))?)
 }
 
-/// What skimming does with the messages of a model.
+/// The treatment of messages while skimming.
 impl Message {
-    /// The message in the field `number`, if it may contain bulk data or is large once decoded.
+    /// Returns the type of message in the field `number`, if it may contain bulk data or is large
+    /// once decoded.
     fn skimmed(self, number: u64) -> Option<Message> {
         self.field(number).filter(|inner| !matches!(inner, Message::Entry | Message::ExternalData))
     }
 
-    /// Whether the field `number` is bulk data.
+    /// Returns `true` if the field `number` is bulk data.
     fn is_bulk(self, number: u64) -> bool {
         match self {
             Message::Tensor => matches!(number, 4..=7 | 9..=11),
@@ -105,7 +107,8 @@ impl Message {
         }
     }
 
-    /// The bytes that the decoded message takes, without what it refers to.
+    /// Returns the number of bytes that the decoded message takes, without the data that it refers
+    /// to.
     fn size(self) -> usize {
         match self {
             Message::Model => size_of::<ModelProto>(),
@@ -124,22 +127,22 @@ impl Message {
         }
     }
 
-    /// Whether the field `number` is about how work is divided among devices, not about what the
-    /// model computes.
+    /// Returns `true` if the field `number` only distributes work over devices and does not affect
+    /// the results of the model.
     fn is_skipped(self, number: u64) -> bool {
         matches!((self, number), (Message::Model, 26) | (Message::Node, 10))
     }
 
-    /// Whether the field `number` is a list of dimensions.
+    /// Returns `true` if the field `number` is a list of dimensions.
     fn is_dims(self, number: u64) -> bool {
         matches!((self, number), (Message::Tensor, 1) | (Message::Sparse, 3))
     }
 }
 
-/// Where the bulk data of a message is.
+/// The fields of a message that contain bulk data.
 enum Places {
     None,
-    /// The number of the field, the position and the length of its content.
+    /// The number of the field, and the position and the length of its contents.
     One(u64, u64, u64),
     Several,
 }

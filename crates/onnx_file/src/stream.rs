@@ -1,7 +1,8 @@
 //! Protobuf encoding that streams large tensors instead of buffering them.
 //!
 //! Models are encoded field by field in the order of the field numbers, so the bytes are the same
-//! as when encoding at once. The buffer never outgrows one node of a graph.
+//! as if the model were encoded at once. The buffer holds little more than one chunk and one
+//! message, such as a node.
 
 use std::io::{self, Write};
 
@@ -11,7 +12,7 @@ use prost::encoding::{self, WireType};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto};
 use crate::tensor_proto::RAW_DATA;
 
-/// How much is buffered before it is written.
+/// The number of bytes that are buffered before they are written.
 const CHUNK: usize = 1 << 20;
 
 /// Writes `model` to `out`.
@@ -149,7 +150,7 @@ impl<W: Write> Stream<W> {
         Ok(())
     }
 
-    /// The tag and the length before `len` bytes of content.
+    /// Writes the tag and the length that precede `len` bytes of content.
     fn header(&mut self, tag: u32, len: usize) {
         encoding::encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
         encoding::encode_varint(len as u64, &mut self.buffer);

@@ -1,29 +1,31 @@
 //! Removes metadata from a model file, and nothing else.
 //!
-//! The file is walked once to find what to cut, then copied without it. All other bytes stay the
-//! same, known fields or not, and weights are copied without being loaded.
+//! The file is walked once to find the bytes to remove, then copied without them. All other bytes
+//! are preserved, including unknown fields, and weights are copied without being loaded.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use crate::message::Message;
+use crate::read::open_regular;
 use crate::save::replace_file;
 use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
-/// What was removed from a file.
+/// The amount of metadata removed from a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stripped {
-    /// How many metadata entries.
+    /// The number of metadata entries removed.
     pub entries: usize,
-    /// How many bytes shorter the file is.
+    /// The difference between the old and the new size of the file, in bytes.
     pub bytes: u64,
 }
 
-/// Writes the model file at `path` to `out` without the metadata entries whose key `drop` accepts,
-/// wherever they are: on the model, on graphs, nodes, values, tensors and functions, at any depth.
-/// `add` are entries for the model itself, written where its first one was removed.
+/// Writes the model file at `path` to `out` without the metadata entries whose keys `drop` accepts.
+///
+/// Entries are removed from the model and from its graphs, nodes, values, tensors and functions, at
+/// any depth. The entries `add` are added to the model itself, in place of the first entry that was
+/// removed from it.
 ///
 /// `out` may be `path`: it is replaced when the new file is complete.
 pub fn strip_file(
@@ -33,7 +35,7 @@ pub fn strip_file(
     add: &[(&str, &str)],
 ) -> Result<Stripped> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open_regular(path).map_err(failed)?;
     let len = file.metadata().map_err(failed)?.len();
     let (edits, entries) = find_cuts(&mut file, len, drop, add).map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -48,7 +50,7 @@ pub fn strip_file(
     Ok(Stripped { entries, bytes: gone.saturating_sub(kept) })
 }
 
-/// Bytes of a file, and what replaces them.
+/// A range of bytes of a file and its replacement.
 #[derive(Debug, PartialEq, Eq)]
 struct Edit {
     start: u64,
@@ -56,7 +58,7 @@ struct Edit {
     with: Vec<u8>,
 }
 
-/// What the field `number` holds, if there may be metadata in it.
+/// Returns the type of message in the field `number`, if it may contain metadata.
 fn inner(message: Message, number: u64) -> Option<Message> {
     let ends = |inner: &Message| matches!(inner, Message::Type | Message::ExternalData);
     message.field(number).filter(|inner| !ends(inner))
@@ -65,19 +67,19 @@ fn inner(message: Message, number: u64) -> Option<Message> {
 /// The size of the buffer for copying.
 const CHUNK: usize = 1 << 20;
 
-/// None of our keys is longer.
+/// The largest length of a key that is read. None of our keys is longer.
 const LONGEST_KEY: u64 = 1 << 10;
 
 struct Cuts<'a, R> {
     wire: Wire<R>,
     drop: &'a dyn Fn(&str) -> bool,
-    /// What is still to be written among the model's own entries.
+    /// The encoded entries that are still to be added to the model.
     add: Vec<u8>,
     edits: Vec<Edit>,
     entries: usize,
 }
 
-/// The edits of a file in order, and how many entries they remove.
+/// Returns the edits of a file, in order, and the number of entries that they remove.
 fn find_cuts<R: Read + Seek>(
     source: R,
     len: u64,
@@ -87,7 +89,7 @@ fn find_cuts<R: Read + Seek>(
     let add = add.iter().flat_map(|(key, value)| entry(key, value)).collect();
     let mut cuts = Cuts { wire: Wire::new(source), drop, add, edits: Vec::new(), entries: 0 };
     cuts.message(Message::Model, len, 0)?;
-    // The length of a message comes before its contents, but is known only after cutting them.
+    // A message's length precedes its contents, but its edit is recorded after theirs.
     cuts.edits.sort_unstable_by_key(|edit| edit.start);
     if !cuts.add.is_empty() {
         let with = std::mem::take(&mut cuts.add);
@@ -96,7 +98,7 @@ fn find_cuts<R: Read + Seek>(
     Ok((cuts.edits, cuts.entries))
 }
 
-/// An entry of the model's metadata, as it is written.
+/// Encodes an entry of the model's metadata.
 fn entry(key: &str, value: &str) -> Vec<u8> {
     let mut body = Vec::new();
     for (number, text) in [(1, key), (2, value)] {
@@ -115,7 +117,7 @@ fn put_header(tag: u64, len: u64, into: &mut Vec<u8>) {
 }
 
 impl<R: Read + Seek> Cuts<'_, R> {
-    /// Records the cuts in a message and returns how many bytes shorter it gets.
+    /// Records the edits of a message and returns the number of bytes by which it shrinks.
     fn message(&mut self, kind: Message, end: u64, depth: u32) -> io::Result<u64> {
         if depth > DEEPEST {
             return Err(too_deep());
@@ -146,7 +148,8 @@ impl<R: Read + Seek> Cuts<'_, R> {
         }
     }
 
-    /// The cuts in a message inside another. If there are any, its length changes.
+    /// Records the edits of a nested message, including that of its length, and returns the number
+    /// of bytes by which it shrinks.
     fn nested(
         &mut self,
         kind: Message,
@@ -167,7 +170,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
         Ok(shorter + saved)
     }
 
-    /// Whether the entry that ends at `end` is removed.
+    /// Returns `true` if the entry that ends at `end` is to be removed.
     fn is_dropped(&mut self, end: u64) -> io::Result<bool> {
         let mut key = Vec::new();
         while let Some(field) = self.wire.field(end)? {
@@ -184,7 +187,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
     }
 }
 
-/// Copies `len` bytes with `edits`, which are in order and do not overlap.
+/// Copies `len` bytes and applies `edits`, which are in order and do not overlap.
 fn copy_with<R: Read + Seek>(
     from: &mut R,
     len: u64,
@@ -222,7 +225,7 @@ mod tests {
         keys.iter().map(entry).collect()
     }
 
-    /// A model with metadata at every level, a graph in a node in a function among them.
+    /// Returns a model with metadata at every level, including a graph of a node of a function.
     fn model(keys: &[&str]) -> ModelProto {
         let value = ValueInfoProto {
             name: "v".to_owned(),
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_removed_at_every_level_and_the_rest_stays() {
+    fn entries_are_removed_at_every_level_and_the_rest_is_preserved() {
         let bytes = model(&["ours.a", "theirs", "ours.b"]).encode_to_vec();
         assert_eq!(stripped(&bytes, &[]), model(&["theirs"]).encode_to_vec());
         let none = model(&["theirs"]).encode_to_vec();
@@ -288,7 +291,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_and_overlong_numbers_are_copied() {
-        // Field 1 as a varint of two bytes where one would do, and unknown fields.
+        // Field 1 as a varint of two bytes although one would suffice, and unknown fields.
         let odd: &[u8] = &[0x08, 0x8a, 0x00, 0xa2, 0x3f, 0x02, 0xff, 0xfe, 0xa5, 0x3f, 1, 2, 3, 4];
         let mut bytes = odd.to_vec();
         bytes.extend(model(&["ours.a"]).encode_to_vec());

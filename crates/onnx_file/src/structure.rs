@@ -1,34 +1,34 @@
-//! What the values of models are computed from, whatever they are called.
+//! Structural numbering of values: identifies equal computations in models whatever their names.
 //!
 //! Values of two models have the same number if the same operators compute them from the same
-//! inputs, by position, and from the same weights, by name.
+//! inputs, matched by position, and from the same weights, matched by name.
 
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 
 use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
 
-/// Tensors of at least this many bytes are the same if their names are: a model may keep them
-/// elsewhere.
+/// The size in bytes from which tensors are compared by name, because a model may store their
+/// contents elsewhere.
 const LARGE: usize = 1024;
 
-/// Graphs inside graphs that are followed.
+/// The largest nesting depth of graphs whose nodes are compared.
 const DEEPEST: usize = 64;
 
-/// Numbers of values, the same for all models that are asked about.
+/// The numbers of values, shared by all models that are compared.
 #[derive(Debug, Default)]
 pub(crate) struct Structures {
     known: FxHashMap<Vec<u8>, u32>,
 }
 
-/// The numbers of the values that a graph can see, by name.
+/// The numbers of the values in scope, by name.
 type Values<'m> = FxHashMap<&'m str, u32>;
 
-/// What is computed from something that is not known.
+/// The number of an operand that is not in scope.
 const UNKNOWN: u32 = 0;
 
 impl Structures {
-    /// The numbers of the values of a model's main graph, by name.
+    /// Returns the numbers of the values of a model's main graph, by name.
     pub(crate) fn of<'m>(&mut self, model: &'m ModelProto) -> FxHashMap<&'m str, u32> {
         let Some(graph) = &model.graph else { return FxHashMap::default() };
         let mut values = self.constants(graph);
@@ -91,7 +91,7 @@ impl Structures {
         self.number(key)
     }
 
-    /// The numbers of a graph's results.
+    /// Returns the numbers of a graph's results.
     fn body<'m>(&mut self, graph: &'m GraphProto, outer: &Values<'m>, depth: usize) -> Vec<u32> {
         let mut values = outer.clone();
         values.extend(self.constants(graph));
@@ -111,7 +111,7 @@ impl Structures {
     }
 }
 
-/// What a value is, as bytes: texts come with their lengths.
+/// An unambiguous encoding of a value's definition. Strings are prefixed with their lengths.
 #[derive(Clone)]
 struct Key(Vec<u8>);
 
@@ -132,13 +132,13 @@ impl Key {
     }
 }
 
-/// The names in `other` of the values of `one` that are computed in the same way.
+/// Returns each value of `one` together with a value of `other` that is computed in the same way.
 pub fn same_values<'m>(one: &'m ModelProto, other: &'m ModelProto) -> Vec<(&'m str, &'m str)> {
     let mut structures = Structures::default();
     let (one, other) = (structures.of(one), structures.of(other));
     let mut found: FxHashMap<u32, &str> = FxHashMap::default();
     for (name, number) in other {
-        // Of several, always the same one.
+        // Choose the least name, so that the result does not depend on the order of the map.
         found.entry(number).and_modify(|known| *known = name.min(*known)).or_insert(name);
     }
     one.into_iter().filter_map(|(name, number)| Some((name, *found.get(&number)?))).collect()
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_known_by_what_computes_them() {
+    fn values_match_if_computed_alike() {
         let one = model(
             "x",
             vec![
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_and_graphs_inside_count() {
+    fn values_match_only_if_attributes_and_bodies_do() {
         let with_body = |op: &str, number: i64| {
             let mut outer = node("Loop", &["x"], "y");
             let body = GraphProto {

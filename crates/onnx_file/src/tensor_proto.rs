@@ -1,5 +1,5 @@
-//! `TensorProto` on the wire. Its contents may be elements that are put in order only while they
-//! are written, which no derived encoding knows of.
+//! The wire format of `TensorProto`, implemented by hand because derived code cannot reorder
+//! elements while it writes them.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use tensor::{Place, Tensor};
 
 use crate::proto::TensorProto;
 
-/// The number of the field that holds the contents.
+/// The number of the field that contains the raw contents.
 pub(crate) const RAW_DATA: u32 = 9;
 
 /// The contents of a tensor.
@@ -29,7 +29,7 @@ impl Contents {
         }
     }
 
-    /// Where the elements are in memory.
+    /// Returns the location of the elements in memory.
     pub(crate) fn place(&self) -> Place {
         match self {
             Contents::Bytes(bytes) => Place::of_bytes(bytes),
@@ -37,8 +37,8 @@ impl Contents {
         }
     }
 
-    /// Whether the bytes are equal. Elements that would have to be put in order first are not
-    /// compared.
+    /// Returns `true` if both are equal bytes. Deferred elements are never equal, because comparing
+    /// them would mean reordering them first.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Contents::Bytes(one), Contents::Bytes(other)) => one == other,
@@ -55,27 +55,27 @@ impl Contents {
 }
 
 impl TensorProto {
-    /// How many bytes of contents are in the message or on their way into it.
+    /// Returns the number of bytes that the contents take in the encoded message.
     pub(crate) fn contents_len(&self) -> Option<usize> {
         let deferred = || self.deferred.as_ref().map(Tensor::byte_len);
         self.raw_data.as_ref().map(Bytes::len).or_else(deferred)
     }
 
-    /// The contents, if they are at least `least` bytes.
+    /// Returns the contents, if they take at least `least` bytes.
     pub(crate) fn contents_from(&self, least: usize) -> Option<Contents> {
         self.contents_len().filter(|len| *len >= least)?;
         let deferred = || self.deferred.clone().map(Contents::Deferred);
         self.raw_data.clone().map(Contents::Bytes).or_else(deferred)
     }
 
-    /// Takes the contents out, if they are at least `least` bytes.
+    /// Removes and returns the contents, if they take at least `least` bytes.
     pub(crate) fn take_contents(&mut self, least: usize) -> Option<Contents> {
         let contents = self.contents_from(least)?;
         (self.raw_data, self.deferred) = (None, None);
         Some(contents)
     }
 
-    /// The fields before the contents.
+    /// Encodes the fields before the contents.
     pub(crate) fn encode_before(&self, buf: &mut impl BufMut) {
         encoding::int64::encode_repeated(1, &self.dims, buf);
         if self.data_type != 0 {
@@ -93,7 +93,7 @@ impl TensorProto {
         }
     }
 
-    /// The fields behind the contents.
+    /// Encodes the fields after the contents.
     pub(crate) fn encode_after(&self, buf: &mut impl BufMut) {
         encoding::double::encode_packed(10, &self.double_data, buf);
         encoding::uint64::encode_packed(11, &self.uint64_data, buf);
@@ -116,8 +116,8 @@ impl Message for TensorProto {
             (None, Some(tensor)) => {
                 encoding::encode_key(RAW_DATA, WireType::LengthDelimited, buf);
                 encoding::encode_varint(tensor.byte_len() as u64, buf);
-                // Contents that may fail to arrive are streamed instead. If they are encoded here
-                // all the same, the message ends early, which no reader takes for a whole one.
+                // Contents whose computation may fail are streamed instead. If they are encoded
+                // here and fail, the message is truncated, and no reader accepts it as complete.
                 let put = |chunk: &[u8]| {
                     buf.put_slice(chunk);
                     Ok(())

@@ -1,4 +1,4 @@
-//! Prints a model that was read from a file.
+//! Prints models that were read from files.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,11 +12,13 @@ use crate::proto::{
     ValueInfoProto,
 };
 
-/// The code of strings, the one element type that `DType` does not have.
+/// The code of the string type, the only element type that `DType` lacks.
 const STRING: i32 = 8;
 
-/// The model as text, in the syntax of `onnx.parser`. Data that is too large to show, or that was
-/// not read, is replaced by a comment, and such text cannot be read back.
+/// Returns the model as text, in the syntax of `onnx.parser`.
+///
+/// Data that is too large to show, or that was not read, is replaced by a comment. Such text cannot
+/// be parsed.
 pub fn print_model(model: &ModelProto) -> String {
     let mut printer = Printer { out: String::new(), depth: 0 };
     printer.head(model);
@@ -45,7 +47,7 @@ impl Printer {
         self.out.extend(std::iter::repeat_n("  ", self.depth));
     }
 
-    /// Items, separated by commas.
+    /// Prints items separated by commas.
     fn list<T>(&mut self, items: &[T], mut put: impl FnMut(&mut Self, &T)) {
         for (i, item) in items.iter().enumerate() {
             self.put(if i > 0 { ", " } else { "" });
@@ -186,13 +188,13 @@ impl Printer {
     }
 }
 
-/// `onnx.parser` reads a quoted name as a string here, so such a graph is named after its
-/// attribute.
+/// Returns the name to print for a graph in an attribute. If the graph's name needs quotes, this is
+/// the attribute's name, because `onnx.parser` reads a quoted name as a string here.
 fn inner_name<'a>(graph: &'a GraphProto, attribute: &'a AttributeProto) -> &'a str {
     if quotable(&graph.name) == graph.name { &graph.name } else { &attribute.name }
 }
 
-/// The type of an attribute and its text; none for graphs.
+/// Returns the type of an attribute and its text. The text is `None` for graphs.
 fn attribute_text(attribute: &AttributeProto) -> (&'static str, Option<String>) {
     let list = |items: Vec<String>| Some(format!("[{}]", items.join(", ")));
     let string = |bytes: &[u8]| quoted(&String::from_utf8_lossy(bytes));
@@ -231,7 +233,7 @@ fn tensor_text(tensor: &TensorProto) -> String {
     format!("{}{name} {{{data}}}", tensor_type(tensor))
 }
 
-/// The elements of a tensor, separated by commas, if they are present and few.
+/// Returns the elements of a tensor, separated by commas, if they are present and few.
 pub fn elements(tensor: &TensorProto) -> Option<String> {
     if tensor.data_type == STRING {
         let texts = tensor.string_data.iter().map(|s| quoted(&String::from_utf8_lossy(s)));
@@ -244,7 +246,7 @@ pub fn elements(tensor: &TensorProto) -> Option<String> {
     Some(text)
 }
 
-/// A tensor with its elements, if all of them are there.
+/// Converts a tensor message to a tensor, if all of its elements are present.
 pub fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
     let dtype = DType::from_onnx_code(tensor.data_type)?;
     let shape: Option<Vec<usize>> = tensor.dims.iter().map(|d| usize::try_from(*d).ok()).collect();
@@ -260,17 +262,17 @@ pub fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
     Tensor::new(dtype, &shape, Arc::new(bytes)).ok()
 }
 
-/// How many elements a tensor has, if that is few enough to show.
+/// Returns the number of elements of a tensor, if it is small enough to show.
 fn count(tensor: &TensorProto) -> Option<u64> {
     let dims = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok());
     let count = dims.into_iter().try_fold(1_u64, |n, dim| n.checked_mul(dim?))?;
     (count <= SHOWN as u64).then_some(count)
 }
 
-/// The data of a tensor that is not stored as bytes, as bytes.
+/// Returns the elements in a tensor's typed fields, such as `float_data`, as bytes.
 fn typed_bytes(dtype: DType, tensor: &TensorProto) -> Vec<u8> {
     let width = (dtype.bits() as usize).div_ceil(8);
-    // Narrow types are stored in wider ones; use the low bytes.
+    // Narrow types are stored in wider ones, so use the low bytes.
     let narrow = |wide: &[u8]| wide.iter().copied().take(width).collect::<Vec<_>>();
     let mut bytes = Vec::new();
     bytes.extend(tensor.float_data.iter().flat_map(|v| v.to_le_bytes()));
@@ -286,7 +288,7 @@ fn opsets(sets: &[OperatorSetIdProto]) -> String {
     sets.collect::<Vec<_>>().join(", ")
 }
 
-/// The name of an element type.
+/// Returns the name of an element type.
 pub fn element_name(code: i32) -> &'static str {
     if code == STRING {
         "string"

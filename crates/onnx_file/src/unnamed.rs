@@ -1,12 +1,12 @@
-//! Files without a name while they are being written, so a killed process leaves nothing behind.
+//! Unnamed files for data that is being written, so that a killed process leaves nothing behind.
 //!
-//! Only Linux has them, and not on every file system.
+//! Only Linux supports them, and not on every file system.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A file in `folder` without a name, if that is supported and [`link`] can give it one.
+/// Creates an unnamed file in `folder`, if that is supported and [`link`] can give it a name.
 #[cfg(target_os = "linux")]
 pub(crate) fn create(folder: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags, open};
@@ -14,12 +14,12 @@ pub(crate) fn create(folder: &Path) -> Option<File> {
         return None;
     }
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    // As in `File::create`: the process's umask restricts these.
+    // The same mode as in `File::create`; the umask of the process restricts it.
     let mode = Mode::from_raw_mode(0o666);
     open(folder, flags, mode).ok().map(File::from)
 }
 
-/// Gives a file its name.
+/// Gives an unnamed file a name.
 #[cfg(target_os = "linux")]
 pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
@@ -28,7 +28,7 @@ pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     Ok(linkat(CWD, descriptor, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Where the open files of this process are listed by number.
+/// The folder that lists the open files of this process by descriptor.
 #[cfg(target_os = "linux")]
 const DESCRIPTORS: &str = "/proc/self/fd";
 

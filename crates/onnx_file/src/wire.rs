@@ -1,22 +1,22 @@
-//! Protobuf's wire format, read from a file without loading it.
+//! Reads protobuf's wire format from a file without loading it.
 
 use std::io::{self, BufRead, BufReader, Read, Seek};
 
-/// How deep messages may nest, as in protobuf's own readers.
+/// The largest nesting depth of messages, as in protobuf's own readers.
 pub(crate) const DEEPEST: u32 = 100;
 
-/// The value of a field. Length-delimited and fixed-width values are yet to be read or skipped.
+/// The value of a field. Values with a length are still to be read or skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
-    /// A number.
+    /// A variable-length integer, already read.
     Varint(u64),
-    /// Four or eight bytes.
+    /// A fixed-width value of four or eight bytes.
     Fixed(u64),
-    /// A string, a message or packed numbers, of this many bytes.
+    /// A string, a message or packed numbers of this many bytes.
     Bytes(u64),
 }
 
-/// The head of a field.
+/// The tag of a field, and its value or the length of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) number: u64,
@@ -24,7 +24,8 @@ pub(crate) struct Field {
     pub(crate) payload: Payload,
 }
 
-/// A reader that knows its position, skips by seeking, and never reads more than asked.
+/// A reader that tracks its position, skips by seeking, and never reads beyond the requested
+/// length.
 pub(crate) struct Wire<R> {
     file: BufReader<R>,
     at: u64,
@@ -39,7 +40,7 @@ impl<R: Read + Seek> Wire<R> {
         self.at
     }
 
-    /// The head of the next field of a message that ends at `end`; none at its end.
+    /// Reads the head of the next field of a message that ends at `end`. Returns `None` at the end.
     pub(crate) fn field(&mut self, end: u64) -> io::Result<Option<Field>> {
         if self.at >= end {
             return if self.at == end { Ok(None) } else { Err(damaged()) };
@@ -91,7 +92,7 @@ impl<R: Read + Seek> Wire<R> {
     }
 }
 
-/// Appends a number.
+/// Appends a variable-length integer.
 pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
     while value >= 0x80 {
         into.push(value.to_le_bytes()[0] | 0x80);
@@ -100,17 +101,17 @@ pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
     into.push(value.to_le_bytes()[0]);
 }
 
-/// Messages that nest deeper than [`DEEPEST`].
+/// The error for messages that nest more deeply than [`DEEPEST`].
 #[derive(Debug, thiserror::Error)]
 #[error("graphs are nested too deeply")]
 pub(crate) struct TooDeep;
 
-/// The error for a file whose messages nest deeper than [`DEEPEST`].
+/// Returns [`TooDeep`] as an I/O error.
 pub(crate) fn too_deep() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, TooDeep)
 }
 
-/// The error for a file that breaks the format.
+/// Returns the error for a file that breaks the format.
 pub(crate) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or damaged")
 }

@@ -1,4 +1,4 @@
-//! What an error tells the user: what happened, where in the program, and what to do.
+//! Diagnostics for users: what happened, where in the program, and what to do.
 
 use lower::Missing;
 use optimize::legalize::{self, Fallback};
@@ -9,7 +9,7 @@ use provenance::{
 
 use crate::Error;
 
-/// What to do about some primitives without a rule.
+/// Suggestions for some primitives without a rule.
 const INSTEAD: &[(&[&str], &str)] = &[
     (
         &["io_callback", "pure_callback"],
@@ -23,19 +23,19 @@ const INSTEAD: &[(&[&str], &str)] = &[
 const ANYTHING_ELSE: &str =
     "rewrite these lines with supported operations, or compute them outside the exported function";
 
-/// Who can act on an error.
+/// The family of an error, by who can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The program uses something that has no ONNX form.
     Unsupported,
-    /// What was asked for is wrong.
+    /// The user's request is wrong.
     InvalidInput,
     /// A bug in this project.
     Internal,
 }
 
 impl Family {
-    /// The class of `jax2onnx.errors`.
+    /// Returns the class in `jax2onnx.errors`.
     pub fn class_name(self) -> &'static str {
         match self {
             Family::Unsupported => "UnsupportedError",
@@ -45,20 +45,20 @@ impl Family {
     }
 }
 
-/// What to do about a bug of this project.
+/// The suggestion for a bug of this project.
 pub const REPORT: &str = "this is a bug in jax2onnx, not in your code; please report it with the file that `record=\"model.jaxpr\"` writes";
 
-/// The places in the program that errors refer to. Stacks are resolved on demand.
+/// The positions in the program that errors refer to. Stacks are resolved on demand.
 pub struct Places<'a> {
     /// The origins that nodes and errors refer to.
     pub origins: &'a Origins,
     /// The stacks that origins refer to.
     pub stacks: &'a mut Stacks,
-    /// Resolves one stack.
+    /// The function that resolves one stack.
     pub resolve: &'a dyn Fn(&mut Stacks, StackId),
 }
 
-/// The same as [`Places::missed`], for stacks that are resolved.
+/// Describes a missed operator like [`Places::missed`], for stacks that are resolved.
 pub(crate) fn missed(missed: &Missed, origins: &Origins, stacks: &Stacks) -> String {
     let origin = origins.get(missed.origin);
     let place = origin.call.and_then(|call| place_of(origins, stacks, call, origin.scope));
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Places<'_> {
 }
 
 impl Places<'_> {
-    /// What an error tells the user.
+    /// Turns an error into its family and a diagnostic for the user.
     pub fn diagnose(&mut self, error: Error) -> (Family, Diagnostic) {
         match error {
             Error::Lower(error) => self.lowering(error),
@@ -98,13 +98,13 @@ impl Places<'_> {
         }
     }
 
-    /// Why an operator that is spelled out in the program stays so.
+    /// Describes why an operator that the program spells out is not recognised.
     pub fn missed(&mut self, missed: &Missed) -> String {
         let place = self.of_origin(missed.origin);
         missed_at(missed, place)
     }
 
-    /// What a GPU leaves to the CPU: each operator, type and line once.
+    /// Lists the nodes that a GPU leaves to the CPU: each operator, type and line once.
     pub fn fallbacks(&mut self, fallbacks: &[Fallback]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for one in fallbacks {
@@ -118,7 +118,7 @@ impl Places<'_> {
         lines
     }
 
-    /// The line of the user's program that an equation came from.
+    /// Returns the line of the user's program that an equation came from.
     pub fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<Place> {
         let chain: Vec<StackId> = self.origins.chain(call).filter_map(|(s, _)| s).collect();
         for stack in &chain {
@@ -133,7 +133,7 @@ impl Places<'_> {
         self.of_call(call, scope)
     }
 
-    /// The diagnostic for a failed lowering.
+    /// Returns the diagnostic for a failed lowering.
     fn lowering(&mut self, error: lower::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
@@ -161,7 +161,7 @@ impl Places<'_> {
         }
     }
 
-    /// One report for all primitives without a rule, one line of the program each.
+    /// Returns one report for all primitives without a rule, with one line of the program each.
     fn missing(&mut self, missing: &[Missing]) -> Diagnostic {
         let mut names: Vec<&str> = missing.iter().map(|m| &*m.primitive).collect();
         names.sort_unstable();
@@ -188,14 +188,14 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
-    /// The diagnostic for a wrong rewrite.
+    /// Returns the diagnostic for a wrong rewrite.
     fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
         let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
         let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
         (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
     }
 
-    /// The diagnostic for a failed legalisation.
+    /// Returns the diagnostic for a failed legalisation.
     fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
@@ -213,7 +213,7 @@ impl Places<'_> {
         }
     }
 
-    /// The diagnostic for a model that cannot compute as asked for.
+    /// Returns the diagnostic for a model that cannot compute in the requested precision.
     fn computing(&mut self, error: compute::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         let (code, help) = match error {
@@ -242,7 +242,7 @@ impl Places<'_> {
         (Family::InvalidInput, Diagnostic { code, message, places, help })
     }
 
-    /// The diagnostic for weights that cannot be stored as asked for.
+    /// Returns the diagnostic for weights that cannot be stored in the requested format.
     fn storing(&mut self, error: weights::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         let help = match error {
@@ -265,12 +265,13 @@ impl Places<'_> {
         (Family::InvalidInput, diagnostic)
     }
 
-    /// What an invalid graph, or one that the asked opset cannot express, tells the user.
+    /// Returns the diagnostic for a graph that is invalid, or that the requested opset cannot
+    /// express.
     fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
             onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "leave `opset` out to get the lowest one that the model needs";
+                let help = "leave `opset` out to get the lowest one that costs nothing";
                 (Family::InvalidInput, "opset-too-old", *origin, Some(help))
             }
             onnx::Error::OpsetUnsupported { .. } => {

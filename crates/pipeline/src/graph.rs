@@ -1,11 +1,11 @@
-//! Program to finished graph: the order of the stages.
+//! From a program to a finished graph: the order of the stages.
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
 use onnx::Assumption;
 use optimize::legalize::{
-    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, required_opset,
-    spell,
+    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, lowest_opset,
+    required_opset, spell,
 };
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
@@ -15,18 +15,18 @@ use crate::{Error, Options, Target, Unmatched};
 /// A finished graph.
 pub(crate) struct Built {
     pub(crate) lowered: Lowered,
-    /// The opset that it is valid in.
+    /// The opset that the graph is valid in.
     pub(crate) opset: i64,
-    /// The operators that were nearly recognised, if that was asked for.
+    /// The operators that were nearly recognised, if requested.
     pub(crate) missed: Vec<Missed>,
-    /// What a GPU leaves to the CPU.
+    /// The nodes that a GPU leaves to the CPU.
     pub(crate) fallbacks: Vec<Fallback>,
     /// Patterns that match nothing, by option.
     pub(crate) unmatched: Unmatched,
 }
 
-/// The finished graph of a program. It is verified once; if it is not valid, it is built again and
-/// verified step by step, so that the error names the step.
+/// Builds the finished graph of a program. It is verified once. If it is invalid, it is built again
+/// and verified after each pass, so that the error names the pass.
 pub(crate) fn build(
     program: &Program,
     boundary: &Boundary,
@@ -60,7 +60,8 @@ fn attempt(
     let usable = options.opset.unwrap_or(target.opset());
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
-    // Measured in onnxruntime, for floats of 32 bits. Weights in blocks are those of products.
+    // Convolutions in place of products were measured with onnxruntime, for 32-bit floats.
+    // Block-wise formats exist only for weights of products.
     let timed = target == Target::OnnxRuntime;
     let convolves = timed && !narrows && !options.weights.has_blocks();
     let chosen = options.forms.clone();
@@ -103,6 +104,7 @@ fn attempt(
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     legalize_outputs(graph, origins, opset, target)?;
+    let opset = options.opset.unwrap_or_else(|| lowest_opset(graph, opset, target));
     onnx_file::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

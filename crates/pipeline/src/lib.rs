@@ -1,7 +1,7 @@
 //! The pipeline: a traced program in, a finished model out. Nothing here knows Python.
 //!
 //! This crate owns the order of everything after reading (lower, optimise, legalise, spell, seal,
-//! name, verify, encode), and what an error tells the user.
+//! name, verify, encode), and the diagnostics for users.
 
 mod diagnosis;
 mod graph;
@@ -23,30 +23,30 @@ pub use optimize::legalize::Target;
 use graph::Built;
 pub use recording::{Recording, RecordingError, record};
 
-/// How a program is converted.
+/// Settings of a conversion.
 #[derive(Debug)]
 pub struct Options {
-    /// The opset; `None` for the lowest from [`Target::opset`] up that the model needs.
+    /// The opset; `None` for the lowest that costs nothing.
     pub opset: Option<i64>,
-    /// Where it is going to run.
+    /// The runtime that the model is for.
     pub target: Target,
-    /// How much every node says about where it came from.
+    /// The amount of provenance in every node's metadata.
     pub detail: Detail,
-    /// Whether a source map is made. The model carries its digest.
+    /// `true` to create a source map. The model contains its digest.
     pub source_map: bool,
-    /// What the model says of itself beside the source map.
+    /// Further metadata of the model.
     pub metadata: Vec<(String, String)>,
-    /// How it is lowered.
+    /// The settings of the lowering.
     pub lowering: lower::Options,
-    /// Which operators become one node.
+    /// The operators that become one node.
     pub forms: Forms,
-    /// What is computed in which precision.
+    /// The precision that each part of the model computes in.
     pub compute: Compute,
-    /// Which weights are stored how.
+    /// The storage formats of weights.
     pub weights: Weights,
-    /// Whether to report operators that were nearly recognised.
+    /// `true` to report operators that were nearly recognised.
     pub report_missed: bool,
-    /// How many changes the optimiser may make; `None` for any number.
+    /// The number of changes that the optimiser may make; `None` for any number.
     pub fuel: Option<u64>,
 }
 
@@ -69,7 +69,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether anything is written about where nodes came from: then stacks must be resolved.
+    /// Returns `true` if the model or a source map contains source lines, so that stacks must be
+    /// resolved.
     pub fn writes_lines(&self) -> bool {
         self.detail != Detail::Off || self.source_map
     }
@@ -84,7 +85,7 @@ pub struct Lines<'a> {
     pub entry: Option<StackId>,
     /// The definition of the function.
     pub function: Option<&'a Frame>,
-    /// The texts of the user's files.
+    /// The contents of the user's files.
     pub sources: Sources<'a>,
 }
 
@@ -95,15 +96,15 @@ pub struct Converted {
     pub model: onnx_file::Model,
     /// The graph that it was encoded from.
     pub graph: Graph,
-    /// The opset that it is written in.
+    /// The opset of the model.
     pub opset: i64,
-    /// The source map, if one was made.
+    /// The source map, if requested.
     pub source_map: Option<String>,
-    /// What became of the equations, if it was recorded.
+    /// The values of the equations, if they were recorded.
     pub results: Option<lower::Results>,
-    /// The operators that were nearly recognised, if that was asked for.
+    /// The operators that were nearly recognised, if requested.
     pub missed: Vec<Missed>,
-    /// What the target's GPU leaves to the CPU.
+    /// The nodes that the target's GPU leaves to the CPU.
     pub fallbacks: Vec<Fallback>,
     /// Patterns that match nothing, if that is allowed.
     pub unmatched: Unmatched,
@@ -112,39 +113,39 @@ pub struct Converted {
 /// Patterns that match nothing, by option.
 #[derive(Clone, Debug, Default)]
 pub struct Unmatched {
-    /// Those of places to compute in small floats.
+    /// The patterns of places that compute in small floats.
     pub compute: Vec<String>,
-    /// Those of weights.
+    /// The patterns of weights.
     pub weights: Vec<String>,
 }
 
-/// Why a program cannot be converted.
+/// An error of a conversion.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be lowered.
+    /// The program cannot be lowered.
     #[error(transparent)]
     Lower(#[from] lower::Error),
-    /// A rewrite or pass went wrong.
+    /// A rewrite or pass is wrong.
     #[error(transparent)]
     Optimize(#[from] optimize::Error),
-    /// The target or the opset cannot express it.
+    /// The target or the opset cannot express the model.
     #[error(transparent)]
     Legalize(#[from] legalize::Error),
-    /// It cannot compute as asked for.
+    /// The model cannot compute in the requested precision.
     #[error(transparent)]
     Compute(#[from] compute::Error),
-    /// The weights cannot be stored as asked for.
+    /// The weights cannot be stored in the requested format.
     #[error(transparent)]
     Weights(#[from] weights::Error),
-    /// The graph is not valid.
+    /// The graph is invalid.
     #[error(transparent)]
     Onnx(#[from] onnx::Error),
-    /// The model cannot be encoded, or not be written.
+    /// The model cannot be encoded or written.
     #[error(transparent)]
     File(#[from] onnx_file::Error),
 }
 
-/// Converts a program. `origins` tell where an error belongs, too.
+/// Converts a program. In case of an error, `origins` provide its position.
 pub fn convert(
     program: &Program,
     boundary: &Boundary,

@@ -1,4 +1,4 @@
-//! Finished graph to model: what is written beside the graph.
+//! From a finished graph to a model: its metadata and the source map.
 
 use jaxpr::Program;
 use lower::Boundary;
@@ -10,28 +10,29 @@ use tensor::{DType, Dim};
 
 use crate::{Lines, Options, Target, diagnosis};
 
-/// Key of the chosen forms of operators in the model's metadata.
+/// The metadata key of the chosen forms of operators.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
 
-/// Key of what is computed in which precision, in the model's metadata.
+/// The metadata key of the precisions of computations.
 const COMPUTE: &str = "pkg.jax2onnx.compute";
 
-/// Key of how weights are stored, in the model's metadata.
+/// The metadata key of the storage formats of weights.
 const FORMATS: &str = "pkg.jax2onnx.weight_formats";
 
-/// Key of the target, in the metadata of models that are not for onnxruntime.
+/// The metadata key of the target, for models that are not for onnxruntime.
 const TARGET: &str = "pkg.jax2onnx.target";
 
-/// Key of what the user promised, in the model's metadata.
+/// The metadata key of the user's assumptions.
 const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
 
-/// Key of the constraints on symbolic dimensions, in the model's metadata.
+/// The metadata key of the constraints on symbolic dimensions.
 const CONSTRAINTS: &str = "pkg.jax2onnx.constraints";
 
-/// Key of the types that the function has for inputs and outputs of other types, in the metadata.
+/// The metadata key of the function's types, for inputs and outputs of other types.
 const TYPES: &str = "pkg.jax2onnx.types";
 
-/// The element types of the function, one a line, where the model takes or returns other ones.
+/// Lists the element types of the function, one per line, for inputs and outputs whose type in the
+/// model differs.
 pub(crate) fn types_inside(program: &Program, boundary: &Boundary) -> Option<String> {
     let main = program.jaxpr(program.main?);
     let inputs = boundary.input_types.keys().filter_map(|i| {
@@ -45,7 +46,7 @@ pub(crate) fn types_inside(program: &Program, boundary: &Boundary) -> Option<Str
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// The model, and its source map if one is asked for.
+/// Encodes the model, and its source map if requested.
 pub(crate) fn encode(
     graph: &Graph,
     opset: i64,
@@ -88,15 +89,23 @@ pub(crate) fn encode(
             (SOURCE_MAP_DIGEST.to_owned(), provenance::digest(map.as_bytes()))
         });
     }
+    let plain = EncodeOptions::new(opset);
+    // Who asks for an old opset has an old runtime, which skips the metadata of nodes.
+    let ir_version = if detail != Detail::Off && options.opset.is_none() {
+        plain.ir_version.max(EncodeOptions::IR_VERSION)
+    } else {
+        plain.ir_version
+    };
     let encoding = EncodeOptions {
+        ir_version,
         node_metadata: &|node| metadata.of(node.origin),
         model_metadata,
-        ..EncodeOptions::new(opset)
+        ..plain
     };
     Ok((onnx_file::encode(graph, &encoding)?, map))
 }
 
-/// What the sizes of the inputs have to satisfy, one constraint a line.
+/// Lists the constraints on the sizes of the inputs, one per line.
 fn constraints(graph: &Graph) -> Option<String> {
     let dims = graph.block(Graph::MAIN).inputs.iter().flat_map(|input| &graph.ty(*input).shape);
     let constraints = dims.filter_map(Dim::constraints).next()?;

@@ -1,4 +1,4 @@
-//! Recordings: a program as text together with all that its conversion was asked for, so that it can be
+//! Recordings: a program as text together with all settings of its conversion, so that it can be
 //! converted again without Python, and sent with a bug report.
 
 use std::collections::BTreeMap;
@@ -16,25 +16,25 @@ use tensor::{DType, Type};
 
 use crate::{Converted, Error, Lines, Options, Target, convert};
 
-/// A program, and how it is converted.
+/// A program, and the settings of its conversion.
 #[derive(Debug)]
 pub struct Recording {
     /// The program.
     pub program: Program,
     /// The names and layouts of its inputs and outputs.
     pub boundary: Boundary,
-    /// How it is converted.
+    /// The settings of the conversion.
     pub options: Options,
-    /// The lines that it came from.
+    /// The source lines of the program.
     pub stacks: Stacks,
-    /// The arrays whose values are missing, and the parameters that they are.
+    /// The arrays whose values are missing, with the parameter names if they have one.
     pub elided: Vec<(Option<Arc<str>>, Type)>,
     entry: Option<StackId>,
     function: Option<Frame>,
     embed_sources: bool,
 }
 
-/// Why a recording cannot be read.
+/// An error while reading a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The text is not a program.
@@ -46,17 +46,17 @@ pub enum RecordingError {
     /// An unknown field.
     #[error("`model[…]` has no field `{0}`; there are: {fields}", fields = FIELDS.join(", "))]
     Field(Arc<str>),
-    /// The conversion ran rules that users wrote, which are Python functions.
+    /// The conversion used rules that users wrote, which are Python functions.
     #[error("{} lowered by rules written in Python, which a recording does not hold", are(.0))]
     External(Vec<Arc<str>>),
     /// Not every input or output has a name.
     #[error("`model[…]`: there are {names} names for {count} {side}")]
     Names {
-        /// Inputs or outputs.
+        /// The word "inputs" or "outputs".
         side: &'static str,
-        /// How many names there are.
+        /// The number of names.
         names: usize,
-        /// How many there should be.
+        /// The expected number of names.
         count: usize,
     },
 }
@@ -84,8 +84,8 @@ const FIELDS: [&str; 20] = [
     "function",
 ];
 
-/// The text of a conversion that is about to be made. Without `weights`, the values of parameters and
-/// of other large arrays are left out.
+/// Prints the recording of a conversion before it starts. Without `weights`, the values of
+/// parameters and of other large arrays are left out.
 pub fn record(
     program: &Program,
     boundary: &Boundary,
@@ -148,7 +148,7 @@ fn definition(frame: &Frame) -> Vec<(Arc<str>, Param)> {
 }
 
 impl Recording {
-    /// Reads a recording. Arrays whose values are missing may take `limit` bytes.
+    /// Parses a recording. Arrays whose values are missing may take `limit` bytes.
     pub fn parse(text: &str, limit: usize) -> Result<Self, RecordingError> {
         let Document { header, program, stacks, entry, elided, external } =
             jaxpr::text::parse(text, limit)?;
@@ -199,7 +199,7 @@ impl Recording {
         Ok(Self { program, boundary, options, stacks, elided, entry, function, embed_sources })
     }
 
-    /// Converts it. `sources` reads the user's files, for their digests.
+    /// Converts the program. `sources` reads the user's files, for their digests.
     pub fn convert(
         &mut self,
         sources: Option<&provenance::ReadText<'_>>,
@@ -210,7 +210,7 @@ impl Recording {
             self.options.metadata = vec![(WEIGHTS.to_owned(), note)];
         }
         let Self { program, boundary, options, stacks, entry, function, .. } = self;
-        let sources = Sources { text: sources, embed: self.embed_sources };
+        let sources = Sources { text: sources, embed: self.embed_sources, edited: &[] };
         let lines = Lines { stacks, entry: *entry, function: function.as_ref(), sources };
         convert(program, boundary, options, &lines, origins)
     }
@@ -243,7 +243,7 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
     })
 }
 
-/// The inputs that are `value` if the model is run without them.
+/// Returns the inputs whose default is `value`.
 fn with_default(boundary: &Boundary, value: bool) -> Vec<usize> {
     boundary.defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
 }
@@ -253,11 +253,11 @@ fn defaults(header: &Params) -> Result<BTreeMap<usize, bool>, ParamError> {
         let inputs: Vec<usize> = field(header, name)?.unwrap_or_default();
         Ok::<_, ParamError>(inputs.into_iter().map(move |i| (i, value)))
     };
-    // An input that is in both is true.
+    // An input in both lists is true by default.
     Ok(listed("false_by_default", false)?.chain(listed("true_by_default", true)?).collect())
 }
 
-/// The element types that a field lists by position.
+/// Returns the element types that a field lists by position.
 fn types(header: &Params, name: &str) -> Result<BTreeMap<usize, DType>, ParamError> {
     let listed: Option<Vec<Option<Arc<str>>>> = field(header, name)?;
     let named = listed.iter().flatten().enumerate();
@@ -270,7 +270,7 @@ fn types(header: &Params, name: &str) -> Result<BTreeMap<usize, DType>, ParamErr
         .collect()
 }
 
-/// A field of the header; `None` if it is missing or says so.
+/// Returns a field of the header, or `None` if it is missing or `None`.
 fn field<T: FromParam>(header: &Params, name: &str) -> Result<Option<T>, ParamError> {
     if header.raw(name).is_some() { header.get(name) } else { Ok(None) }
 }

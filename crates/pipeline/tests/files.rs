@@ -1,6 +1,6 @@
-//! Programs and the ONNX that they become: `filetests/`, a file each.
+//! Programs and their ONNX models: the files in `filetests/`.
 //!
-//! The first line says what is compared, the last lines what is expected:
+//! The first line selects the comparison, the last lines are the expectation:
 //!
 //! ```text
 //! // test: lower
@@ -12,14 +12,15 @@
 //! …
 //! ```
 //!
-//! - `lower`: the graph as the rules made it, before anything else looks at it.
-//! - `operators`: how often each operator is in that graph, and the digest of its text, for long ones.
+//! - `lower`: the graph as the rules emitted it, before any other stage.
+//! - `operators`: the number of nodes of each operator in that graph, and the digest of its text,
+//!   for long graphs.
 //! - `convert`: the finished graph, and the opset.
-//! - `error`: what the user is told.
+//! - `error`: the error message.
 //!
-//! Whatever is compared, all programs except those of `error` must convert. A file can be given to
-//! `jax2onnx convert` as it is. `INSTA_UPDATE=always cargo test -p pipeline --test files` updates what
-//! is expected.
+//! All programs except those of `error` must convert, whatever is compared. A file can be passed to
+//! `jax2onnx convert` directly. `INSTA_UPDATE=always cargo test -p pipeline --test files` updates
+//! the expectations.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -55,7 +56,7 @@ fn recording(text: &str) -> Result<Recording, String> {
     Recording::parse(text, 1 << 20).map_err(|error| error.to_string())
 }
 
-/// What the program of a file gives.
+/// Returns the text that is compared for the program of a file.
 fn result(text: &str) -> Result<String, String> {
     let Some(test) = text.strip_prefix(TEST).and_then(|rest| rest.lines().next()) else {
         return Err(format!("the first line is not `{TEST}…`"));
@@ -103,7 +104,7 @@ fn operators(graph: &Graph) -> String {
     text
 }
 
-/// A file with what it is expected to give.
+/// Returns the file with this result as its expectation.
 fn with_expectation(text: &str, result: &str) -> String {
     let program = text.split(GIVES).next().unwrap_or(text).trim_end();
     let mut file = format!("{program}\n{GIVES}");
@@ -114,7 +115,7 @@ fn with_expectation(text: &str, result: &str) -> String {
     file
 }
 
-/// The first lines that differ.
+/// Returns the first lines that differ.
 fn difference(expected: &str, found: &str) -> String {
     let at = expected.lines().zip(found.lines()).take_while(|(a, b)| a == b).count();
     let part = |text: &str| text.lines().skip(at).take(6).collect::<Vec<_>>().join("\n    ");
@@ -122,7 +123,7 @@ fn difference(expected: &str, found: &str) -> String {
 }
 
 #[test]
-fn programs_become_what_their_files_say() {
+fn programs_match_their_expectations() {
     let update = std::env::var("INSTA_UPDATE").is_ok_and(|value| value == "always");
     let (files, next, failures) = (files(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let check = |path: &PathBuf| {
@@ -161,7 +162,7 @@ fn programs_become_what_their_files_say() {
     }
 }
 
-/// The primitive that a file is about: its name up to the first point.
+/// Returns the primitive that a file is about: its name up to the first dot.
 fn subject(path: &Path) -> String {
     let name = path.file_name().unwrap().to_str().unwrap();
     name.split('.').next().unwrap_or(name).to_owned()

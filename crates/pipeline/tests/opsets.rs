@@ -1,4 +1,5 @@
-//! The programs of `filetests/` at every opset: they convert, or the error says which opset they need.
+//! The programs of `filetests/` at every opset: they convert, or the error names the opset that
+//! they need.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -26,7 +27,7 @@ fn programs() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Why a program does not convert at `opset`.
+/// Returns the reason that a program does not convert at `opset`.
 fn refusal(text: &str, opset: i64) -> Option<String> {
     let mut recording = Recording::parse(text, 1 << 20).unwrap();
     if recording.options.opset.is_some() {
@@ -45,7 +46,7 @@ fn refusal(text: &str, opset: i64) -> Option<String> {
     }
 }
 
-/// Compares what is refused at `opset` with the snapshot: reasons, and the programs of each.
+/// Compares the refusals at `opset` with the snapshot: each reason with its programs.
 fn check(opset: i64) {
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for (path, text) in programs() {
@@ -60,9 +61,9 @@ fn check(opset: i64) {
     insta::assert_snapshot!(format!("opset_{opset}"), report);
 }
 
-/// The oldest one has the most to put in terms of other operators.
+/// The oldest opset needs the most rewriting in terms of other operators.
 #[test]
-fn what_opset_13_refuses() {
+fn opset_13_refusals() {
     check(13);
 }
 
@@ -77,10 +78,10 @@ macro_rules! slow {
 }
 
 slow! {
-    what_opset_15_refuses: 15,
-    what_opset_17_refuses: 17,
-    what_opset_18_refuses: 18,
-    what_opset_21_refuses: 21,
-    what_opset_23_refuses: 23,
-    what_opset_28_refuses: 28,
+    opset_15_refusals: 15,
+    opset_17_refusals: 17,
+    opset_18_refusals: 18,
+    opset_21_refusals: 21,
+    opset_23_refusals: 23,
+    opset_28_refusals: 28,
 }

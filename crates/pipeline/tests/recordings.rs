@@ -1,4 +1,4 @@
-//! What recordings hold, what models say about themselves, and what errors tell.
+//! Contents of recordings, metadata of models, and error messages.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -19,7 +19,7 @@ stacks
   #1 1
 "#;
 
-/// A program of one input `a` and one output `z`, with lines.
+/// Returns a program with one input `a`, one output `z`, and source lines.
 fn program(header: &str, input: &str, eqns: &str) -> String {
     format!("{header}\n{{ lambda ; a:{input}. let\n{eqns}\n  in (z,) }}{LINES}")
 }
@@ -66,7 +66,7 @@ fn options_are_recorded() {
         let text = program(&format!("model[\n  {option}\n]"), input, eqns);
         let recording = parsed(&text);
         let Recording { program, boundary, options, stacks, .. } = &recording;
-        let sources = Sources { text: None, embed: false };
+        let sources = Sources::default();
         let lines = Lines { stacks, entry: None, function: None, sources };
         let recorded = record(program, boundary, options, &lines, true);
         assert!(recorded.contains(option), "{option}: {recorded}");
@@ -78,10 +78,10 @@ fn options_are_recorded() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn omitted_options_have_their_default() {
     let recording = parsed(&program("", "f32[B]", SIN));
     let Recording { program, boundary, options, stacks, .. } = &recording;
-    let sources = Sources { text: None, embed: false };
+    let sources = Sources::default();
     let lines = Lines { stacks, entry: None, function: None, sources };
     let recorded = record(program, boundary, options, &lines, true);
     for option in ["opset", "target", "operators", "compute", "weights", "assume"] {
@@ -90,7 +90,7 @@ fn what_is_left_out_has_its_default() {
 }
 
 #[test]
-fn rules_of_users_are_not_recorded() {
+fn user_rules_are_not_recorded() {
     let problem = |eqns: &str| {
         let text = program("", "f32[B]", eqns);
         Recording::parse(&text, 1 << 20).unwrap_err().to_string()
@@ -106,7 +106,7 @@ fn rules_of_users_are_not_recorded() {
 }
 
 #[test]
-fn models_say_what_they_need() {
+fn metadata_contains_the_requirements() {
     assert_eq!(metadata(&program("", "f32[B]", SIN)), "");
     let constrained = program("where \"B >= 4\"", "f32[B]", SIN);
     assert_eq!(metadata(&constrained), "pkg.jax2onnx.constraints: B >= 4\n");
@@ -126,7 +126,7 @@ fn models_say_what_they_need() {
 }
 
 #[test]
-fn lines_are_written_if_any_detail_or_a_map_is_asked_for() {
+fn lines_are_written_for_any_detail_or_a_map() {
     let lines = |header: &str| {
         let (converted, ..) = converted(&program(header, "f32[B]", SIN));
         let keys = converted.model.proto.metadata_props.iter().map(|prop| prop.key.clone());
@@ -142,12 +142,12 @@ fn lines_are_written_if_any_detail_or_a_map_is_asked_for() {
     assert_eq!(lines("model[stacktrace=\"sourcemap\"]"), (map, true, true));
 }
 
-/// Twice the same operator on one line, and once on the next.
+/// The same operator twice on one line, and once on the next.
 const THREE: &str = "    b:f64[2] = erf a :: \"\" #0\n    c:f64[2] = erf b :: \"\" #0\n    \
                      z:f64[2] = erf c :: \"\" #1";
 
 #[test]
-fn what_a_gpu_leaves_to_the_cpu_is_listed_once_for_each_line() {
+fn cpu_fallbacks_are_listed_once_per_line() {
     let eqns = "    b:i32[2] = population_count a :: \"\" #0\n    \
                 c:i32[2] = population_count b :: \"\" #0\n    \
                 z:i32[2] = population_count c :: \"\" #1";
@@ -166,7 +166,7 @@ fn what_a_gpu_leaves_to_the_cpu_is_listed_once_for_each_line() {
 }
 
 #[test]
-fn what_is_nearly_an_operator_is_said_with_its_line() {
+fn missed_operators_are_reported_with_their_line() {
     let eqns = "    b:f32[C] = reduce_sum[axes=(0,)] a :: \"\" #0\n    \
                 c:f32[1,C] = broadcast_in_dim[shape=(1, dim \"C\") broadcast_dimensions=(1,)] b :: \"\" #0\n    \
                 d:f32[1,C] = div c 3.0:f32[] :: \"\" #0\n    \
@@ -193,7 +193,7 @@ fn what_is_nearly_an_operator_is_said_with_its_line() {
 }
 
 #[test]
-fn errors_of_graphs_say_what_to_do() {
+fn graph_errors_have_suggestions() {
     let (_, mut recording, origins) = converted(&program("", "f64[2]", THREE));
     let stacks = &mut recording.stacks;
     let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };

@@ -1,7 +1,9 @@
 //! The names that source files are written under, and whose code they hold.
 //!
-//! A name says nothing about the machine. A file is named relative to the working directory or, if
-//! it is elsewhere, as Python imports it (`pkg/layers.py`). No two files share a name.
+//! A name says nothing about the machine or its user. A file is named relative to the working
+//! directory or, if it is elsewhere, as Python imports it (`pkg/layers.py`). A working directory such
+//! as `/` says where the home directories are. The root of the file's project replaces it. No two
+//! files share a name.
 
 use std::borrow::Cow;
 
@@ -51,7 +53,7 @@ impl FileNames {
                     Some(known) => known,
                     None => self.imports.insert(imports(&self.roots.working)?),
                 };
-                let name = imports.name(&plain).unwrap_or_else(|| base_name(&plain).to_owned());
+                let name = self.roots.outside(&plain, imports);
                 (FrameKind::User, name)
             }
         };
@@ -91,6 +93,10 @@ pub struct Roots {
     pub converter: Option<String>,
     /// The standard library of Python.
     pub standard: Option<String>,
+    /// The user's home directory.
+    pub home: Option<String>,
+    /// Returns `true` for the top folder of a project.
+    pub is_project: fn(&str) -> bool,
 }
 
 impl Roots {
@@ -113,13 +119,66 @@ impl Roots {
         if let Some(rest) = installed {
             return Some((FrameKind::Library, rest.to_owned()));
         }
-        if path.starts_with("<frozen ") {
+        if path.starts_with("<frozen ") && !path.contains(SEPARATORS) {
             return Some((FrameKind::Library, path.to_owned()));
         }
         if let Some(rest) = self.standard.as_ref().and_then(|root| below(root, path)) {
             return Some((FrameKind::Library, rest.to_owned()));
         }
-        Some((FrameKind::User, below(&self.working, path)?.to_owned()))
+        let name = below(&self.working, path).filter(|_| self.may_name(&self.working, path))?;
+        Some((FrameKind::User, name.to_owned()))
+    }
+
+    /// The name of a user's file outside the working directory, or below one that names no files.
+    fn outside(&self, path: &str, imports: &Imports) -> String {
+        imports
+            .cell(path)
+            .or_else(|| self.in_project(path))
+            .or_else(|| imports.module(path).filter(|name| !self.reveals_home(path, name)))
+            .or_else(|| imports.below_search(path, |folder| self.may_name(folder, path)))
+            .unwrap_or_else(|| base_name(path))
+    }
+
+    /// The name of a file relative to its project, if it is below a working directory that names no
+    /// files.
+    fn in_project(&self, path: &str) -> Option<String> {
+        below(&self.working, path)?;
+        let ends = path.rmatch_indices('/').map(|(at, _)| at + 1);
+        let mut folders = ends.map(|end| &path[..end]).take_while(|f| self.may_name(f, path));
+        let project = folders.find(|folder| (self.is_project)(folder))?;
+        below(project, path).map(str::to_owned)
+    }
+
+    /// Returns `true` if the name of a file may be relative to a folder around it: the folder is not
+    /// the root of a file system, and not one around the home directory that the file is in.
+    fn may_name(&self, folder: &str, path: &str) -> bool {
+        let is_root = !folder.trim_end_matches('/').contains('/');
+        !is_root && self.home_of(path).is_none_or(|home| folder.len() >= home)
+    }
+
+    /// Returns `true` if the name of a file is the end of its path, and begins above its home
+    /// directory.
+    fn reveals_home(&self, path: &str, name: &str) -> bool {
+        let start = path.strip_suffix(name).map(str::len);
+        matches!((start, self.home_of(path)), (Some(start), Some(home)) if start < home)
+    }
+
+    /// The length of the home directory that a file is in: this user's, or one where systems usually
+    /// have them.
+    fn home_of(&self, path: &str) -> Option<usize> {
+        let own = self.home.as_ref().filter(|home| home.trim_end_matches('/').contains('/'));
+        let own = own.filter(|home| below(home, path).is_some()).map(String::len);
+        let parts: Vec<&str> = path.split('/').take(6).collect();
+        let is = |part: &str, name: &str| part.eq_ignore_ascii_case(name);
+        let depth = match parts.as_slice() {
+            ["", "root", _, ..] => Some(2),
+            [_, users, _, _, ..] if is(users, "home") || is(users, "users") => Some(3),
+            ["", "export" | "var" | "usr", "home", _, _, ..] => Some(4),
+            ["", "mnt", _, users, _, _, ..] if is(users, "users") => Some(5),
+            _ => None,
+        };
+        let usual = depth.map(|depth| parts[..depth].iter().map(|part| part.len() + 1).sum());
+        own.max(usual)
     }
 }
 
@@ -150,23 +209,28 @@ impl Imports {
         self.cells.insert(plain(path).into_owned(), number);
     }
 
-    fn name(&self, path: &str) -> Option<String> {
-        if let Some(number) = self.cells.get(path) {
-            return Some(format!("In [{number}]"));
+    fn cell(&self, path: &str) -> Option<String> {
+        self.cells.get(path).map(|number| format!("In [{number}]"))
+    }
+
+    fn module(&self, path: &str) -> Option<String> {
+        let folder = self.modules.get(path)?.replace('.', "/");
+        let file = base_name(path);
+        let is_package = matches!(&*file, "__init__.py" | "__main__.py");
+        if is_package && !folder.ends_with("__main__") {
+            return Some(format!("{folder}/{file}"));
         }
-        if let Some(module) = self.modules.get(path) {
-            let folder = module.replace('.', "/");
-            return Some(match base_name(path) {
-                file @ ("__init__.py" | "__main__.py") if !folder.ends_with("__main__") => {
-                    format!("{folder}/{file}")
-                }
-                // A module may have another name than its file.
-                file => folder
-                    .rsplit_once('/')
-                    .map_or(file.to_owned(), |(up, _)| format!("{up}/{file}")),
-            });
-        }
-        let below = self.search.iter().filter_map(|folder| below(folder, path));
+        // A module may have another name than its file.
+        Some(match folder.rsplit_once('/') {
+            Some((up, _)) => format!("{up}/{file}"),
+            None => file,
+        })
+    }
+
+    /// The path of a file below the nearest folder that modules are searched in.
+    fn below_search(&self, path: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let folders = self.search.iter().filter(|folder| fits(folder));
+        let below = folders.filter_map(|folder| below(folder, path));
         below.min_by_key(|rest| rest.len()).map(str::to_owned)
     }
 }
@@ -177,8 +241,16 @@ pub fn folder_of(file: &str) -> Option<String> {
     plain(file).rsplit_once('/').map(|(dir, _)| format!("{dir}/"))
 }
 
-fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// The characters between the parts of a path. Code that no file holds may have a path of any system.
+const SEPARATORS: [char; 2] = ['/', '\\'];
+
+/// The last part of a path. Generated code may be called `<made from /home/me/template>`.
+fn base_name(path: &str) -> String {
+    match path.rsplit_once(SEPARATORS) {
+        None => path.to_owned(),
+        Some((start, name)) if start.starts_with('<') && name.ends_with('>') => format!("<{name}"),
+        Some((_, name)) => name.to_owned(),
+    }
 }
 
 /// What follows the folder `root` in `path`. Windows does not tell upper from lower case.
@@ -249,6 +321,8 @@ mod tests {
             jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
             converter: Some("/home/me/src/jax2onnx/".into()),
             standard: Some("/py/lib/".into()),
+            home: Some("/home/me/".into()),
+            is_project: |folder| folder.ends_with("/proj/"),
         };
         let mut imports = Imports::default();
         for (path, name) in [
@@ -293,6 +367,10 @@ mod tests {
             (r"\\?\C:\Users\alice\k.py", FrameKind::User, "k.py"),
             (r"\\?\UNC\server\alice\l.py", FrameKind::User, "l.py"),
             (r"C:\Python\Lib\site-packages\flax\m.py", FrameKind::Library, "flax/m.py"),
+            ("<frozen runpy>", FrameKind::Library, "<frozen runpy>"),
+            ("<frozen /home/alice/n>", FrameKind::User, "<n>"),
+            (r"<made from C:\Users\alice\o.html>", FrameKind::User, "<o.html>"),
+            (r"..\alice\p.py", FrameKind::User, "p.py"),
         ] {
             assert_named(&mut files, path, kind, name);
         }
@@ -312,6 +390,53 @@ mod tests {
         ] {
             assert_named(&mut files, path, FrameKind::User, name);
         }
+    }
+
+    /// Names files in the working directory `working`, which Python searches, too.
+    fn names_in(working: &str, paths: &[&str]) -> Vec<String> {
+        let mut files = files();
+        files.roots.working = working.to_owned();
+        let mut imports = Imports::default();
+        imports.add_search("", working);
+        imports.add_search("/srv/app", working);
+        imports.add_module("/home/alice/spaces/model.py", "home.alice.spaces.model".to_owned());
+        imports.add_cell("/tmp/ipykernel_7/336.py", 7);
+        files.imports = Some(imports);
+        let none = |_: &str| Ok::<_, ()>(Imports::default());
+        paths.iter().map(|path| files.classify(path, none).unwrap().1).collect()
+    }
+
+    #[test]
+    fn a_working_directory_around_home_directories_names_no_files() {
+        let paths = [
+            "/home/alice/proj/model.py",
+            "/home/alice/proj/src/pkg/layers.py",
+            "/home/alice/other/a.py",
+            "/home/alice/spaces/model.py",
+            "/home/alice/b.py",
+            "/Users/alice/c.py",
+            "/root/d.py",
+            "/mnt/c/Users/alice/e.py",
+            "/srv/app/tools/f.py",
+            "/data/g.py",
+            "/tmp/ipykernel_7/336.py",
+            "/home/alice/<generated>",
+        ];
+        let short = ["a.py", "model.py (2)", "b.py", "c.py", "d.py", "e.py"];
+        let rest = ["tools/f.py", "g.py", "In [7]", "<generated>"];
+        let expected: Vec<&str> =
+            ["model.py", "src/pkg/layers.py"].into_iter().chain(short).chain(rest).collect();
+        assert_eq!(names_in("/", &paths), expected);
+        assert_eq!(names_in("/home/", &paths[..3]), expected[..3]);
+        assert_eq!(names_in("C:/", &[r"C:\Users\alice\proj\x\h.py"]), ["x/h.py"]);
+        assert_eq!(names_in("C:/Users/", &[r"C:\Users\alice\h.py"]), ["h.py"]);
+    }
+
+    #[test]
+    fn folders_in_a_home_directory_and_outside_of_all_name_files() {
+        assert_eq!(names_in("/home/alice/", &["/home/alice/other/a.py"]), ["other/a.py"]);
+        assert_eq!(names_in("/srv/", &["/srv/app/tools/f.py"]), ["app/tools/f.py"]);
+        assert_eq!(names_in("/root/", &["/root/proj/a.py"]), ["proj/a.py"]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use source_map::{
     MapFrame, MapNode, OtherCall, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap,
     SourceMapError, Sources, digest,
 };
-pub use source_text::source_text;
+pub use source_text::{edited_since_loaded, source_text};
 pub use stack::{Frame, FrameId, FrameKind, Frames, LinkId, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.

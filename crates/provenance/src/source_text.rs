@@ -8,6 +8,14 @@ pub fn source_text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect())
 }
 
+/// Why a file's lines cannot be shown: its text is not what Python loaded.
+pub fn edited_since_loaded(file: &str) -> String {
+    format!(
+        "`{file}` was edited after Python had loaded it and before the export, so its lines are not \
+         those that ran; export again in a new process"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
-//! The record of primitives: one JSON object per equation, for people who want to know what their
-//! model is made of before they convert it.
+//! The record of primitives: one JSON object per equation, for inspecting a model before its
+//! conversion.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// `callers` are the stacks of the enclosing equations, outermost first.
+    /// Records a jaxpr. `callers` are the stacks of the enclosing equations, outermost first.
     fn jaxpr(&mut self, id: JaxprId, callers: &mut Vec<StackId>) {
         if !self.seen.insert(id) {
             return;
@@ -36,7 +36,7 @@ impl Recorder<'_> {
         for eqn in &jaxpr.eqns {
             let depth = callers.len();
             callers.extend(eqn.stack);
-            // The primitives of a function are JAX's own, its call is not.
+            // The primitives of a function are JAX's own, but its call is not.
             if *eqn.primitive != *jaxpr::CALL.0 {
                 let entry = self.entry(jaxpr, eqn, callers);
                 self.text.push_str(&entry.to_string());

@@ -1,7 +1,6 @@
-//! The conversion: read, then everything else without the interpreter.
+//! The conversion: reads the program, and does everything else without the interpreter.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,25 +12,24 @@ use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
 use tensor::DType;
 
 use crate::calls;
 use crate::error;
 use crate::forms::forms;
 use crate::model::Model;
-use crate::read::{self, StackOptions, Traced};
+use crate::read::{self, LoadedTexts, StackOptions, Traced};
 use crate::results::{self, Results};
 use crate::rules::{self, Registered, Shared};
 
 /// Converts a closed jaxpr.
 ///
-/// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
-/// call to the converter, `function` the file, name and first line of the function it converts.
-/// The equations are listed in the file `calls`, and the program is written to the file `record`, with
-/// the values of weights if `record_weights` says so. `in_set` says that there are other models, which
-/// a pattern in `compute` or `weights` may be about.
-/// `fuel` is how many changes the optimiser may make, for tests: zero means none.
+/// `name_of` returns a constant's path in the user's model, or `None`. `entry` is the traceback of
+/// the call to the converter, `function` the file, name and first line of the converted function.
+/// The equations are listed in the file `calls`, and the program is written to the file `record`,
+/// with the values of weights if `record_weights` is set. `in_set` means that there are other
+/// models that a pattern in `compute` or `weights` may refer to. `fuel` limits the number of
+/// changes that the optimiser may make, for tests; zero allows none.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, input_names, output_names, name_of, rules, detail, target, opset=None,
@@ -78,12 +76,12 @@ pub(crate) fn convert(
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
     let written = detail != Detail::Off || source_map || calls.is_some() || record.is_some();
-    // Patterns may be about lines.
+    // Patterns may refer to lines.
     let resolve = written || results || !compute.is_empty();
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
-        .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
+        .map_err(|failed| error::reading(py, *failed))?;
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
@@ -129,12 +127,11 @@ pub(crate) fn convert(
     let function = function.filter(|_| resolve);
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;
-    let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };
+    let texts = if wants_map { tracebacks.texts(py)? } else { LoadedTexts::default() };
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let saved = |path: &str| fs::read(path).ok().map(provenance::source_text);
-        let text = |path: &str| unsaved.get(path).cloned().or_else(|| saved(path));
-        let sources = Sources { text: Some(&text), embed: embed_sources };
+        let text = |path: &str| texts.known.get(path).cloned();
+        let sources = Sources { text: Some(&text), embed: embed_sources, edited: &texts.edited };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
         if let Some(path) = &record {
             let text = pipeline::record(&program, &boundary, &options, &lines, record_weights);
@@ -150,7 +147,7 @@ pub(crate) fn convert(
         Ok((model, results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {
-        // A stack that cannot be resolved leaves the message without its line.
+        // If a stack cannot be resolved, the message lacks its line.
         let _ = tracebacks.resolve(py, stacks, stack);
     };
     let error = match converted {
@@ -160,7 +157,9 @@ pub(crate) fn convert(
             let model = model.with_fallbacks(places.fallbacks(&fallbacks));
             return match results {
                 None => Ok(model),
-                Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),
+                Some(entries) => {
+                    model.with_results(py, Results::new(entries, origins, stacks, texts))
+                }
             };
         }
         Err(Failure::Record(error)) => return Err(error::writing(py, error)),
@@ -180,12 +179,14 @@ pub(crate) fn convert(
         diagnostic.places.push(rule.place.clone());
         diagnostic.help.clone_from(&rule.help);
     }
-    let raised = error::raise(py, family, &diagnostic);
+    // Only now are the frames of the diagnostic known.
+    let texts = tracebacks.texts(py).unwrap_or_default();
+    let raised = error::raise_at(py, family, &diagnostic, &texts);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
 }
 
-/// Element types by position, from their names in NumPy.
+/// Parses element types by position from their NumPy names.
 fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
     let known = |(i, name): (&usize, &String)| match DType::from_numpy_name(name) {
         Some(dtype) => Ok((*i, dtype)),
@@ -194,7 +195,7 @@ fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
     names.iter().map(known).collect()
 }
 
-/// What went wrong.
+/// An error of a conversion.
 enum Failure {
     /// The program cannot be written to a file.
     Record(onnx_file::Error),

@@ -1,4 +1,4 @@
-//! Copies objects that refer to each other. Python says, once for each type, how its objects are
+//! Copies objects that refer to each other. Python defines once per type how its objects are
 //! copied.
 
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::objects::{ByType, InstanceDict, if_assigned};
 use crate::read::{Address, address};
 
-/// How deeply tuples may be nested. They are copied from the inside out.
+/// The maximum nesting of tuples, which are copied from the inside out.
 const DEEPEST: usize = 500;
 
-/// How objects of a type are copied: they are made empty, and then filled.
+/// The way to copy objects of a type: they are created empty, and then filled.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Copier {
-    /// Makes an object that stores nothing yet.
+    /// The Python function that creates an empty object.
     make: Py<PyAny>,
     dictionary: Option<InstanceDict>,
-    /// What gets the value of each slot, and what sets it.
+    /// The getter and the setter of each slot.
     slots: Vec<(Py<PyAny>, Py<PyAny>)>,
 }
 
@@ -39,27 +39,26 @@ impl Copier {
     }
 }
 
-/// Copies of objects and of the containers in which they keep others, each made once, so that what
-/// is shared stays shared.
+/// Copies of objects and of their containers, each made once, so that sharing is preserved.
 #[pyclass(module = "jax2onnx._core")]
 pub(crate) struct Copies {
-    /// Says how objects of a type are copied.
+    /// The Python function that returns the way to copy objects of a type.
     learn: Py<PyAny>,
-    /// What stands for all objects of its type.
+    /// The replacement of all objects of its type.
     one: Option<Py<PyAny>>,
     kinds: ByType<Kind>,
     made: FxHashMap<Address, Py<PyAny>>,
-    /// What was copied, and the copies. The references keep the addresses valid.
+    /// The originals and their copies. The references keep the addresses valid.
     pairs: Vec<(Py<PyAny>, Py<PyAny>)>,
-    /// How many of the pairs have been filled.
+    /// The number of pairs that have been filled.
     filled: usize,
 }
 
-/// How objects of a type are copied.
+/// The way to copy objects of a type.
 #[derive(Clone)]
 enum Kind {
     Not,
-    /// One object stands for all of them.
+    /// One object replaces all of them.
     One,
     Dict,
     List,
@@ -82,7 +81,7 @@ impl Copies {
         }
     }
 
-    /// The copy of an object; the object itself if it is not copied.
+    /// Returns the copy of an object, or the object itself if it is not copied.
     fn of<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let copy = self.copy(object, 0)?;
         while let Some((original, copy)) = self.pairs.get(self.filled) {
@@ -94,12 +93,12 @@ impl Copies {
         Ok(copy)
     }
 
-    /// Whether one of some objects was copied.
+    /// Returns `true` if one of the objects was copied.
     fn has_copied(&self, objects: &Bound<'_, PyList>) -> bool {
         objects.iter().any(|object| self.made.contains_key(&address(&object)))
     }
 
-    /// Those of some objects that are not copies.
+    /// Returns the objects that are not copies.
     fn others<'py>(&self, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let made: FxHashSet<Address> =
             self.pairs.iter().map(|(_, copy)| copy.as_ptr() as Address).collect();
@@ -109,7 +108,7 @@ impl Copies {
 }
 
 impl Copies {
-    /// The copy of an object, which may be filled later.
+    /// Returns the copy of an object, which may be filled later.
     fn copy<'py>(
         &mut self,
         object: &Bound<'py, PyAny>,
@@ -181,7 +180,8 @@ impl Copies {
         Ok(())
     }
 
-    /// Most values are not copied, so the others replace them in a copy of the whole.
+    /// Fills a dictionary. Most values are not copied, so it updates the whole copy first and then
+    /// replaces the others.
     fn fill_dict<'py>(
         &mut self,
         stored: &Bound<'py, PyDict>,

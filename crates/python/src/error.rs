@@ -1,4 +1,5 @@
-//! The boundary: every Rust error becomes a diagnostic, and every diagnostic a Python exception.
+//! The boundary to Python: every Rust error becomes a diagnostic, and every diagnostic an
+//! exception.
 
 use std::sync::Arc;
 
@@ -7,10 +8,12 @@ use provenance::{Detail, Diagnostic, FrameKind, Origins, Place, StackId, Stacks}
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
-/// Why a jaxpr cannot be read.
+use crate::read::{FailedRead, LoadedTexts};
+
+/// An error while reading a jaxpr.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// An element type that ONNX does not have.
+    /// An element type that does not exist in ONNX.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
     /// A dimension that is too large for ONNX.
@@ -19,7 +22,7 @@ pub(crate) enum ReadError {
     /// A value that is not an array, such as a reference or a token.
     #[error("a value of type `{0}` is not an array and cannot be part of an ONNX model")]
     NoArray(String),
-    /// An equation that JAX itself cannot express in terms of others.
+    /// An equation that JAX itself cannot expand to others.
     #[error("`{primitive}`: {reason}")]
     Expansion {
         /// The primitive.
@@ -27,16 +30,16 @@ pub(crate) enum ReadError {
         /// JAX's reason.
         reason: String,
     },
-    /// A jaxpr that is not built as expected.
+    /// A jaxpr with an unexpected structure.
     #[error("the jaxpr cannot be read: {0}")]
     Malformed(String),
     /// An exception on the Python side.
     #[error(transparent)]
     Python(#[from] PyErr),
-    /// Any of these, at an equation.
+    /// Any of these errors, at an equation.
     #[error("{error}")]
     At {
-        /// What happened.
+        /// The error.
         error: Box<ReadError>,
         /// The equation's stack.
         stack: StackId,
@@ -44,7 +47,7 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
-    /// The same error, at an equation if one is known.
+    /// Adds the equation's stack, if it is known.
     pub(crate) fn at(self, stack: Option<StackId>) -> Self {
         match stack {
             Some(stack) => ReadError::At { error: Box::new(self), stack },
@@ -53,24 +56,21 @@ impl ReadError {
     }
 }
 
-/// The lines of source files, by path and number.
-pub(crate) fn source_lines(
-    py: Python<'_>,
-) -> PyResult<impl Fn(&str, u32) -> Option<String> + use<'_>> {
-    let linecache = py.import("linecache")?;
-    Ok(move |path: &str, number: u32| {
-        let line = linecache.call_method1("getline", (path, number));
-        let text: String = line.ok()?.extract().ok()?;
-        (!text.is_empty()).then_some(text)
-    })
+/// Raises a diagnostic without source lines of the user's files as an exception of its family.
+pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> PyErr {
+    raise_at(py, family, diagnostic, &LoadedTexts::default())
 }
 
 /// Raises a diagnostic as an exception of its family.
-pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> PyErr {
+pub(crate) fn raise_at(
+    py: Python<'_>,
+    family: Family,
+    diagnostic: &Diagnostic,
+    texts: &LoadedTexts,
+) -> PyErr {
     let build = || -> PyResult<PyErr> {
-        let line = source_lines(py)?;
         let class = py.import("jax2onnx.errors")?.getattr(family.class_name())?;
-        let place = diagnostic.render_places(&line);
+        let place = texts.render(py, diagnostic);
         let help = diagnostic.help.as_deref().unwrap_or_default();
         let error = class.call1((diagnostic.code, &diagnostic.message, place, help))?;
         Ok(PyErr::from_value(error))
@@ -78,8 +78,9 @@ pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> 
     build().unwrap_or_else(|error| error)
 }
 
-/// What a failed read tells the user.
-pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyErr {
+/// Returns the exception for a failed read.
+pub(crate) fn reading(py: Python<'_>, failed: FailedRead) -> PyErr {
+    let FailedRead { error, stacks, texts } = failed;
     let (error, places) = match error {
         ReadError::At { error, stack } => {
             let frame = stacks.frames(stack).find(|f| f.kind == FrameKind::User);
@@ -91,17 +92,19 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     let message = error.to_string();
     let (family, code, help) = match error {
         ReadError::Python(error) => return error,
-        ReadError::At { error, .. } => return reading(py, *error, stacks),
+        ReadError::At { error, .. } => {
+            return reading(py, FailedRead { error: *error, stacks, texts });
+        }
         ReadError::DType(_) => (Family::Unsupported, "unsupported-dtype", None),
         ReadError::Dimension(_) => (Family::Unsupported, "unsupported-dimension", None),
         ReadError::NoArray(_) => (Family::Unsupported, "unsupported-value", None),
         ReadError::Expansion { .. } => (Family::Unsupported, "unsupported-equation", None),
         ReadError::Malformed(_) => (Family::Internal, "unexpected-jaxpr", Some(REPORT.to_owned())),
     };
-    raise(py, family, &Diagnostic { code, message, places, help })
+    raise_at(py, family, &Diagnostic { code, message, places, help }, &texts)
 }
 
-/// The exception for a failed write.
+/// Returns the exception for a failed write.
 pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
     let onnx_file::Error::Io { path, source } = error else {
         let (origins, mut stacks) = (Origins::default(), Stacks::default());
@@ -110,7 +113,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
         return raise(py, family, &diagnostic);
     };
     if source.kind() == std::io::ErrorKind::InvalidData {
-        // Not the file that is written, but what is written into it.
+        // The problem is not the file, but the data that is written to it.
         return writing(py, onnx_file::Error::contents(source));
     }
     let path = path.display().to_string();
@@ -122,18 +125,18 @@ pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
     }
 }
 
-/// The exception for a type that models cannot be made to compute in.
+/// Returns the exception for an unknown precision.
 pub(crate) fn precision(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {
         code: "invalid-option",
-        message: format!("nothing computes in {text:?}"),
+        message: format!("models cannot compute in {text:?}"),
         places: vec![],
         help: Some("precisions are float16, bfloat16 and float32".to_owned()),
     };
     raise(py, Family::InvalidInput, &diagnostic)
 }
 
-/// The exception for a format of weights that there is not.
+/// Returns the exception for an unknown weight format.
 pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {
         code: "invalid-option",
@@ -146,7 +149,7 @@ pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
 
 const FORMATS: &str = "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a block size, a power of two from 16 on: int4:64; of several, such as int4,float16, the first suitable one is taken";
 
-/// The detail level, from the word that Python passes.
+/// Parses the detail level that Python passes.
 pub(crate) fn detail(py: Python<'_>, word: &str) -> PyResult<Detail> {
     word.parse().map_err(|error: provenance::DetailError| {
         let diagnostic = Diagnostic {

@@ -1,5 +1,5 @@
-//! The step before an equation is read: JAX itself puts in terms of other primitives what has no rule,
-//! what its rule does not take, and what has to do with PRNG keys. The table of primitives decides.
+//! The step before an equation is read: JAX itself expands equations without a rule, those that
+//! their rule does not handle, and those on PRNG keys. The table of primitives decides.
 
 use lower::{Control, Equation, Expands, Expansion, Keys, Primitive, Rounds};
 use pyo3::prelude::*;
@@ -8,17 +8,17 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::error::ReadError;
 use crate::jax_names::{SCAN_OPERANDS, SCAN_ROUNDS, attr, class};
 
-/// What happens to an equation before it is read.
+/// The treatment of an equation before it is read.
 pub(crate) enum Plan {
-    /// Nothing: its rule takes it.
+    /// The equation is preserved, because its rule handles it.
     Stay,
-    /// It is expanded.
+    /// The equation is expanded.
     Expand(Expansion),
-    /// It is expanded if this holds of what is read.
+    /// The equation is expanded if the predicate holds once it is read.
     ExpandIf(Expansion, fn(&Equation<'_>) -> bool),
 }
 
-/// What the table says about an equation of the primitive `row`.
+/// Looks up the treatment of an equation of the primitive `row`.
 pub(crate) fn plan(
     row: &Primitive,
     eqn: &Bound<'_, PyAny>,
@@ -45,13 +45,13 @@ fn failed(primitive: &str, reason: impl Into<String>) -> ReadError {
     ReadError::Expansion { primitive: primitive.into(), reason: reason.into() }
 }
 
-/// The expansions of one program, which JAX traces once each; it keeps their jaxprs alive.
+/// The expansions of one program. JAX traces each of them once and keeps its jaxpr alive.
 #[derive(Default)]
 pub(crate) struct Expansions<'py>(Option<Bound<'py, PyAny>>);
 
 impl<'py> Expansions<'py> {
-    /// A closed jaxpr that computes an equation in other terms; `None` if JAX has none and the
-    /// equation can stay as it is.
+    /// Traces a closed jaxpr that is equivalent to an equation. Returns `None` if JAX has none and
+    /// the equation can be preserved.
     pub(crate) fn trace(
         &mut self,
         primitive: &str,
@@ -70,7 +70,7 @@ impl<'py> Expansions<'py> {
     }
 }
 
-/// What a `scan` consists of.
+/// Describes the iterations of a `scan`.
 fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
     let py = eqn.py();
     let params = eqn.getattr(attr::params(py))?.cast_into::<PyDict>()?;
@@ -91,12 +91,12 @@ fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
         length: param(length)?.extract().ok(),
         carried,
         arrays: operands.saturating_sub(constants + carried),
-        // Only asked for where it decides: it takes a walk through the body.
+        // This walks through the body, so it is computed only if it is needed.
         bytes: if carried == 0 { bytes(&param(body)?)? } else { None },
     })
 }
 
-/// How many bytes the results of all equations of a jaxpr have, see [`Rounds::bytes`].
+/// Returns the size of the results of all equations in a jaxpr, see [`Rounds::bytes`].
 fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = jaxpr.py();
     let open = jaxpr.getattr_opt(attr::jaxpr(py))?.unwrap_or_else(|| jaxpr.clone());
@@ -128,12 +128,12 @@ fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     Ok(Some(total))
 }
 
-/// Whether operands decide what an equation runs, or how often.
+/// Returns `true` if operands decide what an equation runs, or how often.
 fn is_open_ended(row: &Primitive) -> bool {
     matches!(row.control, Some(Control::Branches | Control::While))
 }
 
-/// The jaxprs that a parameter is or lists.
+/// Returns the jaxprs that a parameter is or lists.
 fn jaxprs<'py>(param: Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let py = param.py();
     let is_jaxpr = |value: &Bound<'py, PyAny>| -> PyResult<bool> {

@@ -1,4 +1,4 @@
-//! What the options in Python can be, and the forms of operators that they choose.
+//! The values of Python's options, and the forms of operators that they select.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 use pyo3::prelude::*;
 use tensor::DType;
 
-/// The form of every operator: what is said of single ones, then of normalisations, then of all.
+/// Returns the form of every operator: settings for single operators first, then for
+/// normalisations, then for all.
 pub(crate) fn forms(
     operators: &BTreeMap<String, String>,
     normalization: &str,
@@ -30,37 +31,38 @@ pub(crate) fn forms(
     forms
 }
 
-/// Whether weights can be stored in the formats that a text names, such as `int4:64,float16`.
+/// Returns `true` if a text names storage formats of weights, such as `int4:64,float16`.
 #[pyfunction]
 pub(crate) fn is_weight_format(text: &str) -> bool {
     Weights::parse_formats(text).is_some()
 }
 
-/// Whether a model can compute in what a text names, such as `float16`.
+/// Returns `true` if a text names a precision that models can compute in, such as `float16`.
 #[pyfunction]
 pub(crate) fn is_precision(text: &str) -> bool {
     Precision::parse(text).is_some()
 }
 
-/// The names of what models can be made for.
+/// Returns the names of all targets.
 #[pyfunction]
 pub(crate) fn targets() -> Vec<&'static str> {
     pipeline::Target::ALL.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The names of what can be assumed.
+/// Returns the names of all assumptions.
 #[pyfunction]
 pub(crate) fn assumptions() -> Vec<&'static str> {
     onnx::Assumption::ALL.into_iter().map(onnx::Assumption::name).collect()
 }
 
-/// The names of the operators whose form can be chosen.
+/// Returns the names of the operators whose form can be chosen.
 #[pyfunction]
 pub(crate) fn operators() -> Vec<&'static str> {
     optimize::operators()
 }
 
-/// The element types: their names in JAX for short, in numpy and in ONNX, and their codes in ONNX.
+/// Returns the element types: their short names in JAX, their names in NumPy and in ONNX, and their
+/// ONNX codes.
 #[pyfunction]
 pub(crate) fn element_types() -> Vec<(&'static str, &'static str, &'static str, i32)> {
     let row = |d: DType| (d.short_name(), d.numpy_name(), d.onnx_name(), d.onnx_code());

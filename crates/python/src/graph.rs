@@ -1,4 +1,4 @@
-//! The graph of a model, as `jax2onnx.testing` asks about it.
+//! The graph of a model, for queries of `jax2onnx.testing`.
 
 use cli::Listing;
 use provenance::Diagnostic;
@@ -33,12 +33,12 @@ impl GraphListing {
         Ok(Self(Listing::new(&model)))
     }
 
-    /// The model as text, one line for each thing in it.
+    /// Returns the model as text, with one line per element.
     fn text(&self, metadata: bool) -> String {
         self.0.text(metadata)
     }
 
-    /// All nodes: operator, name, names of results, metadata.
+    /// Returns all nodes: operator, name, names of results, metadata.
     fn nodes(&self) -> Vec<Node> {
         let node = |node: &cli::ListedNode| {
             let results = node.results().map(str::to_owned).collect();
@@ -47,7 +47,8 @@ impl GraphListing {
         self.0.nodes().map(node).collect()
     }
 
-    /// What there is in place of a path; None if the graph has it.
+    /// Describes the graph in place of a missing path. Returns `None` if the graph contains the
+    /// path.
     fn missing(&self, py: Python<'_>, path: &str) -> PyResult<Option<String>> {
         self.0.missing(path).map_err(|error| {
             let help = "write operators, attributes and shapes: \
@@ -62,12 +63,12 @@ impl GraphListing {
         })
     }
 
-    /// The inputs of the model that nothing reads.
+    /// Returns the inputs of the model that are never read.
     fn unused_inputs(&self) -> Vec<&str> {
         self.0.unused_inputs()
     }
 
-    /// The names of all constants.
+    /// Returns the names of all constants.
     fn constants(&self) -> Vec<&str> {
         self.0.constants().collect()
     }

@@ -1,5 +1,5 @@
-//! Everything that this crate reaches in Python by name. When JAX renames something, this file
-//! changes and no other.
+//! All names that this crate accesses in Python. When JAX renames something, only this file
+//! changes.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,7 +14,7 @@ macro_rules! attributes {
     };
 }
 
-/// `name(py)` is the interned string `"name"`.
+/// Interned attribute names: `name(py)` is the string `"name"`.
 pub(crate) mod attr {
     use pyo3::prelude::*;
 
@@ -52,8 +52,8 @@ pub(crate) mod attr {
     }
 }
 
-/// The functions that trace a Python function into a jaxpr. In a traceback, everything outwards of
-/// the innermost one belongs to the caller of the traced function, not to the function.
+/// The functions that trace a Python function into a jaxpr. In a traceback, all frames outside the
+/// innermost one belong to the caller of the traced function, not to the function.
 const TRACERS: &[&str] = &[
     "trace_to_jaxpr",
     "trace_to_jaxpr_dynamic",
@@ -61,18 +61,18 @@ const TRACERS: &[&str] = &[
     "trace_to_jaxpr_nocache",
 ];
 
-/// Whether a function of JAX traces a Python function into a jaxpr.
+/// Returns `true` if a function of JAX traces a Python function into a jaxpr.
 pub(crate) fn is_tracer(function: &str) -> bool {
     TRACERS.contains(&function)
 }
 
-/// Parameters that say nothing about the computation.
+/// Parameters that do not affect the computation.
 const IGNORED_PARAMS: &[&str] = &[
     "bwd",
     "compiler_options_kvs",
     "ctx_mesh",
     "donated_invars",
-    "ft_out", // how a scan's results divide, which its operands say
+    "ft_out", // the structure of a scan's results, which follows from its operands
     "fwd_jaxpr_thunk",
     "in_layouts",
     "in_shardings",
@@ -86,14 +86,14 @@ const IGNORED_PARAMS: &[&str] = &[
     "sharding",
 ];
 
-/// The parameter in which newer versions count the operands of `scan`: constants, carry, arrays. The
-/// names of the first two in older ones.
+/// The parameter of `scan` that counts its operands in newer versions (constants, carry, arrays),
+/// and the names of the first two counts in older ones.
 pub(crate) const SCAN_OPERANDS: (&str, [&str; 2]) = ("ft_in", ["num_consts", "num_carry"]);
 
-/// The parameters of `scan` that hold its body and how often that runs.
+/// The parameters of `scan` with its body and the number of iterations.
 pub(crate) const SCAN_ROUNDS: (&str, &str) = ("jaxpr", "length");
 
-/// Whether a parameter says nothing about the computation.
+/// Returns `true` if a parameter does not affect the computation.
 pub(crate) fn is_ignored_param(name: &str) -> bool {
     IGNORED_PARAMS.contains(&name)
 }
@@ -130,30 +130,36 @@ pub(crate) mod class {
     }
 }
 
-/// The module of the function that gives the integers of PRNG keys.
+/// The module of the function that returns the integers of PRNG keys.
 pub(crate) const RANDOM: &str = "jax.random";
 
-/// The class of symbolic dimensions, by its name: importing it takes a module that most programs
-/// do not need.
+/// The name of the class of symbolic dimensions. Importing the class would load a module that most
+/// programs do not need.
 pub(crate) const DIM_EXPR: &str = "_DimExpr";
 
 /// The folders of JAX's own packages.
 pub(crate) const JAX_PACKAGES: &[&str] = &["jax", "jaxlib"];
 
-/// The function of this project's package that calls what the model is to have as a function.
+/// The function of this project's package that calls a function of the model.
 pub(crate) const FUNCTION_FRAME: &str = "run_as_function";
 
-/// What the scope of such a call begins with, and what separates its parts: the number of the call,
+/// The prefix of the scope of such a call, and the separator of its parts: the number of the call,
 /// `u` if it is unique, `m` if it is a module's, the namespace and the name.
 pub(crate) const FUNCTION_SCOPE: (&str, char) = ("jax2onnx.function|", '|');
+
+/// The scope of what JAX computes again for a gradient.
+pub(crate) const REMATERIALIZED_SCOPE: &str = "rematted_computation";
 
 /// This project's Python package.
 pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";
 
-/// How the cells of a notebook are found: the module, its function that gives the running shell, the
-/// shell's compiler, and the compiler's table of cell numbers by file name.
+/// The names that lead to the cells of a notebook: the module, its function that returns the
+/// running shell, the shell's compiler, and the compiler's table of cell numbers by file name.
 pub(crate) const NOTEBOOK: (&str, &str, &str, &str) =
     ("IPython", "get_ipython", "compile", "_filename_map");
+
+/// The module and the function that find the text which code was compiled from.
+pub(crate) const LOADED_TEXT: (&str, &str) = ("jax2onnx._loaded_text", "loaded_text");
 
 /// A module at the root of the standard library.
 pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

@@ -1,4 +1,4 @@
-//! The Python module `jax2onnx._core`: reads a jaxpr, converts it, maps errors. The only crate that
+//! The Python module `jax2onnx._core`: reads a jaxpr, converts it, maps errors. No other crate
 //! knows Python.
 
 #![expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
-    use super::model::{Model, Tensors, save_set};
+    use super::model::{Model, PendingFile, Tensors, save_set};
     #[pymodule_export]
     use super::primitive::{Primitive, beyond_models, controls, expansions, primitives};
     #[pymodule_export]
@@ -75,8 +75,8 @@ mod _core {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }
 
-/// What an error of a runtime means for a model, a file or its bytes; `None` if nothing in the
-/// message is about it.
+/// Explains a runtime's error message for a model, given as a file or as bytes. Returns `None` if
+/// no part of the message is about the model.
 #[pyfunction]
 fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Option<String>> {
     let explained = match model {
@@ -86,21 +86,22 @@ fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Opti
     explained.map_err(PyValueError::new_err)
 }
 
-/// Why a file cannot be read as a model; `None` if it can.
+/// Returns the reason that a file cannot be read as a model, or `None` if it can.
 #[pyfunction]
 fn damage(py: Python<'_>, path: PathBuf) -> Option<String> {
     py.detach(|| onnx_file::skim_file(&path).err().map(|error| error.to_string()))
 }
 
-/// A model, as Python gives it.
+/// A model that Python passes.
 #[derive(FromPyObject)]
 pub(crate) enum ModelSource {
     Bytes(PyBackedBytes),
     File(PathBuf),
 }
 
-/// The names in the model `other` of the values of `one` that are computed in the same way: by the
-/// same operators, from the same inputs by position and the same weights by name.
+/// Matches values of the model `one` with values of `other` that are computed in the same way: by
+/// the same operators, from the same inputs by position and the same weights by name. Returns the
+/// names in `other` by the names in `one`.
 #[pyfunction]
 fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<String, String>> {
     let read = |bytes: &[u8]| {
@@ -112,8 +113,8 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
     Ok(found.into_iter().map(|(name, same)| (name.to_owned(), same.to_owned())).collect())
 }
 
-/// The name that a node or a value of a function had in the function, if a runtime gave it another one
-/// when it inlined the function.
+/// Returns the original name of a function's node or value, if a runtime renamed it when it inlined
+/// the function.
 #[pyfunction]
 fn before_inlining(name: &str) -> Option<&str> {
     cli::before_inlining(name)

@@ -5,18 +5,18 @@ use std::ffi::c_long;
 use libmimalloc_sys::{mi_option_set, mi_option_t, mi_option_use_numa_nodes};
 use mimalloc::MiMalloc;
 
-// A conversion makes many small allocations. They would take a fifth of its time with the system's
+// A conversion makes many small allocations, which would take a fifth of its time with the system's
 // allocator.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long freed memory is kept before it goes back to the system, in milliseconds:
-/// `mi_option_purge_delay` in mimalloc's header. The crate binds only some of the options; the one
-/// that follows this one is among them.
+/// The option `mi_option_purge_delay` in mimalloc's header: the time before freed memory is
+/// returned to the system, in milliseconds. The crate binds only some of the options, among them
+/// the one that follows this one.
 const PURGE_DELAY: mi_option_t = mi_option_use_numa_nodes - 1;
 
-/// Long enough for the next conversion to reuse the memory of the last one. Asking the system for
-/// it again would take a sixth of the time spent in Rust.
+/// Long enough for the next conversion to reuse the memory of the last one. Requesting it from the
+/// system again would take a sixth of the time spent in Rust.
 const TEN_SECONDS: c_long = 10_000;
 
 /// Configures the allocator.

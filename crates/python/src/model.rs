@@ -1,4 +1,4 @@
-//! A converted model, as Python holds it.
+//! A converted model, held by Python.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onnx_file::{GoOn, Placement, Saving, Set};
+use onnx_file::{GoOn, Pending, Placement, Saving, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
@@ -16,10 +16,10 @@ use pyo3::types::PyBytes;
 use crate::error::{raise, writing};
 use crate::results::Results;
 
-/// How long a Ctrl-C may be ignored while a model is written.
+/// The maximum delay of Ctrl-C while a model is written.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A converted model. Its weights are views of the arrays that JAX has.
+/// A converted model. Its weights are views of JAX's arrays.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -45,24 +45,24 @@ impl Model {
         }
     }
 
-    /// The model together with what is said of operators that were nearly recognised.
+    /// Adds the descriptions of operators that were nearly recognised.
     pub(crate) fn with_missed(self, missed: Vec<String>) -> Self {
         Self { missed, ..self }
     }
 
-    /// The model together with what the target leaves to the CPU.
+    /// Adds the nodes that the target leaves to the CPU.
     pub(crate) fn with_fallbacks(self, fallbacks: Vec<String>) -> Self {
         Self { fallbacks, ..self }
     }
 
-    /// The model together with the patterns that match nothing.
+    /// Adds the patterns that match nothing.
     pub(crate) fn with_unmatched(self, unmatched: pipeline::Unmatched) -> Self {
         let compute = unmatched.compute.into_iter().map(|pattern| ("compute", pattern));
         let weights = unmatched.weights.into_iter().map(|pattern| ("weights", pattern));
         Self { unmatched: compute.chain(weights).collect(), ..self }
     }
 
-    /// The model together with what became of the equations.
+    /// Adds the values of the equations.
     pub(crate) fn with_results(self, py: Python<'_>, results: Results) -> PyResult<Self> {
         Ok(Self { results: Some(Py::new(py, results)?), ..self })
     }
@@ -70,8 +70,8 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// Writes the model to `path`; `placement` says where large weights go: "auto", "inline" or
-    /// "external".
+    /// Writes the model to `path`. `placement` selects the location of large weights: "auto",
+    /// "inline" or "external".
     fn save(&self, py: Python<'_>, path: PathBuf, placement: &str) -> PyResult<()> {
         let placement = match placement {
             "auto" => Placement::Auto,
@@ -93,68 +93,88 @@ impl Model {
         while_not_interrupted(py, &self.written, save)
     }
 
-    /// How many bytes the model takes, its weights included.
+    /// The size of the model in bytes, including its weights.
     #[getter]
     fn size(&self) -> u64 {
         self.model.size()
     }
 
-    /// How many bytes `save` has written so far. Another thread may ask while it runs.
+    /// The number of bytes that `save` has written so far. Another thread may read it while `save`
+    /// runs.
     #[getter]
     fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The whole model as the bytes of a `ModelProto`.
+    /// Returns the whole model as the bytes of a `ModelProto`.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = py.detach(|| self.model.to_bytes()).map_err(|error| writing(py, error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The bytes of the `ModelProto` without the contents of large tensors.
+    /// Returns the bytes of the `ModelProto` without the contents of large tensors.
     fn skeleton<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &py.detach(|| self.model.skeleton()))
     }
 
-    /// Writes the text of the source map to `path`, all or nothing.
-    fn save_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    /// Writes the text of the source map. It is at `path` when the result is finished.
+    fn write_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<PendingFile> {
         let text = self.map.as_deref().unwrap_or_default().as_bytes();
-        py.detach(|| onnx_file::replace_file(&path, |file| file.write_all(text)))
+        py.detach(|| Pending::write(&path, |file| file.write_all(text)))
+            .map(|pending| PendingFile(Some(pending)))
             .map_err(|error| writing(py, error))
     }
 
-    /// What became of the equations, if that was recorded.
+    /// The values of the equations, if they were recorded.
     #[getter]
     fn results(&self, py: Python<'_>) -> Option<Py<Results>> {
         self.results.as_ref().map(|results| results.clone_ref(py))
     }
 
-    /// The operators that were nearly recognised, and why not, if that was asked for.
+    /// The operators that were nearly recognised, with the reasons, if requested.
     #[getter]
     fn missed(&self) -> Vec<String> {
         self.missed.clone()
     }
 
-    /// What the target does not run on its GPU, and where it came from.
+    /// The nodes that the target does not run on its GPU, and their source lines.
     #[getter]
     fn fallbacks(&self) -> Vec<String> {
         self.fallbacks.clone()
     }
 
-    /// The options with patterns that match nothing, and those, for a model in a set.
+    /// The patterns that match nothing and their options, for a model in a set.
     #[getter]
     fn unmatched(&self) -> Vec<(&'static str, String)> {
         self.unmatched.clone()
     }
 
-    /// The names and contents of the tensors that `skeleton` omits, one by one.
+    /// Returns an iterator over the names and contents of the tensors that `skeleton` omits.
     fn tensors(&self) -> Tensors {
         Tensors { model: Arc::clone(&self.model), next: 0 }
     }
 }
 
-/// Writes models that share their large weights, in the file `data`, and other files. They replace
-/// those in `folder`, all at once.
+/// A complete file that waits for its name.
+#[pyclass(module = "jax2onnx._core")]
+pub(crate) struct PendingFile(Option<Pending>);
+
+#[pymethods]
+impl PendingFile {
+    /// Gives the file its name.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        let finished = self.0.take().map_or(Ok(()), Pending::finish);
+        finished.map_err(|error| writing(py, error))
+    }
+
+    /// Removes the file.
+    fn discard(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+/// Writes models that share their large weights in the file `data`, and other files. They replace
+/// the contents of `folder` atomically.
 #[pyfunction]
 pub(crate) fn save_set(
     py: Python<'_>,
@@ -173,7 +193,7 @@ pub(crate) fn save_set(
     while_not_interrupted(py, &AtomicU64::new(0), |go_on| set.save_while(&folder, go_on))
 }
 
-/// Saves without the interpreter, until somebody presses Ctrl-C, and counts the bytes.
+/// Saves without holding the interpreter, until the user presses Ctrl-C, and counts the bytes.
 fn while_not_interrupted(
     py: Python<'_>,
     written: &AtomicU64,
@@ -186,7 +206,8 @@ fn while_not_interrupted(
             if let Saving::Wrote(bytes) = saving {
                 written.fetch_add(bytes, Ordering::Relaxed);
             }
-            // Other threads may keep the interpreter busy, so it is not asked all the time.
+            // Other threads may keep the interpreter busy, so signals are checked only now and
+            // then.
             if saving != Saving::Complete && asked.elapsed() < PATIENCE {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What objects of Python store, read without running any code of theirs.
+//! Access to the state of Python objects without running their code.
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::read::Address;
 
-/// What is known of the objects of each type.
+/// A cache of information by the type of objects.
 pub(crate) struct ByType<T>(FxHashMap<Address, (T, Py<PyType>)>);
 
 impl<T> Default for ByType<T> {
@@ -18,7 +18,7 @@ impl<T> Default for ByType<T> {
 }
 
 impl<T: Clone> ByType<T> {
-    /// What is known of the type of an object. `learn` is asked once for each type.
+    /// Returns the information about the type of an object. `learn` is called once per type.
     pub(crate) fn of(
         &mut self,
         object: &Bound<'_, PyAny>,
@@ -35,7 +35,7 @@ impl<T: Clone> ByType<T> {
     }
 }
 
-/// Gets the dictionaries in which objects store their attributes.
+/// Access to the dictionaries that objects store their attributes in.
 #[derive(Debug)]
 pub(crate) struct InstanceDict(Py<PyAny>);
 
@@ -45,7 +45,7 @@ impl InstanceDict {
         Ok(Self(get.unbind()))
     }
 
-    /// The dictionary of an object, if it has one.
+    /// Returns the dictionary of an object, if it has one.
     pub(crate) fn of<'py>(
         &self,
         object: &Bound<'py, PyAny>,
@@ -56,7 +56,7 @@ impl InstanceDict {
     }
 }
 
-/// The value of an attribute that may not be assigned yet.
+/// Returns the value of an attribute that may not be assigned yet.
 pub(crate) fn if_assigned(value: PyResult<Bound<'_, PyAny>>) -> PyResult<Option<Bound<'_, PyAny>>> {
     match value {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! What became of the equations of a program, for comparing a model with JAX value by value.
+//! The values of a program's equations, for comparing a model with JAX value by value.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use provenance::{CallId, Diagnostic, Emitter, Origins, ScopeId, Stacks};
 use pyo3::prelude::*;
 use tensor::{DType, Type};
 
-use crate::error::source_lines;
+use crate::read::LoadedTexts;
 
 /// An equation that was lowered into the main graph.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub(crate) struct Entry {
     scope: ScopeId,
 }
 
-/// A value of the finished graph: its name, and what emitted it if a node computes it.
+/// A value of the finished graph: its name, and the emitter of the node that computes it, if any.
 #[derive(Debug)]
 struct Value {
     name: String,
     emitter: Option<Emitter>,
 }
 
-/// The recorded equations, with the values that are left of their results.
+/// Returns the recorded equations, with those values of their results that still exist.
 pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins) -> Vec<Entry> {
     let entry = |eqn: &lower::EqnResult| Entry {
         caller: eqn.caller,
@@ -51,7 +51,7 @@ pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins
     results.0.iter().map(entry).collect()
 }
 
-/// What a value is in the finished graph; `None` if it is gone or has another type.
+/// Returns a value in the finished graph, or `None` if it is gone or has another type.
 fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<Value> {
     let found = graph.replacement(value);
     let new = graph.ty(found);
@@ -72,28 +72,34 @@ fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<V
     (!name.is_empty()).then_some(Value { name, emitter })
 }
 
-/// What became of the equations of a program.
+/// The values of a program's equations.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Results {
     entries: Vec<Entry>,
     origins: Origins,
     stacks: Mutex<Stacks>,
+    texts: LoadedTexts,
 }
 
 impl Results {
-    pub(crate) fn new(entries: Vec<Entry>, origins: Origins, stacks: Stacks) -> Self {
-        Self { entries, origins, stacks: Mutex::new(stacks) }
+    pub(crate) fn new(
+        entries: Vec<Entry>,
+        origins: Origins,
+        stacks: Stacks,
+        texts: LoadedTexts,
+    ) -> Self {
+        Self { entries, origins, stacks: Mutex::new(stacks), texts }
     }
 }
 
-/// An equation: the one that called its jaxpr, and for each result the number of the equation in
-/// JAX and of its result, and the names of its values.
+/// An equation: the index of the one that called its jaxpr, and for each result the indices of the
+/// equation and the result in JAX, and the names of its values.
 type Row = (Option<u32>, Vec<(Option<(u32, u32)>, Vec<String>)>);
 
 #[pymethods]
 impl Results {
-    /// The equations of the main graph, with callers before callees.
+    /// Returns the equations of the main graph, with callers before callees.
     fn rows(&self) -> Vec<Row> {
         let names = |values: &Vec<Value>| values.iter().map(|v| v.name.clone()).collect();
         let row = |e: &Entry| {
@@ -103,7 +109,7 @@ impl Results {
         self.entries.iter().map(row).collect()
     }
 
-    /// Where an equation is in the program, with an excerpt; empty if it is unknown.
+    /// Returns the position of an equation in the program, with an excerpt; empty if it is unknown.
     fn place(&self, py: Python<'_>, row: usize) -> PyResult<String> {
         let Some(entry) = self.entries.get(row) else { return Ok(String::new()) };
         let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,11 +117,11 @@ impl Results {
             Places { origins: &self.origins, stacks: &mut stacks, resolve: &|_, _| {} };
         let places = places.of_call(entry.call, entry.scope).into_iter().collect();
         let diagnostic = Diagnostic { code: "", message: String::new(), places, help: None };
-        Ok(diagnostic.render_places(&source_lines(py)?))
+        Ok(self.texts.render(py, &diagnostic))
     }
 
-    /// The rule that lowered an equation, with the line that emitted the node that computes a
-    /// result; or a rewrite, and the rule before it.
+    /// Returns the rule that lowered an equation, with the line that emitted the node of a result.
+    /// If a rewrite emitted that node, returns the rewrite, and the rule before it.
     fn rule(&self, row: usize, result: usize) -> Option<String> {
         let entry = self.entries.get(row)?;
         let value = entry.values.get(result).and_then(|values| values.first());

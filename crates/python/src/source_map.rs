@@ -1,4 +1,4 @@
-//! The source map, as Python reads it.
+//! The source map, for Python.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error::{raise, writing};
 
-/// The largest map that is read, far beyond that of any real model.
+/// The maximum size of a map that is read, far beyond that of any real model.
 const LARGEST: u64 = 1 << 28;
 
 /// A frame of a call stack.
@@ -20,11 +20,11 @@ const LARGEST: u64 = 1 << 28;
 pub(crate) struct Frame {
     /// The file, relative to the working directory of the export or to its package's folder.
     file: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     line: u32,
-    /// The column, from 0.
+    /// The column, counted from 0.
     column: u32,
-    /// The line on which the expression ends.
+    /// The last line of the expression.
     end_line: u32,
     /// The column after the end of the expression.
     end_column: u32,
@@ -64,11 +64,10 @@ pub(crate) struct Source {
     rule: String,
     /// All frames, innermost first, through every enclosing call.
     stack: Vec<Frame>,
-    /// Stacks of other calls of the functions that contain the node, if it is not known which of
-    /// the calls is meant.
+    /// The stacks of other calls of the functions that contain the node, if the call is ambiguous.
     callers: Vec<Vec<Frame>>,
-    /// All frames that `site` may be: several if it is not known which call of a function is meant,
-    /// and the function itself has no line of the user's code.
+    /// All candidates for `site`. There are several if the function call is ambiguous, and the
+    /// function itself has no line of the user's code.
     sites: Vec<Frame>,
 }
 
@@ -106,9 +105,9 @@ impl Source {
 }
 
 /// A node, as Python describes it.
-type Node = (String, usize, Vec<String>, Vec<String>);
+type Node = (String, String, usize, Vec<String>, Vec<String>);
 
-/// Where the nodes of a model came from.
+/// The source locations of a model's nodes.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct SourceMap(provenance::SourceMap);
@@ -146,17 +145,20 @@ impl SourceMap {
         }
     }
 
-    /// The sources of the node that computes the value `name`, or is named `name`; its own first.
+    /// Returns the sources of the node that computes the value `name`, or is named `name`; its own
+    /// source comes first.
     fn lookup(&self, name: &str) -> Vec<Source> {
         let sources = self.0.find(name).map(|node| self.0.sources(node, &[])).unwrap_or_default();
         sources.into_iter().map(Source::new).collect()
     }
 
-    /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, the
-    /// number of the graph or function that contains it, and the names that it reads and writes.
+    /// Returns the sources of the nodes of a model that a runtime may have optimised. Each node is
+    /// given by its name, its operator, the number of the graph or function that contains it, and the names that
+    /// it reads and writes.
     fn lookup_nodes(&self, nodes: Vec<Node>) -> Vec<Vec<Source>> {
-        let optimized = nodes.iter().map(|(name, body, inputs, outputs)| OptimizedNode {
+        let optimized = nodes.iter().map(|(name, op, body, inputs, outputs)| OptimizedNode {
             name,
+            op,
             body: *body,
             inputs,
             outputs,
@@ -166,7 +168,7 @@ impl SourceMap {
         (0..nodes.len()).map(sources).collect()
     }
 
-    /// How many nodes the map lists.
+    /// Returns the number of nodes in the map.
     fn __len__(&self) -> usize {
         self.0.len()
     }

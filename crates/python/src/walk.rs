@@ -1,5 +1,5 @@
-//! Walks the objects that a callable holds. Python says, once for each type, what its objects are
-//! and how to read them; here they are read, of which a model has thousands.
+//! Walks the objects that a callable holds. Python describes once per type what its objects are and
+//! how to read them. The thousands of objects of a model are read here.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -16,13 +16,13 @@ use rustc_hash::FxHashSet;
 use crate::objects::{ByType, InstanceDict, if_assigned};
 use crate::read::{Address, address};
 
-/// A walk that finds more objects than this has left the model.
+/// The maximum number of objects. A walk that finds more has left the model.
 const LIMIT: usize = 500_000;
 
-/// Longer containers of plain values are data, such as a vocabulary.
+/// The maximum length of a container of plain values. Longer ones are data, such as a vocabulary.
 const LONG: usize = 1_000;
 
-/// How the walk handles objects of a type that can hold others, or are arrays.
+/// The walk's treatment of objects of a type that can hold others, or are arrays.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -35,16 +35,16 @@ pub(crate) struct Reader {
     array_prefix: Option<Py<PyAny>>,
 }
 
-/// What objects of a type hold.
+/// The contents of objects of a type.
 #[derive(Debug)]
 enum Contents {
     Nothing,
-    /// Entries, as dictionaries have them.
+    /// Entries, as in dictionaries.
     Entries,
-    /// Elements, as lists and tuples have them.
+    /// Elements, as in lists and tuples.
     Elements,
     Attributes(Py<Attributes>),
-    /// What a function of Python returns: pairs of a name and an object.
+    /// The result of a Python function: pairs of a name and an object.
     Listed(Py<PyAny>),
 }
 
@@ -85,7 +85,7 @@ impl Reader {
 #[derive(Debug)]
 pub(crate) struct Attributes {
     dictionary: Option<InstanceDict>,
-    /// The names of slots, and what gets their values.
+    /// The names of slots, and the getters of their values.
     slots: Vec<(Py<PyString>, Py<PyAny>)>,
     unnamed: Py<PyFrozenSet>,
     ignored: Py<PyFrozenSet>,
@@ -109,13 +109,13 @@ impl Attributes {
     }
 }
 
-/// Objects, each with its path, and whether that is a name which is complete.
+/// Objects, each with its path, and a flag that is set if the path is a complete name.
 type Found = Vec<(Py<PyAny>, String, bool)>;
 
-/// Walks objects, each at most once.
+/// A walk over objects that visits each at most once.
 #[pyclass(module = "jax2onnx._core")]
 pub(crate) struct Walker {
-    /// Says how to read objects of a type.
+    /// The Python function that returns the reader for objects of a type.
     learn: Py<PyAny>,
     kinds: ByType<Kind>,
     seen: FxHashSet<Address>,
@@ -125,10 +125,10 @@ pub(crate) struct Walker {
     classes: Vec<Py<PyAny>>,
 }
 
-/// What objects of a type mean to the walk.
+/// The role of objects of a type in the walk.
 #[derive(Clone)]
 enum Kind {
-    /// A number, a text or the like, which a traced function may depend on.
+    /// A number, a string or a similar value that a traced function may depend on.
     Plain,
     Class,
     Irrelevant,
@@ -140,16 +140,16 @@ struct Holder<'py> {
     object: Bound<'py, PyAny>,
     reader: Arc<Py<Reader>>,
     path: Path,
-    /// What arrays among its attributes are named after, if not after the path.
+    /// The prefix of the names of arrays among its attributes, if not the path.
     array_prefix: Option<String>,
-    /// Whether it is a container that belongs to no object.
+    /// `true` if it is a container that belongs to no object.
     is_loose: bool,
 }
 
 #[derive(Clone, Default)]
 struct Path {
     text: Arc<str>,
-    /// Whether the text is a name that is complete, in place of a path.
+    /// `true` if the text is a complete name in place of a path.
     is_name: bool,
 }
 
@@ -164,7 +164,7 @@ impl Path {
     }
 }
 
-/// What the object that holds it calls an object.
+/// The name of an object within its holder.
 enum Name<'a, 'py> {
     None,
     Text(&'a Bound<'py, PyString>),
@@ -202,8 +202,8 @@ impl Walker {
         }
     }
 
-    /// Walks an object breadth first, so that what can be reached in several ways gets a short
-    /// path. Returns the arrays and the modules.
+    /// Walks an object breadth first, so that objects that are reachable in several ways get a
+    /// short path. Returns the arrays and the modules.
     fn walk(&mut self, root: &Bound<'_, PyAny>) -> PyResult<(Found, Found)> {
         let mut branch = Branch::default();
         let above = Above { path: &Path::default(), array_prefix: None, is_loose: true };
@@ -237,7 +237,7 @@ impl Walker {
     }
 }
 
-/// What a walk has found below one object, and what it has to read next.
+/// The objects found below one root, and those to read next.
 #[derive(Default)]
 struct Branch<'py> {
     arrays: Found,
@@ -245,7 +245,7 @@ struct Branch<'py> {
     holders: VecDeque<Holder<'py>>,
 }
 
-/// What an object gets from the one that holds it.
+/// The properties that an object inherits from its holder.
 struct Above<'a> {
     path: &'a Path,
     array_prefix: Option<&'a str>,
@@ -322,7 +322,7 @@ impl Walker {
                 if is_data(entries.len(), || entries.iter().next().map(|(_, value)| value)) {
                     return Ok(());
                 }
-                // Keys may have code of their own, which may change the dictionary.
+                // Methods of keys may run code that changes the dictionary.
                 let entries: Vec<_> = entries.iter().collect();
                 for (key, value) in entries {
                     self.visit(branch, &above, &Name::of(&key), value)?;
@@ -396,7 +396,8 @@ fn name_by(function: Option<&Py<PyAny>>, object: &Bound<'_, PyAny>) -> PyResult<
     Ok(name.filter(|name| !name.is_empty()))
 }
 
-/// Whether a container is data rather than part of a model, by its length and its first element.
+/// Returns `true` if a container is data rather than part of a model, judging by its length and its
+/// first element.
 fn is_data<'py>(length: usize, first: impl FnOnce() -> Option<Bound<'py, PyAny>>) -> bool {
     length > LONG && first().is_some_and(|first| is_plain(&first))
 }

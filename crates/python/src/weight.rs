@@ -14,7 +14,7 @@ use tensor::{DType, Source, Storage, Tensor};
 use crate::error::raise;
 use crate::read::array::{bytes_of, stored};
 
-/// A weight, known by type and shape. Its elements are read while the model is written.
+/// A weight with known type and shape. Its elements are read while the model is written.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Weight {
@@ -23,11 +23,11 @@ pub(crate) struct Weight {
 
 #[pymethods]
 impl Weight {
-    /// A weight whose elements `fetch` returns, as a NumPy array of that type and shape.
+    /// Creates a weight whose elements `fetch` returns, as a NumPy array of that type and shape.
     #[staticmethod]
     fn fetched(py: Python<'_>, dtype: &str, shape: Vec<usize>, fetch: Py<PyAny>) -> PyResult<Self> {
         let dtype = DType::from_numpy_name(dtype)
-            .ok_or_else(|| invalid(py, &format!("there are no weights of type {dtype}")))?;
+            .ok_or_else(|| invalid(py, &format!("weights cannot have the type {dtype}")))?;
         let address = fetch.as_ptr().addr();
         let tensor =
             fetched(dtype, &shape, fetch, address).map_err(|problem| invalid(py, &problem))?;
@@ -40,31 +40,31 @@ impl Weight {
         self.tensor.shape().to_vec()
     }
 
-    /// NumPy's name for the type of its elements.
+    /// The NumPy name of its element type.
     #[getter]
     fn dtype(&self) -> &'static str {
         self.tensor.dtype().numpy_name()
     }
 
-    /// The weight with its axes in another order.
+    /// Returns the weight with its axes in another order.
     fn transposed(&self, py: Python<'_>, axes: Vec<usize>) -> PyResult<Self> {
         let tensor = self.tensor.transposed(&axes);
         Ok(Self { tensor: tensor.map_err(|error| invalid(py, &error.to_string()))? })
     }
 
-    /// The weight with elements of another float type. Errors call it `name`.
+    /// Returns the weight with elements of another float type. Errors mention `name`.
     fn converted(&self, py: Python<'_>, dtype: &str, name: &str) -> PyResult<Self> {
         let converted = DType::from_numpy_name(dtype).map(|to| self.tensor.rounded(to, name));
         match converted {
             Some(Ok(tensor)) => Ok(Self { tensor }),
             Some(Err(error)) => Err(invalid(py, &error.to_string())),
-            None => Err(invalid(py, &format!("there are no weights of type {dtype}"))),
+            None => Err(invalid(py, &format!("weights cannot have the type {dtype}"))),
         }
     }
 }
 
-/// A tensor whose elements a Python function returns when they are needed. `address` is that of the
-/// Python object that they belong to.
+/// Creates a tensor whose elements a Python function returns when they are needed. `address` is
+/// that of the Python object that owns them.
 pub(crate) fn fetched(
     dtype: DType,
     shape: &[usize],
@@ -110,19 +110,19 @@ pub(crate) struct Safetensors(Checkpoint);
 
 #[pymethods]
 impl Safetensors {
-    /// Opens a file, the index of several files, or a folder with one or the other.
+    /// Opens a file, the index of several files, or a folder with either.
     #[new]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let opened = py.detach(|| Checkpoint::open(&path));
         opened.map(Self).map_err(|error| invalid(py, &error.to_string()))
     }
 
-    /// The names of all tensors, in alphabetical order.
+    /// Returns the names of all tensors, in alphabetical order.
     fn names(&self) -> Vec<&str> {
         self.0.names().collect()
     }
 
-    /// The tensor of that name; `None` if there is none.
+    /// Returns the tensor with that name, or `None` if it does not exist.
     fn get(&self, py: Python<'_>, name: &str) -> PyResult<Option<Weight>> {
         match self.0.get(name) {
             None => Ok(None),

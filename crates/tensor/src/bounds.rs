@@ -1,17 +1,17 @@
-//! What can be proved about symbolic sizes.
+//! Proofs about symbolic sizes: lower bounds and equality.
 //!
 //! In JAX a dimension variable is at least one. Everything here follows from that and from the
 //! constraints of the variables' scope.
 
 use crate::{Atom, Constraints, Dim, DimOp, Type};
 
-/// How many substitutions a proof may take. The cases of nested `max` and `min` multiply.
+/// The number of substitutions that a proof may make. The cases of nested `max` and `min` multiply.
 const BUDGET: u32 = 64;
 
-/// How many it may take if there are constraints, which multiply the ways to go on.
+/// The number of substitutions if there are constraints, which multiply the possible next steps.
 const BUDGET_WITH_CONSTRAINTS: u32 = 256;
 
-/// A lower bound of `dim`, if one is found.
+/// Returns a lower bound of `dim`, if one is found.
 pub fn lower_bound(dim: &Dim) -> Option<i64> {
     let plain = Proof { facts: Vec::new(), budget: BUDGET }.lower(dim);
     let Some(constraints) = dim.constraints().filter(|_| dim.as_known().is_none()) else {
@@ -20,12 +20,27 @@ pub fn lower_bound(dim: &Dim) -> Option<i64> {
     plain.max(Proof::with(constraints).lower(dim))
 }
 
-/// Whether `dim` is provably at least `least`.
+/// Returns `true` if `dim` is provably at least `least`.
 pub fn at_least(dim: &Dim, least: i64) -> bool {
     lower_bound(dim).is_some_and(|bound| bound >= least)
 }
 
-/// Whether two sizes are provably equal, however they are written.
+/// Returns `true` if `dim` is provably not zero, even if models run with variables that are zero.
+/// Only variables with a constraint such as `T >= 2` are taken at their word.
+pub fn is_never_zero(dim: &Dim) -> bool {
+    let terms = dim.terms();
+    let is_term_of =
+        |atoms: &[(Atom, u32)], test: fn(&Atom) -> bool| atoms.iter().all(|(atom, _)| test(atom));
+    let is_bounded = |atom: &Atom| at_least(&Dim::atom(atom.clone()), 2);
+    let is_var = |atom: &Atom| matches!(atom, Atom::Var(_));
+    if terms.iter().all(|(_, atoms)| is_term_of(atoms, is_var) && is_term_of(atoms, is_bounded)) {
+        return at_least(dim, 1);
+    }
+    terms.iter().all(|(factor, atoms)| *factor > 0 && is_term_of(atoms, is_var))
+        && terms.iter().any(|(_, atoms)| is_term_of(atoms, is_bounded))
+}
+
+/// Returns `true` if two sizes are provably equal, even if their expressions differ.
 pub fn same(a: &Dim, b: &Dim) -> bool {
     if a == b {
         return true;
@@ -37,22 +52,22 @@ pub fn same(a: &Dim, b: &Dim) -> bool {
     at_least(&difference, 0) && at_least(&-difference, 0)
 }
 
-/// Whether two shapes are provably equal.
+/// Returns `true` if two shapes are provably equal.
 pub fn same_shape(a: &[Dim], b: &[Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
-/// Whether two types are provably equal.
+/// Returns `true` if two types are provably equal.
 pub fn same_type(a: &Type, b: &Type) -> bool {
     a.dtype == b.dtype && same_shape(&a.shape, &b.shape)
 }
 
-/// The larger size, written as `max` only if it is not known which one it is.
+/// Returns the larger size, written as `max` only if neither is provably the larger one.
 pub fn max(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Max, a, b)
 }
 
-/// The smaller size, written as `min` only if it is not known which one it is.
+/// Returns the smaller size, written as `min` only if neither is provably the smaller one.
 pub fn min(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Min, a, b)
 }
@@ -72,12 +87,12 @@ fn pick(op: DimOp, a: &Dim, b: &Dim) -> Dim {
     if op == DimOp::Max { larger.clone() } else { smaller.clone() }
 }
 
-/// `size`, or zero if it is negative.
+/// Returns `size`, or zero if it is negative.
 pub fn non_negative(size: &Dim) -> Dim {
     max(size, &Dim::Known(0))
 }
 
-/// `a` divided by the positive number `b`, rounded up.
+/// Returns `a` divided by the positive number `b`, rounded up.
 pub fn ceil_div(a: Dim, b: i64) -> Dim {
     Dim::op(DimOp::FloorDiv, &(a + Dim::Known(b - 1)), &Dim::Known(b))
 }
@@ -85,19 +100,19 @@ pub fn ceil_div(a: Dim, b: i64) -> Dim {
 /// The search for a bound.
 #[derive(Debug)]
 struct Proof {
-    /// Expressions that are at least zero, and that have not been used yet.
+    /// Expressions that are at least zero and have not been used yet.
     facts: Vec<Dim>,
-    /// How many substitutions are left.
+    /// The number of substitutions left.
     budget: u32,
 }
 
-/// Whether a bound must hold with each side in place of the operation, rather than with one of
+/// Returns `true` if a bound has to hold for each operand of the operation rather than for one of
 /// them.
 fn is_case(op: DimOp, factor: i64) -> bool {
     matches!((op, factor > 0), (DimOp::Max, false) | (DimOp::Min, true))
 }
 
-/// The quotient by a positive number, rounded up.
+/// Returns the quotient by a positive number, rounded up.
 fn div_up(a: i64, k: i64) -> i64 {
     a.saturating_neg().div_euclid(k).saturating_neg()
 }
@@ -117,7 +132,7 @@ impl Proof {
 
     fn by_structure(&mut self, dim: &Dim) -> Option<i64> {
         let terms = dim.terms();
-        // Cases that must all hold come first: later choices may differ between them.
+        // Cases that must all hold come first, because later choices may differ between them.
         for cases_only in [true, false] {
             for (factor, atoms) in &terms {
                 if let [(Atom::Op(op, a, b), 1)] = atoms.as_slice()
@@ -131,7 +146,7 @@ impl Proof {
         self.lower_polynomial(&terms)
     }
 
-    /// The best bound that follows if a multiple of a fact is taken away, so that a term vanishes.
+    /// Returns the best bound found by subtracting a multiple of a fact so that a term vanishes.
     fn by_facts(&mut self, dim: &Dim) -> Option<i64> {
         let mut best = None;
         for at in 0..self.facts.len() {
@@ -147,7 +162,7 @@ impl Proof {
         best
     }
 
-    /// The bound of `factor * op(a, b) + rest`, by replacing the operation with simpler expressions.
+    /// Bounds `factor * op(a, b) + rest` by replacing the operation with simpler expressions.
     fn without_op(
         &mut self,
         (factor, op): (i64, DimOp),
@@ -192,7 +207,7 @@ impl Proof {
         }
     }
 
-    /// The bound of a polynomial: its value where every atom is minimal, if it only grows from
+    /// Bounds a polynomial by its value where every atom is minimal, if it never decreases from
     /// there.
     fn lower_polynomial(&mut self, terms: &[(i64, Vec<(Atom, u32)>)]) -> Option<i64> {
         let mut shifted = Dim::Known(0);
@@ -226,7 +241,7 @@ impl Proof {
         Some(least)
     }
 
-    /// The least value of a variable, by the facts about it alone.
+    /// Returns the least value of a variable that follows from the facts about it alone.
     fn least(&self, variable: &Dim) -> i64 {
         let bounds = self.facts.iter().filter_map(|fact| {
             let [(factor, atoms), (offset, constant)] = &fact.terms()[..] else { return None };
@@ -238,8 +253,8 @@ impl Proof {
     }
 }
 
-/// For each term that a fact and `dim` have with the same sign: the multiples of `dim` and of the
-/// fact in which it is the same.
+/// Returns, for each term that `fact` and `dim` share with the same sign, the multiples of `dim`
+/// and of the fact that make the term equal in both.
 fn cancelling(dim: &Dim, fact: &Dim) -> Vec<(i64, i64)> {
     let known = fact.terms();
     let mut found = Vec::new();
@@ -302,7 +317,24 @@ mod tests {
         }
     }
 
-    /// A random expression of `b` and `t`.
+    #[test]
+    fn sizes_that_may_be_zero_when_a_model_runs() {
+        for (text, expected) in [
+            ("3", true),
+            ("0", false),
+            ("b", false),
+            ("2*b", false),
+            ("b*t", false),
+            ("b + 1", true),
+            ("b*t + 2", true),
+            ("b - 1", false),
+            ("max(b, 3)", false),
+        ] {
+            assert_eq!(is_never_zero(&dim(text)), expected, "{text}");
+        }
+    }
+
+    /// Returns a random expression in `b` and `t`.
     fn random(next: &mut impl FnMut(i64) -> i64, depth: u32) -> Dim {
         let mut inner = || random(next, depth.saturating_sub(1));
         let (x, y) = if depth > 0 { (inner(), inner()) } else { (dim("b"), dim("t")) };

@@ -1,17 +1,18 @@
-//! What is known about dimension variables besides that they are at least one.
+//! Constraints on dimension variables, in addition to being at least one.
 
 use crate::{Dim, DimError};
 
 /// The constraints of a scope of dimension variables, such as `T >= 4` or `mod(T, 2) == 0`.
 ///
-/// Variables carry the constraints of their scope, so whoever compares sizes need not know them.
+/// Variables carry the constraints of their scope, so code that compares sizes need not look them
+/// up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Constraints(Vec<Constraint>);
 
 /// A constraint on one expression. Its variables have no constraints of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Constraint {
-    /// As it was given.
+    /// The constraint as the user wrote it.
     text: String,
     dim: Dim,
     relation: Relation,
@@ -24,7 +25,7 @@ enum Relation {
 }
 
 impl Constraints {
-    /// Whether nothing is known.
+    /// Returns `true` if there are no constraints.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -47,7 +48,7 @@ impl Constraints {
         Ok(())
     }
 
-    /// Expressions that are at least zero.
+    /// Returns expressions that are at least zero.
     pub(crate) fn facts(&self) -> impl Iterator<Item = Dim> + '_ {
         self.0.iter().flat_map(|Constraint { dim, relation, .. }| {
             let other = (*relation == Relation::Zero).then(|| -dim.clone());
@@ -55,7 +56,7 @@ impl Constraints {
         })
     }
 
-    /// The constraints as they were added.
+    /// Returns the constraints as they were added.
     pub fn texts(&self) -> impl Iterator<Item = &str> + '_ {
         self.0.iter().map(|constraint| constraint.text.as_str())
     }

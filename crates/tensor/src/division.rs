@@ -9,12 +9,12 @@ use crate::bounds::same;
 /// A factor and the atoms it multiplies, sorted, with their powers.
 type Term = (i64, Vec<(Atom, u32)>);
 
-/// The product of all sizes of a shape.
+/// Returns the product of all sizes of a shape.
 pub fn product(shape: &[Dim]) -> Dim {
     shape.iter().cloned().fold(Dim::Known(1), |product, dim| product * dim)
 }
 
-/// `a / b`, if `b` divides `a` for every value of the variables.
+/// Returns `a / b`, if `b` divides `a` for every value of the variables.
 pub fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => {
@@ -25,14 +25,14 @@ pub fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The quotient as it is, if constraints say that nothing remains.
+/// Returns the quotient as a `floordiv`, if the constraints imply that the remainder is zero.
 fn divide_whole(a: &Dim, b: &Dim) -> Option<Dim> {
     a.constraints().or_else(|| b.constraints())?;
     let quotient = Dim::op(DimOp::FloorDiv, a, b);
     same(&(b.clone() * quotient.clone()), a).then_some(quotient)
 }
 
-/// The quotient of the products of two shapes, if it is exact.
+/// Returns the quotient of the products of two shapes, if it is exact.
 pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
     let mut above: Vec<&Dim> = a.iter().collect();
     let mut below = Dim::Known(1);
@@ -47,7 +47,8 @@ pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
     exact_div(&above, &below)
 }
 
-/// Long division of polynomials: the leading terms must divide each other at every step.
+/// Divides polynomials by long division. The leading term of the divisor must divide that of the
+/// remainder at every step.
 fn divide(a: &Dim, b: &Dim) -> Option<Dim> {
     let divisor = leading(b)?;
     let mut rest = a.clone();
@@ -60,7 +61,8 @@ fn divide(a: &Dim, b: &Dim) -> Option<Dim> {
     Some(quotient)
 }
 
-/// The largest term in lexicographic order, which products respect; `None` for zero.
+/// Returns the largest term in lexicographic order, which multiplication preserves, or `None` for
+/// zero.
 fn leading(dim: &Dim) -> Option<Term> {
     let terms = dim.terms().into_iter().filter(|(factor, _)| *factor != 0);
     terms.max_by(|(_, a), (_, b)| compare(a, b))
@@ -68,7 +70,7 @@ fn leading(dim: &Dim) -> Option<Term> {
 
 fn compare(a: &[(Atom, u32)], b: &[(Atom, u32)]) -> Ordering {
     for (x, y) in a.iter().zip(b) {
-        // The side that holds the smaller atom holds it to a higher power than the other side.
+        // The side with the smaller atom has a higher power of it than the other side.
         let order = y.0.cmp(&x.0).then(x.1.cmp(&y.1));
         if order != Ordering::Equal {
             return order;

@@ -44,8 +44,8 @@ pub enum Kind {
     Complex,
 }
 
-/// A row of the table: the type, its names in numpy, in JAX for short, and in ONNX, its code in ONNX,
-/// its bits, and its family.
+/// A row of the table: the type, its NumPy name, its short name in JAX, its ONNX name, its ONNX
+/// code, its width in bits and its family.
 type Row = (DType, &'static str, &'static str, &'static str, i32, u32, Kind);
 
 const TABLE: &[Row] = &[
@@ -77,7 +77,7 @@ const TABLE: &[Row] = &[
 ];
 
 impl DType {
-    /// Every element type, in the order of the enum.
+    /// Returns every element type, in the order of the enum.
     pub fn all() -> impl Iterator<Item = DType> {
         TABLE.iter().map(|row| row.0)
     }
@@ -87,67 +87,68 @@ impl DType {
         &TABLE[self as usize]
     }
 
-    /// numpy's (and ml_dtypes') name, such as `float32`.
+    /// Returns the name in NumPy or ml_dtypes, such as `float32`.
     pub fn numpy_name(self) -> &'static str {
         self.row().1
     }
 
-    /// JAX's short name, such as `f32`.
+    /// Returns JAX's short name, such as `f32`.
     pub fn short_name(self) -> &'static str {
         self.row().2
     }
 
-    /// The name in ONNX's text syntax and in runtimes' messages, such as `float`.
+    /// Returns the name in ONNX's text syntax and in runtimes' messages, such as `float`.
     pub fn onnx_name(self) -> &'static str {
         self.row().3
     }
 
-    /// `TensorProto.DataType`'s code.
+    /// Returns the code in `TensorProto.DataType`.
     pub fn onnx_code(self) -> i32 {
         self.row().4
     }
 
-    /// The width of one element in bits, as ONNX stores it.
+    /// Returns the width of one element in bits, as ONNX stores it.
     pub fn bits(self) -> u32 {
         self.row().5
     }
 
-    /// The arithmetic family.
+    /// Returns the arithmetic family.
     pub fn kind(self) -> Kind {
         self.row().6
     }
 
-    /// The type that numpy calls `name`.
+    /// Returns the type that numpy calls `name`.
     pub fn from_numpy_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// The type that JAX abbreviates as `name`.
+    /// Returns the type that JAX abbreviates as `name`.
     pub fn from_short_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
     }
 
-    /// The type that ONNX calls `name`.
+    /// Returns the type that ONNX calls `name`.
     pub fn from_onnx_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.3 == name).map(|row| row.0)
     }
 
-    /// The type that ONNX numbers `code`.
+    /// Returns the type that ONNX numbers `code`.
     pub fn from_onnx_code(code: i32) -> Option<Self> {
         TABLE.iter().find(|row| row.4 == code).map(|row| row.0)
     }
 
-    /// Signed or unsigned integers; not booleans.
+    /// Returns `true` for signed and unsigned integers, but not for booleans.
     pub fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Signed | Kind::Unsigned)
     }
 
-    /// Real floating point of any width.
+    /// Returns `true` for real floating-point types of any width.
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
     }
 
-    /// The unsigned integer of the same width; itself, if there is none.
+    /// Returns the unsigned integer type of the same width, or the type itself if no such type
+    /// exists.
     pub fn unsigned(self) -> Self {
         match self.bits() {
             _ if self == DType::Bool => self,
@@ -161,8 +162,8 @@ impl DType {
         }
     }
 
-    /// How many bits of a float are its exponent and its fraction, for floats that have a sign,
-    /// infinities and NaN as IEEE 754 has them.
+    /// Returns the number of exponent and fraction bits, for floats with a sign, infinities and NaN
+    /// as in IEEE 754.
     pub fn float_fields(self) -> Option<(u32, u32)> {
         match self {
             DType::F16 => Some((5, 10)),
@@ -173,7 +174,7 @@ impl DType {
         }
     }
 
-    /// The type of the real and the imaginary part; a real type is its own.
+    /// Returns the type of the real and imaginary parts; a real type is its own component.
     pub fn component(self) -> Self {
         match self {
             DType::C64 => DType::F32,
@@ -182,12 +183,12 @@ impl DType {
         }
     }
 
-    /// Complex numbers of any width.
+    /// Returns `true` for complex types of any width.
     pub fn is_complex(self) -> bool {
         self.kind() == Kind::Complex
     }
 
-    /// The smallest and the largest value of an integer type.
+    /// Returns the smallest and the largest value of an integer type.
     pub fn int_range(self) -> Option<(i128, i128)> {
         let bits = self.bits();
         match self.kind() {
@@ -197,7 +198,8 @@ impl DType {
         }
     }
 
-    /// The bytes that `count` elements take in ONNX's `raw_data` (4-bit types are packed).
+    /// Returns the number of bytes that `count` elements take in ONNX's `raw_data`, which packs
+    /// types of fewer than eight bits.
     pub fn byte_len(self, count: usize) -> usize {
         (count * self.bits() as usize).div_ceil(8)
     }

@@ -1,4 +1,4 @@
-//! Tensors, shared by everything before and after lowering: element types, dimensions (known or
+//! Tensors, shared by all stages before and after lowering: element types, dimensions (known or
 //! symbolic) and immutable element storage that may live outside Rust.
 
 pub mod bounds;
@@ -33,17 +33,17 @@ pub struct Type {
 }
 
 impl Type {
-    /// A type from its parts.
+    /// Creates a type from its parts.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { dtype, shape: shape.into() }
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// The shape as plain numbers, if every dimension is known.
+    /// Returns the shape as plain numbers, if every dimension is known.
     pub fn static_shape(&self) -> Option<Vec<i64>> {
         self.shape.iter().map(Dim::as_known).collect()
     }

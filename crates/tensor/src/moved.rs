@@ -1,22 +1,22 @@
-//! Elements of a tensor in another order, put there only while somebody reads them: a transposed
-//! weight costs no second copy of the weights.
+//! Strided views of tensors. Elements are reordered only while they are read, so a transposed
+//! weight needs no second copy.
 
 use std::io;
 
 use crate::storage::Held;
 
-/// How much is put in order at a time, in bytes.
+/// The number of bytes that are reordered at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Every element of a storage, or some of them, read with strides.
+/// A view of all or some elements of a storage, read with strides.
 #[derive(Clone)]
 pub(crate) struct Moved {
     pub(crate) source: Held,
     /// The bytes of one element.
     pub(crate) width: usize,
-    /// The order in which elements are read: the axes from the outermost on.
+    /// The axes, outermost first, in the order that elements are read in.
     pub(crate) axes: Vec<Axis>,
-    /// Where the first element is, in elements.
+    /// The position of the first element in the storage, in elements.
     pub(crate) start: usize,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Moved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Axis {
     pub(crate) size: usize,
-    /// The distance of neighbours in the storage, in elements.
+    /// The distance between neighbours in the storage, in elements.
     pub(crate) stride: isize,
 }
 
@@ -33,7 +33,7 @@ impl Moved {
         self.axes.iter().map(|axis| axis.size).product::<usize>() * self.width
     }
 
-    /// Hands out all bytes in order, a piece at a time.
+    /// Passes all bytes to `each` in order, one chunk at a time.
     pub(crate) fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         if self.byte_len() == 0 {
             return Ok(());
@@ -50,7 +50,7 @@ impl Moved {
         each: &mut impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let axes: Vec<Axis> = self.axes.iter().copied().filter(|axis| axis.size != 1).collect();
-        // The inner axes that fit a chunk as a whole.
+        // The innermost axes that fit into one chunk.
         let (mut inner, mut split) = (self.width, axes.len());
         while split > 0 && inner.saturating_mul(axes[split - 1].size) <= CHUNK {
             split -= 1;
@@ -83,7 +83,7 @@ impl Moved {
     }
 }
 
-/// Calls `at` with the place of every element along `axes`.
+/// Calls `at` with the position of every element along `axes`.
 fn walk(axes: &[Axis], start: isize, at: &mut impl FnMut(isize)) {
     match axes.split_first() {
         None => at(start),
@@ -95,8 +95,8 @@ fn walk(axes: &[Axis], start: isize, at: &mut impl FnMut(isize)) {
     }
 }
 
-/// Puts the elements along `axes` into `target` in order. They are read in the order of the source,
-/// so that what lies together there is read together.
+/// Copies the elements along `axes` into `target`, in order. Reads follow the order of the source,
+/// so that contiguous elements are read together.
 fn copy(source: &[u8], target: &mut [u8], axes: &[Axis], start: isize, width: usize) {
     let mut step = width;
     let mut both: Vec<(Axis, usize)> = Vec::with_capacity(axes.len());
@@ -114,7 +114,7 @@ fn copy(source: &[u8], target: &mut [u8], axes: &[Axis], start: isize, width: us
     }
 }
 
-/// `from` is counted in elements of the source, `to` in bytes of the target.
+/// Copies elements along `axes`; `from` counts elements of the source, `to` bytes of the target.
 fn scatter<const W: usize>(
     source: &[u8],
     target: &mut [u8],
@@ -149,15 +149,16 @@ fn scatter<const W: usize>(
     }
 }
 
-/// How much of a row of the target is put together at a time: what a processor writes at once.
+/// The bytes of a target row that are assembled at a time: one cache line.
 const LINE: usize = 64;
-/// How many rows of the target are put together at a time.
+/// The number of target rows that are assembled at a time.
 const ROWS: usize = 128;
 
-/// Transposes: what lies together in the source is `along`, what lies together in the target `across`.
+/// Transposes in tiles. Elements are contiguous along `along` in the source, and along `across` in
+/// the target.
 ///
-/// It goes by way of a buffer that is small enough for the fastest cache. Rows of the target are often a
-/// power of two apart, and then only a few of them are in a cache at the same time.
+/// Each tile passes through a buffer that fits into the fastest cache. Rows of the target are often
+/// a power of two apart, so that only a few of them fit into a cache at the same time.
 fn tiles<const W: usize>(
     source: &[u8],
     target: &mut [u8],
@@ -224,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// The elements as one loop after the other reads them.
+    /// Returns the elements as plain nested loops read them.
     fn plainly(moved: &Moved) -> Vec<u8> {
         let (mut bytes, source) = (Vec::new(), moved.source.open().unwrap());
         walk(&moved.axes, moved.start.cast_signed(), &mut |at| {
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_come_in_order() {
+    fn elements_are_read_in_order() {
         check(4, 0, &[]);
         check(4, 5, &[(1, 9)]);
         check(4, 0, &[(3, 1), (2, 3)]);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_come_in_chunks() {
+    fn large_views_are_read_in_chunks() {
         check(4, 0, &[(512, 1), (128, 512), (3, 3 * 65536), (3, 65536)]);
         check(4, 0, &[(2, 1), (390_000, 2)]);
         check(1, 0, &[(1, 0), (1_500_000, 2), (2, 1)]);

@@ -1,10 +1,10 @@
-//! How large the elements of a tensor are.
+//! Norms of tensors.
 
 use half::{bf16, f16};
 
 use crate::{DType, Tensor};
 
-/// How large the elements of a tensor are. Both are infinite or NaN if an element is.
+/// The magnitude of a tensor's elements. Both norms are infinite or NaN if an element is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norms {
     /// The largest absolute value.
@@ -14,8 +14,8 @@ pub struct Norms {
 }
 
 impl Tensor {
-    /// How large the elements are, for real floating-point types of at least 16 bits. `None` if nobody knows
-    /// them before the tensor is written.
+    /// Returns the norms of real floating-point types of at least 16 bits. Returns `None` if the
+    /// elements are unknown until the tensor is written.
     pub fn norms(&self) -> Option<Norms> {
         let add: fn(&mut Sums, &[u8]) = match self.dtype() {
             DType::F16 => |sums, bytes| sums.add(bytes, |c| f16::from_le_bytes(c).to_f64()),
@@ -37,7 +37,7 @@ impl Tensor {
     }
 }
 
-/// How many elements are looked at side by side.
+/// The number of elements that are processed in parallel.
 const LANES: usize = 8;
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Sums {
     fn norms(&self) -> Norms {
         let squares: f64 = self.squares.iter().sum();
         let largest = self.largest.iter().copied().fold(0.0, f64::max);
-        // A maximum passes over NaN, a sum does not.
+        // A maximum ignores NaN, a sum does not.
         Norms {
             largest: if squares.is_nan() { f64::NAN } else { largest },
             euclidean: squares.sqrt(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows() {
+    fn non_finite_elements_propagate() {
         assert!(of(&[1.0, f32::NAN, 2.0]).largest.is_nan());
         assert!(of(&[1.0, f32::NAN, 2.0]).euclidean.is_nan());
         assert!(of(&[f32::NEG_INFINITY, 1.0]).largest.is_infinite());

@@ -1,5 +1,5 @@
-//! Where the bytes of tensors are: in memory of a NumPy array or a mapped file, or elsewhere until they
-//! are needed.
+//! Storage of tensor bytes: the memory of a NumPy array, a mapped file, or a source that is fetched
+//! on demand.
 
 use std::io;
 use std::ops::Range;
@@ -10,31 +10,32 @@ use crate::reduced::Step;
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
 pub trait Storage: Send + Sync {
-    /// All bytes of the tensor.
+    /// Returns all bytes of the tensor.
     fn bytes(&self) -> &[u8];
 
-    /// Whether reading takes memory that can be given back, as with a mapped file.
+    /// Returns `true` if reading takes memory that can be given back, as with a mapped file.
     fn is_mapped(&self) -> bool {
         false
     }
 
-    /// Some bytes were read for the time being, so that memory may be given back.
+    /// Announces that some bytes are no longer needed for now, so that their memory may be given
+    /// back.
     fn release(&self, _read: Range<usize>) {}
 }
 
-/// A tensor's bytes that are elsewhere until they are needed, such as on an accelerator.
+/// A source of tensor bytes that are fetched on demand, such as from an accelerator.
 pub trait Source: Send + Sync {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn byte_len(&self) -> usize;
 
-    /// Which they are: the same for two sources of the same bytes, while both exist.
+    /// Returns an identity: equal for two sources of the same bytes, while both exist.
     fn address(&self) -> usize;
 
-    /// Brings them here. Whoever asks lets go of them before asking for those of another tensor.
+    /// Fetches the bytes. Callers drop them before they fetch those of another tensor.
     fn fetch(&self) -> io::Result<Arc<dyn Storage>>;
 }
 
-/// Where bytes are.
+/// Bytes in memory, or a source of them.
 #[derive(Clone)]
 pub(crate) enum Held {
     Here(Arc<dyn Storage>),
@@ -49,7 +50,7 @@ impl Held {
         }
     }
 
-    /// The bytes, brought here if need be.
+    /// Returns the bytes, fetched if necessary.
     pub(crate) fn open(&self) -> io::Result<Arc<dyn Storage>> {
         let storage = match self {
             Held::Here(storage) => return Ok(Arc::clone(storage)),
@@ -63,7 +64,7 @@ impl Held {
         Ok(storage)
     }
 
-    /// Where they are, read as they lie.
+    /// Returns the place of the bytes, read in their stored order.
     pub(crate) fn place(&self) -> Place {
         match self {
             Held::Here(storage) => Place::of_bytes(storage.bytes()),
@@ -91,31 +92,31 @@ impl Storage for Vec<u8> {
     }
 }
 
-/// Where elements are in memory, and how they are read. As long as both exist, what has the same
-/// place has the same bytes.
+/// The location of elements in memory, and the way they are read. While both exist, two tensors
+/// with the same place have the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     address: usize,
     bytes: usize,
     order: Vec<Axis>,
     start: usize,
-    /// What is computed from the elements, the first step first.
+    /// The conversions applied to the elements, in order.
     computed: Vec<Step>,
 }
 
 impl Place {
-    /// The place of bytes that are read as they lie.
+    /// Returns the place of bytes that are read in their stored order.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let address = bytes.as_ptr().addr();
         Self { address, bytes: bytes.len(), order: Vec::new(), start: 0, computed: Vec::new() }
     }
 
-    /// The place of the same bytes, read in another order.
+    /// Returns the place of the same bytes, read in another order.
     pub(crate) fn in_order(self, order: Vec<Axis>, start: usize) -> Self {
         Self { order, start, ..self }
     }
 
-    /// The place of what is computed from the elements.
+    /// Returns the place of elements that `step` computes from these.
     pub(crate) fn then(mut self, step: Step) -> Self {
         self.computed.push(step);
         self

@@ -12,7 +12,7 @@ use crate::reduced::{Reduced, floats::half_of};
 use crate::storage::{Held, Place, Source, Storage};
 use crate::{DType, Dim, Kind, Type};
 
-/// What is wrong with tensor data.
+/// An error in tensor data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorError {
     /// The number of bytes does not match the type.
@@ -22,15 +22,15 @@ pub enum TensorError {
         dtype: DType,
         /// Shape.
         shape: Vec<usize>,
-        /// Bytes that type and shape need.
+        /// The number of bytes that type and shape need.
         expected: usize,
-        /// Bytes given.
+        /// The number of bytes given.
         actual: usize,
     },
     /// The element count overflows.
     #[error("a tensor of shape {0:?} is too large")]
     TooLarge(Vec<usize>),
-    /// What is asked for reads elements that are not there, or parts of a byte.
+    /// The view is out of bounds or not byte-aligned.
     #[error("the elements of a {0} cannot be read in that order")]
     Order(Type),
 }
@@ -46,9 +46,9 @@ pub struct Tensor {
 #[derive(Clone)]
 enum Data {
     Stored(Held),
-    /// Put in order when somebody reads it.
+    /// A strided view, put in order when it is read.
     Moved(Arc<Moved>),
-    /// Computed when somebody reads it.
+    /// A conversion, computed when it is read.
     Reduced(Arc<Reduced>),
 }
 
@@ -62,16 +62,16 @@ impl Data {
     }
 }
 
-/// How much is handed out at a time, in bytes.
+/// The number of bytes that are handed out at a time.
 const PIECE: usize = 8 << 20;
 
 impl Tensor {
-    /// A tensor over `data`, checked against type and shape.
+    /// Creates a tensor over `data`, checked against type and shape.
     pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
         Self::over(dtype, shape, Data::Stored(Held::Here(data)))
     }
 
-    /// A tensor whose elements are fetched only when it is written. Nobody knows them before.
+    /// Creates a tensor whose elements are fetched only when it is written, and unknown before.
     pub fn fetched(
         dtype: DType,
         shape: &[usize],
@@ -105,20 +105,20 @@ impl Tensor {
         Self { dtype, shape: shape.into(), data: Data::Stored(Held::Here(Arc::new(bytes))) }
     }
 
-    /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
+    /// Creates a vector of 64-bit integers, the type of shapes and axes in ONNX.
     pub fn i64s(values: &[i64]) -> Self {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Self::owned(DType::I64, &[values.len()], bytes)
     }
 
-    /// A boolean tensor.
+    /// Creates a boolean tensor.
     pub fn bools(shape: &[usize], values: &[bool]) -> Self {
         debug_assert_eq!(shape.iter().product::<usize>(), values.len());
         Self::owned(DType::Bool, shape, values.iter().map(|&v| u8::from(v)).collect())
     }
 
-    /// A scalar of `dtype` nearest to `value`; `None` for types that have no scalar encoding here
-    /// (packed sub-byte types and 8-bit floats) and for integers that do not fit.
+    /// Creates the scalar of `dtype` nearest to `value`. Returns `None` for types without a scalar
+    /// encoding here (packed sub-byte types and 8-bit floats) and for integers that do not fit.
     pub fn scalar(dtype: DType, value: f64) -> Option<Self> {
         if dtype.is_integer() {
             #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
@@ -138,7 +138,7 @@ impl Tensor {
         Some(Self::owned(dtype, &[], bytes))
     }
 
-    /// An integer scalar; `None` when `value` does not fit `dtype`.
+    /// Creates an integer scalar. Returns `None` if `value` does not fit `dtype`.
     pub fn int_scalar(dtype: DType, value: i128) -> Option<Self> {
         let width = match dtype.kind() {
             Kind::Signed | Kind::Unsigned if dtype.bits() >= 8 => dtype.bits(),
@@ -152,34 +152,35 @@ impl Tensor {
         Some(Self::owned(dtype, &[], bytes))
     }
 
-    /// A complex scalar of double precision.
+    /// Creates a complex scalar of double precision.
     pub fn complex_scalar(re: f64, im: f64) -> Self {
         let bytes = [re, im].into_iter().flat_map(f64::to_le_bytes).collect();
         Self::owned(DType::C128, &[], bytes)
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether there are no elements.
+    /// Returns `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The raw bytes: little-endian, C order. Of a tensor in another order or type than its storage, a
-    /// copy. `None` for those that are only fetched or reduced when the tensor is written.
+    /// Returns the raw bytes, little-endian and in C order. They are copied if the tensor's order
+    /// or type differs from its storage. Returns `None` if they are fetched or reduced only when
+    /// the tensor is written.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| Cow::Borrowed(storage.bytes())),
@@ -188,7 +189,7 @@ impl Tensor {
         }
     }
 
-    /// Whether the elements are known before the tensor is written, in whatever order they lie.
+    /// Returns `true` if the elements, in whatever order, are known before the tensor is written.
     pub fn is_known(&self) -> bool {
         match &self.data {
             Data::Stored(place) => place.here().is_some(),
@@ -197,7 +198,8 @@ impl Tensor {
         }
     }
 
-    /// The raw bytes where they are, unless they are in another order or elsewhere.
+    /// Returns the raw bytes without a copy, unless they are in another order, converted or not in
+    /// memory.
     pub fn stored_bytes(&self) -> Option<&[u8]> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| storage.bytes()),
@@ -205,7 +207,7 @@ impl Tensor {
         }
     }
 
-    /// Whether the raw bytes are where they are read without taking more memory.
+    /// Returns `true` if the raw bytes can be read without taking more memory.
     pub fn is_in_memory(&self) -> bool {
         match &self.data {
             Data::Stored(place) => place.here().is_some_and(|storage| !storage.is_mapped()),
@@ -213,12 +215,12 @@ impl Tensor {
         }
     }
 
-    /// The number of raw bytes.
+    /// Returns the number of raw bytes.
     pub fn byte_len(&self) -> usize {
         self.data.byte_len()
     }
 
-    /// The number of raw bytes of the array that the elements come from, in its own type.
+    /// Returns the number of raw bytes of the source array, in its own type.
     pub fn source_len(&self) -> usize {
         match &self.data {
             Data::Stored(_) | Data::Moved(_) => self.byte_len(),
@@ -226,7 +228,7 @@ impl Tensor {
         }
     }
 
-    /// The raw bytes, wherever they are.
+    /// Reads the raw bytes, and fetches or computes them if necessary.
     pub fn read(&self) -> io::Result<Cow<'_, [u8]>> {
         if let Some(stored) = self.stored_bytes() {
             return Ok(Cow::Borrowed(stored));
@@ -239,8 +241,8 @@ impl Tensor {
         Ok(Cow::Owned(bytes))
     }
 
-    /// Hands out the raw bytes a piece at a time, without ever holding all of a tensor that is in
-    /// another order or is computed.
+    /// Passes the raw bytes to `each`, one chunk at a time. A tensor that is reordered or converted
+    /// is never held in memory as a whole.
     pub fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match &self.data {
             Data::Stored(place) => {
@@ -258,7 +260,7 @@ impl Tensor {
         }
     }
 
-    /// Where the elements are. Tensors of one type at one address are the same.
+    /// Returns the address of the elements. Tensors of one type at one address are equal.
     pub fn address(&self) -> usize {
         match &self.data {
             Data::Stored(Held::Here(storage)) => storage.bytes().as_ptr().addr(),
@@ -268,7 +270,7 @@ impl Tensor {
         }
     }
 
-    /// Where the elements are, and in which order they are read.
+    /// Returns the location of the elements, and the order that they are read in.
     pub fn place(&self) -> Place {
         match &self.data {
             Data::Stored(held) => held.place(),
@@ -277,8 +279,8 @@ impl Tensor {
         }
     }
 
-    /// The axes of the result come from those in `perm`. Elements stay where they are until
-    /// somebody reads them.
+    /// Returns a view with the axes permuted by `perm`. Elements are reordered only when they are
+    /// read.
     pub fn transposed(&self, perm: &[usize]) -> Result<Self, TensorError> {
         let mut seen = vec![false; self.shape.len()];
         for &axis in perm {
@@ -290,7 +292,7 @@ impl Tensor {
         self.moved(|axes, start| (perm.iter().map(|&axis| axes[axis]).collect(), start))
     }
 
-    /// The elements along `flipped` axes in opposite order, read as by [`Tensor::transposed`].
+    /// Returns a view with the `flipped` axes reversed, read like [`Tensor::transposed`].
     pub fn reversed(&self, flipped: &[usize]) -> Result<Self, TensorError> {
         self.moved(|mut axes, mut start| {
             for (i, axis) in axes.iter_mut().enumerate() {
@@ -303,7 +305,7 @@ impl Tensor {
         })
     }
 
-    /// The elements in another order, which must be one of the same elements.
+    /// Returns a view of the same elements in another order.
     fn moved(
         &self,
         order: impl FnOnce(Vec<Axis>, isize) -> (Vec<Axis>, isize),
@@ -325,7 +327,8 @@ impl Tensor {
                 (moved.source.clone(), moved.axes.clone(), moved.start.cast_signed())
             }
             Data::Stored(place) => (place.clone(), self.dense(), 0),
-            // Reshaped since: the elements are put in order once, here, or once they are fetched.
+            // Reshaped after a move: the elements are put in order once, now or when they are
+            // fetched.
             Data::Moved(_) => {
                 let held = match self.bytes() {
                     Some(bytes) => Held::Here(Arc::new(bytes.into_owned())),
@@ -341,7 +344,7 @@ impl Tensor {
         Self::over(self.dtype, &shape, Data::Moved(Arc::new(moved)))
     }
 
-    /// The axes in C order.
+    /// Returns the axes of a contiguous tensor in C order.
     fn dense(&self) -> Vec<Axis> {
         let mut stride = 1;
         let axis = |&size: &usize| {
@@ -354,12 +357,12 @@ impl Tensor {
         axes
     }
 
-    /// The type, with every dimension known.
+    /// Returns the type, with every dimension known.
     pub fn ty(&self) -> Type {
         Type::new(self.dtype, self.shape.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>())
     }
 
-    /// The real and the imaginary part of a complex tensor, which stores them interleaved.
+    /// Returns the real and the imaginary part of a complex tensor, which stores them interleaved.
     pub fn parts(&self) -> Option<(Self, Self)> {
         if !self.dtype.is_complex() {
             return None;
@@ -374,12 +377,12 @@ impl Tensor {
         Some((part(0), part(1)))
     }
 
-    /// The same bytes with another shape that has equally many elements.
+    /// Returns the same bytes with another shape of equally many elements.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
         Self::over(self.dtype, shape, self.data.clone())
     }
 
-    /// The elements as integers, for integer and boolean types of at least one byte.
+    /// Returns the elements as integers, for integer and boolean types of at least one byte.
     pub fn to_ints(&self) -> Option<Vec<i128>> {
         let width = match self.dtype.kind() {
             Kind::Bool | Kind::Signed | Kind::Unsigned if self.dtype.bits() >= 8 => {
@@ -397,12 +400,12 @@ impl Tensor {
         Some(self.bytes()?.chunks_exact(width).map(decode).collect())
     }
 
-    /// The elements as `i64`, for integer types whose values all fit.
+    /// Returns the elements as `i64`, for integer types whose values all fit.
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.to_ints()?.into_iter().map(|v| i64::try_from(v).ok()).collect()
     }
 
-    /// The elements widened to `f64`, for real floating-point types of at least 16 bits.
+    /// Returns the elements widened to `f64`, for real floating-point types of at least 16 bits.
     pub fn to_f64s(&self) -> Option<Vec<f64>> {
         let bytes = self.bytes()?;
         fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
@@ -418,7 +421,7 @@ impl Tensor {
         })
     }
 
-    /// The number that every element equals, if there is one.
+    /// Returns the common value, if all elements are equal.
     pub fn splat(&self) -> Option<f64> {
         let width = (self.dtype.bits() as usize).div_ceil(8);
         let bytes = self.bytes()?;
@@ -435,7 +438,7 @@ impl Tensor {
     }
 }
 
-/// A tensor as a source of elements in its own order.
+/// A source that delivers a tensor's elements in the tensor's own order.
 struct InOrder(Tensor);
 
 impl Source for InOrder {
@@ -516,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn splats_are_seen() {
+    fn splats_are_detected() {
         assert_eq!(Tensor::i64s(&[4, 4]).splat(), Some(4.0));
         assert_eq!(Tensor::i64s(&[4, 5]).splat(), None);
         assert_eq!(Tensor::i64s(&[]).splat(), None);

@@ -1,4 +1,4 @@
-//! Reads text token by token. What the tokens are is up to each syntax.
+//! A tokeniser. Each syntax defines its own tokens.
 
 mod scanner;
 mod stream;
@@ -6,25 +6,25 @@ mod stream;
 pub use scanner::Scanner;
 pub use stream::{Token, Tokens};
 
-/// What is wrong with a text, and at which byte.
+/// A syntax error and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fail {
-    /// The byte.
+    /// The byte offset of the error.
     pub at: usize,
-    /// What is wrong.
+    /// A description of the error.
     pub reason: String,
 }
 
-/// What was read, or why it cannot be.
+/// The result of reading a part of the text.
 pub type Read<T> = Result<T, Fail>;
 
-/// A complaint about the byte at `at`.
+/// Returns an error about the byte at `at`.
 pub fn fail<T>(at: usize, reason: impl Into<String>) -> Read<T> {
     Err(Fail { at, reason: reason.into() })
 }
 
 impl Fail {
-    /// The line and the column of `text` where it is, both from 1.
+    /// Returns the line and the column of the error in `text`, both counted from 1.
     pub fn position(&self, text: &str) -> (usize, usize) {
         let before = text.get(..self.at).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The characters of a text.
+//! Scanning of single characters.
 
 use crate::{Read, fail};
 
-/// A text and how far it has been read.
+/// A text and the current position in it.
 #[derive(Clone, Debug)]
 pub struct Scanner<'a> {
     text: &'a str,
@@ -14,29 +14,29 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0 }
     }
 
-    /// The byte after the last one that was read.
+    /// Returns the position: the byte after the last one that was read.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What has not been read.
+    /// Returns the rest of the text.
     pub fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// What has been read from the byte `start` on.
+    /// Returns the text from the byte `start` up to the current position.
     pub fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
-    /// Reads `expected`, if it follows.
+    /// Consumes `expected` and returns `true`, if it comes next.
     pub fn eat(&mut self, expected: &str) -> bool {
         let found = self.rest().starts_with(expected);
         self.at += if found { expected.len() } else { 0 };
         found
     }
 
-    /// Reads the characters that follow as long as `accept` takes them.
+    /// Consumes and returns the longest prefix of characters that satisfy `accept`.
     pub fn take(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let len = rest.find(|c| !accept(c)).unwrap_or(rest.len());
@@ -44,7 +44,7 @@ impl<'a> Scanner<'a> {
         &rest[..len]
     }
 
-    /// Reads blanks, and comments, which start with `comment` and end with the line.
+    /// Consumes whitespace and comments, which start with `comment` and end with the line.
     pub fn skip_blanks(&mut self, comment: &str) {
         self.take(char::is_whitespace);
         while self.rest().starts_with(comment) {
@@ -53,7 +53,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads one of `signs`.
+    /// Consumes one of `signs`.
     pub fn sign(&mut self, signs: &str) -> Read<char> {
         match self.rest().chars().next() {
             Some(sign) if signs.contains(sign) => {
@@ -65,12 +65,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads letters, digits and underscores.
+    /// Consumes letters, digits and underscores.
     pub fn word(&mut self) -> &'a str {
         self.take(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Reads a number without its sign. Returns whether it has a point or an exponent.
+    /// Consumes an unsigned number. Returns `true` if it has a decimal point or an exponent.
     pub fn number(&mut self) -> Read<bool> {
         let digits = |scanner: &mut Self| !scanner.take(|c| c.is_ascii_digit()).is_empty();
         let start = self.at;
@@ -91,7 +91,7 @@ impl<'a> Scanner<'a> {
         Ok(point || exponent)
     }
 
-    /// Reads a text in quotes. `escaped` says what a character after a backslash stands for.
+    /// Consumes a quoted string. `escaped` maps the character after a backslash to its value.
     pub fn quoted(&mut self, escaped: impl Fn(char) -> Option<char>) -> Read<String> {
         let (start, mut text) = (self.at, String::new());
         let mut chars = self.rest().char_indices().skip(1);

@@ -1,4 +1,4 @@
-//! One token after the other.
+//! A stream of tokens with one token of lookahead.
 
 use std::fmt::Display;
 
@@ -6,38 +6,38 @@ use crate::{Read, Scanner, fail};
 
 /// A token of a syntax.
 pub trait Token<'a>: Clone + PartialEq + Display {
-    /// What starts a comment.
+    /// The prefix of a comment.
     const COMMENT: &'static str;
-    /// What follows the last token.
+    /// The token at the end of the text.
     const END: Self;
 
-    /// The token of a sign.
+    /// Returns the token of a sign.
     fn sign(sign: char) -> Self;
 
-    /// Reads the token that begins with `first`, which has not been read.
+    /// Reads the token that starts with `first`, which is not consumed yet.
     fn read(scanner: &mut Scanner<'a>, first: char) -> Read<Self>;
 }
 
-/// The tokens of a text, and the one that is next.
+/// The tokens of a text: the current one, and the text after it.
 #[derive(Clone, Debug)]
 pub struct Tokens<'a, T> {
-    /// What follows the token.
+    /// The text after the current token.
     pub rest: Scanner<'a>,
-    /// The byte where it starts.
+    /// The byte offset of the current token.
     pub at: usize,
-    /// The token.
+    /// The current token.
     pub token: T,
 }
 
 impl<'a, T: Token<'a>> Tokens<'a, T> {
-    /// The tokens of `text`.
+    /// Starts reading `text` at its first token.
     pub fn new(text: &'a str) -> Read<Self> {
         let mut tokens = Self { rest: Scanner::new(text), at: 0, token: T::END };
         tokens.advance()?;
         Ok(tokens)
     }
 
-    /// Goes on to the next token. Returns the one before it.
+    /// Advances to the next token. Returns the previous one.
     pub fn advance(&mut self) -> Read<T> {
         self.rest.skip_blanks(T::COMMENT);
         self.at = self.rest.at();
@@ -48,18 +48,18 @@ impl<'a, T: Token<'a>> Tokens<'a, T> {
         Ok(std::mem::replace(&mut self.token, token))
     }
 
-    /// Whether the token after this one is `token`.
+    /// Returns `true` if the token after the current one is `token`.
     pub fn is_before(&self, token: &T) -> bool {
         let mut ahead = self.clone();
         ahead.advance().is_ok() && ahead.token == *token
     }
 
-    /// A complaint about the token.
+    /// Returns an error about the current token.
     pub fn unexpected<R>(&self, expected: &str) -> Read<R> {
         fail(self.at, format!("expected {expected}, found {}", self.token))
     }
 
-    /// Goes on if the token is `token`.
+    /// Advances and returns `true` if the current token is `token`.
     pub fn eat_token(&mut self, token: &T) -> Read<bool> {
         let found = self.token == *token;
         if found {
@@ -68,17 +68,17 @@ impl<'a, T: Token<'a>> Tokens<'a, T> {
         Ok(found)
     }
 
-    /// Goes on if the token is `token`; it is an error otherwise.
+    /// Advances if the current token is `token`, and fails otherwise.
     pub fn expect_token(&mut self, token: &T) -> Read<()> {
         if self.eat_token(token)? { Ok(()) } else { self.unexpected(&token.to_string()) }
     }
 
-    /// Goes on if the token is `sign`.
+    /// Advances and returns `true` if the current token is `sign`.
     pub fn eat(&mut self, sign: char) -> Read<bool> {
         self.eat_token(&T::sign(sign))
     }
 
-    /// Goes on if the token is `sign`; it is an error otherwise.
+    /// Advances if the current token is `sign`, and fails otherwise.
     pub fn expect(&mut self, sign: char) -> Read<()> {
         self.expect_token(&T::sign(sign))
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use clap::{Args, ValueHint};
-use onnx_file::Placement;
+use onnx_file::{Pending, Placement};
 use pipeline::{Places, Recording};
 use provenance::Origins;
 
@@ -89,11 +89,17 @@ impl Convert {
         };
         let placement = if self.self_contained { Placement::Inline } else { Placement::Auto };
         let failed = |path: &PathBuf, error| Failure::model(path.clone(), error);
-        if let (Some(path), Some(map)) = (&self.map, &converted.source_map) {
-            onnx_file::replace_file(path, |file| file.write_all(map.as_bytes()))
-                .map_err(|error| failed(path, error))?;
-        }
+        let map = match (&self.map, &converted.source_map) {
+            (Some(path), Some(map)) => {
+                let pending = Pending::write(path, |file| file.write_all(map.as_bytes()));
+                Some((path, pending.map_err(|error| failed(path, error))?))
+            }
+            _ => None,
+        };
         converted.model.save(&self.out, placement).map_err(|error| failed(&self.out, error))?;
+        if let Some((path, pending)) = map {
+            pending.finish().map_err(|error| failed(path, error))?;
+        }
         Ok(Status::Yes)
     }
 }

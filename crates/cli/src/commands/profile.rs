@@ -148,7 +148,7 @@ impl Profile {
             .iter()
             .map(|(kernel, target)| {
                 let node = match target {
-                    Target::Node(node, _) => Some(index.nodes[*node].proto.name.as_str()),
+                    Target::Node(node, ..) => Some(index.nodes[*node].proto.name.as_str()),
                     Target::Exported(node) => {
                         index.model.map.as_ref().and_then(|map| map.node_name(*node))
                     }

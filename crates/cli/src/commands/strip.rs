@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use onnx_file::Pending;
 use provenance::{
     CALLSITE, JAX_TRACEBACK, PLUGIN, SOURCE_MAP, SOURCE_MAP_DIGEST, STACKTRACE, SourceMap, digest,
 };
@@ -83,15 +84,16 @@ impl Strip {
         let model = onnx_file::skim_file(&self.model).map_err(model_failure)?;
         self.check_outputs()?;
         self.check_data_files()?;
-        let mut digest_of_map = None;
+        let (mut digest_of_map, mut pending) = (None, None);
         if let Some(path) = &self.map {
             let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
             let text = text.ok_or_else(|| self.no_map(&model.metadata_props))?.value.as_str();
             let error = |error| Failure::Map { path: self.model.clone(), error };
             SourceMap::parse(text).map_err(error)?;
             // Write the map first: a model that is replaced in place no longer has it.
-            onnx_file::replace_file(path, |file| file.write_all(text.as_bytes()))
+            let map = Pending::write(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|error| Failure::model(path.clone(), error))?;
+            pending = Some((path, map));
             digest_of_map = Some(digest(text.as_bytes()));
         }
         let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
@@ -103,6 +105,9 @@ impl Strip {
         let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
         let stripped = onnx_file::strip_file(&self.model, &self.out, &drop, &add)
             .map_err(|error| Failure::model(self.out.clone(), error))?;
+        if let Some((path, map)) = pending {
+            map.finish().map_err(|error| Failure::model(path.clone(), error))?;
+        }
         let (entries, bytes) = (stripped.entries, stripped.bytes);
         let s = if entries == 1 { "y" } else { "ies" };
         let mut text = terminal.text();

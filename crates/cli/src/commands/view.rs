@@ -10,6 +10,7 @@ use super::profile::known;
 use crate::diff::{Side, compare};
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
+use crate::limits::check_page;
 use crate::model::{Index, Model};
 use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
@@ -75,7 +76,11 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let model = Model::open_located(&self.model, self.map.as_deref())?;
+        check_page(&self.model, &model.proto)?;
         let newer = self.against.as_deref().map(Side::open).transpose()?;
+        if let (Some(path), Some(newer)) = (&self.against, &newer) {
+            check_page(path, &newer.proto)?;
+        }
         for remark in model.remarks.iter().chain(newer.iter().flat_map(|newer| &newer.remarks)) {
             terminal.remark(remark)?;
         }

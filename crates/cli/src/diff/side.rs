@@ -6,6 +6,7 @@ use onnx_file::proto::{GraphProto, TensorProto};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Failure;
+use crate::limits::check_comparison;
 use crate::model::{BodyKind, Index, Makers, Model, Origin};
 
 /// A model, and what is needed to compare it.
@@ -33,7 +34,9 @@ pub(crate) struct Side<'m> {
 impl<'m> Side<'m> {
     /// Opens a model for comparison: tensors know where in the file their contents are.
     pub(crate) fn open(path: &Path) -> Result<Model, Failure> {
-        Model::open_alone(path)
+        let model = Model::open_alone(path)?;
+        check_comparison(path, &model.proto)?;
+        Ok(model)
     }
 
     /// Lists what is in `model`.

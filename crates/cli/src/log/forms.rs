@@ -44,6 +44,8 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "Kernel \"[{op}] {name}\" failed"),
     (Runtime::Onnx, "Error merging shape info for output. '{value}' source:"),
     (Runtime::Onnx, "Removing initializer '{value}'."),
+    (Runtime::Onnx, "failed for initializer: {value}. Error:"),
+    (Runtime::Onnx, "External initializer: {value} offset:"),
     (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),

@@ -43,8 +43,15 @@ output_names=";
 const DAMAGED: &str = "a tool broke the model after the export; check whether the model as exported has the \
 problem";
 
+const DATA: &str = "put the data file that was exported with the model beside it, under its own name, or export \
+again";
+
 #[rustfmt::skip]
 const ENTRIES: &[Entry] = &[
+    Entry("missing-data", "External data path does not exist: \"{path}\"",
+        "this parameter is in the data file {path}, which is not there", DATA),
+    Entry("truncated-data", "External initializer: {value} offset: {offset} size to read: {size} given file_length: {length} are out of bounds",
+        "the model's data file ends too early: `{value}` takes {size} bytes from byte {offset} on, and the file has {length}", DATA),
     Entry("dimension-conflict", "Shape mismatch attempting to re-use buffer. {{a}} != {{b}}",
         "one dimension of the model was given two sizes: the shapes ({a}) and ({b}) should be equal", NAMED),
     Entry("broadcast-mismatch", "Attempting to broadcast an axis by a dimension other than 1. {a} by {b}",

@@ -5,19 +5,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::renamed::{from_inlined, inlined_prefix};
 use super::{BodyKind, Index, Nesting};
+use crate::limits::{CALL_DEPTH, CHAINS, INLINED_CALLS, INLINED_NODES};
 
 /// The nodes that called a function, innermost first: a node of the function's caller, then a node
 /// of the caller of that one, up to a node of the main graph.
 pub(crate) type Chain = Vec<usize>;
-
-/// How many calls of one function are listed, through all functions that contain it.
-const MOST: usize = 256;
-
-/// How many nodes are inlined. Functions that call each other twice soon exceed any limit.
-const INLINED: usize = 1 << 20;
-
-/// How deep functions call each other.
-const DEEPEST: usize = 32;
 
 /// Domain, name and overload of a function or an operator.
 type Identity<'m> = (&'m str, &'m str, &'m str);
@@ -29,6 +21,8 @@ pub(crate) struct Calls {
     callers: FxHashMap<usize, Vec<usize>>,
     /// The body of the function that a node calls.
     called: FxHashMap<usize, usize>,
+    /// The smallest number of calls that lead from the main graph to a function, by its body.
+    depths: FxHashMap<usize, usize>,
     /// The calls that onnxruntime replaces by nodes whose names start with a prefix.
     inlined: FxHashMap<String, Vec<Chain>>,
 }
@@ -54,8 +48,34 @@ impl Calls {
                 calls.called.insert(position, body);
             }
         }
+        calls.depths = calls.depths(index);
         calls.inlined = Inliner::new(index, &calls).run();
         calls
+    }
+
+    /// Returns the depths of all functions that are reached from the main graph.
+    fn depths(&self, index: &Index<'_>) -> FxHashMap<usize, usize> {
+        let mut inside: FxHashMap<Option<usize>, Vec<usize>> = FxHashMap::default();
+        for (&call, &body) in &self.called {
+            inside.entry(index.function_body(call)).or_default().push(body);
+        }
+        let mut depths = FxHashMap::default();
+        let mut level = vec![None];
+        for depth in 1.. {
+            let bodies = level.iter().flat_map(|outer| inside.get(outer).into_iter().flatten());
+            let mut known: Vec<usize> = Vec::new();
+            for body in bodies {
+                if !depths.contains_key(body) {
+                    depths.insert(*body, depth);
+                    known.push(*body);
+                }
+            }
+            if known.is_empty() {
+                break;
+            }
+            level = known.into_iter().map(Some).collect();
+        }
+        depths
     }
 
     /// The body of the function that a node calls.
@@ -85,7 +105,8 @@ impl Calls {
         callers.map_or(&[], Vec::as_slice)
     }
 
-    /// All ways in which a node is reached from the main graph; one empty way if it is there.
+    /// Returns up to [`CHAINS`] chains of calls by which a node is reached from the main graph, at
+    /// most [`CALL_DEPTH`] calls long. A node of the main graph has one empty chain.
     pub(crate) fn chains(&self, index: &Index<'_>, node: usize) -> Vec<Chain> {
         let mut found = Vec::new();
         self.extend(index, node, &mut Vec::new(), &mut found);
@@ -95,8 +116,16 @@ impl Calls {
     fn extend(&self, index: &Index<'_>, node: usize, chain: &mut Chain, found: &mut Vec<Chain>) {
         let Some(body) = index.function_body(node) else { return found.push(chain.clone()) };
         for &call in self.callers.get(&body).into_iter().flatten() {
-            // No function contains itself, except in a damaged model.
-            if found.len() < MOST && chain.len() < DEEPEST && !chain.contains(&call) {
+            if found.len() >= CHAINS {
+                return;
+            }
+            let depth = match index.function_body(call) {
+                None => Some(0),
+                Some(outer) => self.depths.get(&outer).copied(),
+            };
+            // Every call that is followed leads to the main graph, so the number of steps is bounded
+            // by that of the chains.
+            if depth.is_some_and(|depth| chain.len() + depth < CALL_DEPTH) {
                 chain.push(call);
                 self.extend(index, call, chain, found);
                 chain.pop();
@@ -128,7 +157,9 @@ struct Inliner<'a, 'm> {
     calls: &'a Calls,
     nesting: Nesting,
     found: FxHashMap<String, Vec<Chain>>,
-    count: usize,
+    /// The numbers of calls and of nodes that have been inlined.
+    calls_inlined: usize,
+    nodes_inlined: usize,
 }
 
 /// A graph while it is inlined: calls and graphs inside nodes, in the order of its nodes.
@@ -142,15 +173,21 @@ struct Graph<'m> {
 
 impl<'a, 'm> Inliner<'a, 'm> {
     fn new(index: &'a Index<'m>, calls: &'a Calls) -> Self {
-        Self { index, calls, nesting: Nesting::new(index), found: FxHashMap::default(), count: 0 }
+        let (nesting, found) = (Nesting::new(index), FxHashMap::default());
+        Self { index, calls, nesting, found, calls_inlined: 0, nodes_inlined: 0 }
     }
 
     fn run(mut self) -> FxHashMap<String, Vec<Chain>> {
         let mut main = Graph::default();
         self.add(&mut main, 0, &Vec::new());
-        while self.round(&mut main) && self.count < INLINED {}
-        // Without all of them, a name may stand for another call.
-        if self.count < INLINED { self.found } else { FxHashMap::default() }
+        loop {
+            match self.round(&mut main) {
+                Some(true) => {}
+                Some(false) => return self.found,
+                // Without all of them, a name may stand for another call.
+                None => return FxHashMap::default(),
+            }
+        }
     }
 
     /// Adds the nodes of a body to a graph. `chain` leads to the body.
@@ -162,24 +199,30 @@ impl<'a, 'm> Inliner<'a, 'm> {
             for &inner in self.nesting.inside(node) {
                 let mut new = Graph::default();
                 self.add(&mut new, inner, chain);
-                graph.inner.push(new);
+                if !new.calls.is_empty() || !new.inner.is_empty() {
+                    graph.inner.push(new);
+                }
             }
         }
     }
 
-    /// Inlines all calls that a graph has now; whether there were any.
-    fn round(&mut self, graph: &mut Graph<'m>) -> bool {
+    /// Inlines all calls that a graph has now. Returns `true` if there were any, and nothing if
+    /// there are more than the limits allow.
+    fn round(&mut self, graph: &mut Graph<'m>) -> Option<bool> {
         let mut inlined = false;
         for inner in &mut graph.inner {
-            inlined |= self.round(inner);
+            inlined |= self.round(inner)?;
         }
         for (call, outer) in std::mem::take(&mut graph.calls) {
             let Some(body) = self.calls.called(call) else { continue };
             inlined = true;
-            self.count += 1 + self.nesting.members[body].len();
-            if self.count >= INLINED || outer.len() >= DEEPEST {
-                self.count = INLINED;
-                break;
+            self.calls_inlined += 1;
+            self.nodes_inlined += self.nesting.sizes[body];
+            if self.calls_inlined > INLINED_CALLS
+                || self.nodes_inlined > INLINED_NODES
+                || outer.len() >= CALL_DEPTH
+            {
+                return None;
             }
             let name = self.index.nodes[call].proto.op_type.as_str();
             let mut number = None;
@@ -192,6 +235,6 @@ impl<'a, 'm> Inliner<'a, 'm> {
             self.add(graph, body, &chain);
             self.found.entry(prefix).or_default().push(chain);
         }
-        inlined
+        Some(inlined)
     }
 }

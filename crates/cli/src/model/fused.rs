@@ -2,16 +2,18 @@
 //!
 //! A fused node has the results of the last node it replaced and the operands of the first ones, so
 //! it stands for everything in between. If a runtime replaced nodes by several others, these are
-//! connected by values that the exported model does not have. Together they stand for everything
-//! between the known values around them.
+//! connected by values that the exported model does not have. The names of these nodes tell which
+//! exported values they are. Where they do not, the nodes stand together for everything between the
+//! known values around them.
 
 use std::cell::Cell;
 
 use provenance::{Source, SourceMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::introduced::{Value, introduced, named, operator, plain_operator};
 use super::lookup::Lookup;
-use super::renamed::call_of;
+use super::renamed::{call_of, is_inlined};
 
 /// How many nodes of the exported model are listed for one node of an optimised model.
 const MOST: usize = 64;
@@ -25,6 +27,8 @@ const FUEL: usize = 64;
 pub struct OptimizedNode<'m> {
     /// Its name.
     pub name: &'m str,
+    /// Its operator, without the domain.
+    pub op: &'m str,
     /// The graph or function that contains it: names of values mean the same inside one.
     pub body: usize,
     /// The names of the values it reads.
@@ -38,7 +42,12 @@ pub struct OptimizedNode<'m> {
 pub struct Fused<'m> {
     map: &'m SourceMap,
     nodes: Vec<OptimizedNode<'m>>,
-    /// The nodes that share made-up values with others, each with its group.
+    /// The exported nodes that compute values which the runtime introduced.
+    introduced: FxHashMap<Value<'m>, usize>,
+    /// The exported nodes whose results are those of a node, with the last such node. They are not
+    /// part of any other.
+    computed: FxHashMap<usize, usize>,
+    /// The nodes that share values of unknown origin with others, each with its group.
     groups: FxHashMap<usize, Vec<usize>>,
     /// The calls that a runtime replaced by the bodies of their functions.
     calls: FxHashMap<Inlined<'m>, Option<Call<'m>>>,
@@ -65,16 +74,25 @@ type Call<'m> = (Vec<usize>, Option<Inlined<'m>>);
 impl<'m> Fused<'m> {
     /// Takes all nodes of a model, in its order.
     pub fn new(map: &'m SourceMap, nodes: Vec<OptimizedNode<'m>>) -> Self {
-        let groups = groups(map, &nodes);
+        let introduced = introduced(map, &nodes);
+        let groups = groups(map, &nodes, &introduced);
+        let mut computed = FxHashMap::default();
+        for (position, node) in nodes.iter().enumerate() {
+            // Nodes of a function have several places.
+            for name in node.outputs.iter().filter(|name| !is_inlined(name)) {
+                computed.extend(map.find(name).map(|exported| (exported, position)));
+            }
+        }
         let calls = calls(map, &nodes, &groups);
         let mut bodies: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
         for (body, name) in calls.keys() {
             bodies.entry(*name).or_default().push(*body);
         }
-        Self { map, nodes, groups, calls, bodies, spent: Cell::new(0) }
+        Self { map, nodes, introduced, computed, groups, calls, bodies, spent: Cell::new(0) }
     }
 
-    /// The sources of a node, those of what computes its results first.
+    /// The sources of a node: first those of the exported node with its operator or its name, then
+    /// those of what computes its results.
     pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
         let found = self.found(node);
         let sources = |exported: &usize| {
@@ -149,7 +167,7 @@ impl<'m> Fused<'m> {
         }
     }
 
-    /// The nodes of the source map that a node stands for, those that compute its results first.
+    /// The nodes of the source map that a node stands for, in the order of [`Fused::sources`].
     pub fn exported(&self, node: usize) -> Vec<usize> {
         self.found(node).nodes
     }
@@ -157,7 +175,7 @@ impl<'m> Fused<'m> {
     fn found(&self, node: usize) -> Found {
         let Some(optimized) = self.nodes.get(node) else { return Found::default() };
         let results = optimized.outputs.iter().filter(|name| !name.is_empty());
-        let own = results.filter_map(|name| self.map.find(name)).next();
+        let own = results.filter_map(|name| self.position(optimized.body, name)).next();
         if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
             return Found { nodes: own.into_iter().collect(), calls: Vec::new() };
         }
@@ -167,6 +185,7 @@ impl<'m> Fused<'m> {
         if spent < FUEL * self.nodes.len() {
             found.nodes = self.between(node);
             self.spent.set(spent + found.nodes.len());
+            self.put_first(optimized, &mut found.nodes);
             found.nodes.truncate(MOST);
             found.calls = found.nodes.clone();
             found.calls.retain(|node| self.map.is_call(*node));
@@ -187,23 +206,63 @@ impl<'m> Fused<'m> {
         self.groups.get(&node).cloned().unwrap_or_else(|| vec![node])
     }
 
+    /// The exported node that computes a value.
+    fn position(&self, body: usize, name: &str) -> Option<usize> {
+        self.map.find(name).or_else(|| self.introduced.get(&(body, name)).copied())
+    }
+
+    /// Moves the exported node that says most about a node to the front: the only one with its
+    /// operator, or else that with its name.
+    fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
+        let op = plain_operator(optimized.op);
+        let is_alike =
+            |at: &usize| self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op);
+        let mut alike = (0..exported.len()).filter(is_alike);
+        let first = match (alike.next(), alike.next()) {
+            (Some(only), None) => Some(only),
+            _ => named(self.map, optimized)
+                .and_then(|named| exported.iter().position(|other| *other == named)),
+        };
+        if let Some(first) = first {
+            exported[..=first].rotate_right(1);
+        }
+    }
+
     fn between(&self, node: usize) -> Vec<usize> {
         let group = self.group(node);
-        let nodes = || group.iter().map(|node| self.nodes[*node]);
-        let made: Vec<&str> =
-            nodes().rev().flat_map(|node| node.outputs).map(String::as_str).collect();
-        let known: FxHashSet<&str> = made.iter().copied().collect();
-        let read = nodes().flat_map(|node| node.inputs).map(String::as_str);
-        let read: Vec<&str> = read.filter(|name| !known.contains(name)).collect();
-        let position = |name: &&str| self.map.find(name);
+        let nodes = || group.iter().map(|node| &self.nodes[*node]);
+        let made: Vec<(usize, &str)> = nodes()
+            .rev()
+            .flat_map(|node| node.outputs.iter().map(|name| (node.body, name.as_str())))
+            .collect();
+        let inside: FxHashSet<&(usize, &str)> = made.iter().collect();
+        let read =
+            nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
+        let read: Vec<(usize, &str)> = read.filter(|value| !inside.contains(value)).collect();
+        let position = |(body, name): &(usize, &str)| self.position(*body, name);
         let results: Vec<usize> = made.iter().filter_map(position).collect();
         let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
-        // Without a known input there is no boundary, and everything upstream would count.
-        if !read.iter().any(|name| self.map.has_value(name)) {
-            return results;
+        // A node that only changes the layout of a value stands for what computes it.
+        let results_alone = results.iter().all(|result| operands.contains(result));
+        let is_known = |value: &(usize, &str)| {
+            self.map.has_value(value.1) || self.introduced.contains_key(value)
+        };
+        // Without a known operand there is no boundary, and everything upstream would count.
+        if results_alone || !read.iter().any(is_known) {
+            return distinct(results);
         }
-        self.map.between(results, |node| operands.contains(&node))
+        let is_outside = |exported: usize| {
+            operands.contains(&exported)
+                || self.computed.get(&exported).is_some_and(|other| !group.contains(other))
+        };
+        self.map.between(results, is_outside)
     }
+}
+
+/// The same positions without repetition.
+fn distinct(positions: Vec<usize>) -> Vec<usize> {
+    let mut seen = FxHashSet::default();
+    positions.into_iter().filter(|position| seen.insert(*position)).collect()
 }
 
 /// The inlined call that a node belongs to.
@@ -284,7 +343,11 @@ fn path(map: &SourceMap, call: usize, member: usize) -> Option<Vec<usize>> {
 }
 
 /// Each node that belongs to a group of several, with its group.
-fn groups(map: &SourceMap, nodes: &[OptimizedNode<'_>]) -> FxHashMap<usize, Vec<usize>> {
+fn groups(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'_>],
+    introduced: &FxHashMap<Value<'_>, usize>,
+) -> FxHashMap<usize, Vec<usize>> {
     let mut leaders: Vec<usize> = (0..nodes.len()).collect();
     let mut makers: FxHashMap<(usize, &str), usize> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
@@ -295,7 +358,7 @@ fn groups(map: &SourceMap, nodes: &[OptimizedNode<'_>]) -> FxHashMap<usize, Vec<
             }
         }
         for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            if !map.has_value(name) {
+            if !map.has_value(name) && !introduced.contains_key(&(node.body, name.as_str())) {
                 makers.insert((node.body, name), position);
             }
         }
@@ -335,7 +398,7 @@ mod tests {
             outputs: vec![output],
         };
         let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
-        let sources = Sources { text: None, embed: false };
+        let sources = Sources { text: None, embed: false, edited: &[] };
         SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
     }
 
@@ -345,7 +408,13 @@ mod tests {
         let between = |inputs: &[&str], output: &str| {
             let inputs: Vec<String> = inputs.iter().map(|name| (*name).to_owned()).collect();
             let outputs = [output.to_owned()];
-            let node = OptimizedNode { name: "fused", body: 0, inputs: &inputs, outputs: &outputs };
+            let node = OptimizedNode {
+                name: "fused",
+                op: "Fused",
+                body: 0,
+                inputs: &inputs,
+                outputs: &outputs,
+            };
             Fused::new(&map, vec![node]).exported(0)
         };
         assert_eq!(between(&[], "y"), [1]);

@@ -112,6 +112,7 @@ impl<'m> Index<'m> {
         }
         let optimized = |node: &Node<'m>| OptimizedNode {
             name: &node.proto.name,
+            op: &node.proto.op_type,
             body: node.body,
             inputs: &node.proto.input,
             outputs: &node.proto.output,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Frame, Index, Origin};
+use crate::limits::CHAINS;
 
 impl<'m> Index<'m> {
     /// What metadata says about a node that is reached by the calls `chain`.
@@ -11,8 +12,8 @@ impl<'m> Index<'m> {
         let Some((&call, outer)) = chain.split_first() else { return origins };
         let Some(place) = self.called_by(call, outer).into_iter().next() else { return origins };
         // A body was recorded with one of the calls of its function.
-        let beside = self.calls().beside(call);
-        let recorded = beside.iter().filter_map(|call| self.of_metadata(*call).into_iter().next());
+        let beside = self.calls().beside(call).iter().take(CHAINS);
+        let recorded = beside.filter_map(|call| self.of_metadata(*call).into_iter().next());
         let recorded: Vec<Origin<'m>> = recorded.collect();
         for origin in &mut origins {
             origin.move_to(&recorded, &place);

@@ -9,6 +9,8 @@ use super::{BodyKind, Index};
 pub(crate) struct Nesting {
     /// The nodes of each body.
     pub(crate) members: Vec<Vec<usize>>,
+    /// The number of nodes of each body, with those of the graphs inside them.
+    pub(crate) sizes: Vec<usize>,
     inner: FxHashMap<usize, Vec<usize>>,
 }
 
@@ -24,7 +26,14 @@ impl Nesting {
                 inner.entry(owner).or_default().push(position);
             }
         }
-        Self { members, inner }
+        let mut sizes: Vec<usize> = members.iter().map(Vec::len).collect();
+        // A body follows the one that contains it.
+        for (position, body) in index.bodies.iter().enumerate().rev() {
+            if let BodyKind::Inner(owner, _) = body.kind {
+                sizes[index.nodes[owner].body] += sizes[position];
+            }
+        }
+        Self { members, sizes, inner }
     }
 
     /// The bodies inside a node.

@@ -77,11 +77,20 @@ impl Model {
         Self { path, proto, map: None, map_path: None, remarks: vec![] }
     }
 
-    /// Uses the map file at `path`, unless it belongs to another export.
+    /// Uses the map file at `path`, unless it belongs to another export. If that is so because an
+    /// export was killed, or is about to end, the map is still under another name.
     fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
-        let text = read_map(path)?;
+        let next = onnx_file::next_name(path);
         let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
-        if wanted.is_some_and(|wanted| wanted != digest(text.as_bytes())) {
+        let is_other = |text: &str| wanted.is_some_and(|wanted| wanted != digest(text.as_bytes()));
+        let (mut path, mut text) = match read_map(path) {
+            Err(_) if next.is_file() => (next.as_path(), read_map(&next)?),
+            text => (path, text?),
+        };
+        if is_other(&text) && next.is_file() {
+            (path, text) = (&next, read_map(&next)?);
+        }
+        if is_other(&text) {
             return Ok(Err("this source map belongs to another export".to_owned()));
         }
         self.map_path = Some(path.to_owned());
@@ -108,7 +117,8 @@ impl Model {
         let mut beside = path.clone().into_os_string();
         beside.push(".map");
         let candidates = [PathBuf::from(beside), path.with_extension("map")];
-        let Some(map) = candidates.iter().find(|path| path.is_file()) else {
+        let exists = |path: &&PathBuf| path.is_file() || onnx_file::next_name(path).is_file();
+        let Some(map) = candidates.iter().find(exists) else {
             let remark =
                 format!("the model's source map is a separate file that is not here; {help}");
             return self.remarks.push(remark);

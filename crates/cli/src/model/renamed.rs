@@ -24,7 +24,7 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
         .or_else(|| name.strip_prefix("InsertedCast_"))
         .or_else(|| {
-            ["_nchwc", "_nhwc", "_quant", "_new_reshape"]
+            ["_bn_nchwc", "_mul_nchwc", "_nchwc", "_nhwc", "_quant", "_new_reshape"]
                 .iter()
                 .find_map(|end| name.strip_suffix(end))
         })

@@ -4,14 +4,16 @@
 
 use rustc_hash::FxHashMap;
 
+use super::fuse::fuse;
 use super::read::{Kernel, Profile};
 use crate::model::{Chain, Index, Lookup, Origin, originals};
 
 /// What ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A node of the model, and the calls that lead to it; several if one of them is meant.
-    Node(usize, Vec<Chain>),
+    /// A node of the model, the calls that lead to it (several if one of them is meant), and the
+    /// nodes that ran as part of it.
+    Node(usize, Vec<Chain>, Vec<usize>),
     /// A node that is in the source map, but not in the model.
     Exported(usize),
     /// Unknown.
@@ -34,6 +36,7 @@ pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attribut
         let target = finder.find(kernel, around);
         kernels.push((kernel, target));
     }
+    fuse(index, &mut kernels);
     Attributed { kernels }
 }
 
@@ -48,7 +51,10 @@ impl Target {
     /// The sources of what ran, its own first.
     pub(crate) fn origins<'m>(&self, index: &Index<'m>) -> Vec<Origin<'m>> {
         match self {
-            Target::Node(node, chains) => index.origins_in(*node, chains),
+            Target::Node(node, chains, also) => {
+                let nodes = std::iter::once(node).chain(also);
+                nodes.flat_map(|node| index.origins_in(*node, chains)).collect()
+            }
             Target::Exported(node) => index.exported_origins(*node),
             Target::Unknown => Vec::new(),
         }
@@ -85,14 +91,14 @@ impl<'i, 'm> Finder<'i, 'm> {
         let node = names().find_map(|name| self.node(&name)).or_else(|| self.by_position(kernel));
         // Names are unique only in their graph.
         let owner = match around {
-            Some(Target::Node(owner, _)) => Some(*owner),
+            Some(Target::Node(owner, ..)) => Some(*owner),
             _ => None,
         };
         let is_there = |node: &usize| self.index.owner(*node) == owner;
         let there = |node: usize| self.index.namesakes(node).find(is_there).unwrap_or(node);
         let node = node.map(|node| if is_there(&node) { node } else { there(node) });
         match node {
-            Some(node) => Target::Node(node, self.calls(node, kernel, around)),
+            Some(node) => Target::Node(node, self.calls(node, kernel, around), Vec::new()),
             None => names().find_map(|name| self.exported(&name)).unwrap_or(Target::Unknown),
         }
     }
@@ -107,7 +113,7 @@ impl<'i, 'm> Finder<'i, 'm> {
         let chains = calls.of_name(self.index, node, &kernel.name);
         let is_there = |chain: &&Chain| match (calls.around(self.index, node, chain), around) {
             (None, None) => true,
-            (Some((owner, outer)), Some(Target::Node(around, chains))) => {
+            (Some((owner, outer)), Some(Target::Node(around, chains, _))) => {
                 owner == *around && chains.iter().any(|chain| chain.as_slice() == outer)
             }
             _ => false,

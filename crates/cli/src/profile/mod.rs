@@ -3,6 +3,7 @@
 mod annotate;
 mod attribute;
 mod flame;
+mod fuse;
 mod read;
 mod report;
 mod share;

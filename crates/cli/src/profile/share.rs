@@ -82,7 +82,7 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
         let mut scopes: Vec<Cow<'m, str>> = Vec::new();
         match target {
             Target::Unknown => scopes.push(Cow::Borrowed(RUNTIME)),
-            Target::Node(node, _) if origins.is_empty() => scopes.push(index.scope(*node)),
+            Target::Node(node, ..) if origins.is_empty() => scopes.push(index.scope(*node)),
             _ => origins.iter().flat_map(Origin::possible).for_each(|origin| {
                 if !scopes.contains(&origin.scope) {
                     scopes.push(origin.scope.clone());

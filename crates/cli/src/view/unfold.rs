@@ -2,11 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::limits::{CALL_DEPTH, UNFOLDED_NODES};
 use crate::model::{Chain, Index, Makers, Nesting};
 use crate::profile::{Attributed, Target, Time};
-
-/// How many nodes are shown inside calls. The calls after that stay closed.
-const MOST: usize = 100_000;
 
 /// A node in one of the calls of the function that contains it.
 #[derive(Debug)]
@@ -59,7 +57,8 @@ impl Unfolded {
                 self.add(index, nesting, inner, Some(place), chain, call);
             }
             if let Some(function) = index.calls().called(node)
-                && self.places.len() + nesting.members[function].len() <= MOST
+                && self.places.len() + nesting.sizes[function] <= UNFOLDED_NODES
+                && chain.len() < CALL_DEPTH
                 && !chain.contains(&node)
             {
                 let chain = std::iter::once(node).chain(chain.iter().copied()).collect();
@@ -101,7 +100,7 @@ impl Unfolded {
             chains.map(|(at, place)| ((place.node, place.chain.as_slice()), at)).collect();
         let mut times = vec![Time::default(); self.places.len()];
         for (kernel, target) in &attributed.kernels {
-            let Target::Node(node, chains) = target else { continue };
+            let Target::Node(node, chains, _) = target else { continue };
             for (chain, part) in chains.iter().zip(kernel.time.split(chains.len())) {
                 // A call that is not unfolded stands for what is inside it.
                 let closed =

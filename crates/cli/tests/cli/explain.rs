@@ -264,3 +264,16 @@ fn a_rejected_map_does_not_call_for_another_export() {
     assert!(explained.output.contains("does not say where"), "{}", explained.output);
     assert!(!explained.output.contains("sourcemap"), "{}", explained.output);
 }
+
+#[test]
+fn data_files_that_are_missing_or_too_short_lead_to_parameters() {
+    let log = "[ONNXRuntimeError] : 1 : FAIL : External data path validation failed for initializer: \
+               blocks.0.up.kernel. Error: tensorprotoutils.cc:461 ValidateExternalDataPathFromDir \
+               External data path does not exist: \"model.onnx.data\"";
+    assert_snapshot!("missing_data", output(&["explain", &model("map.onnx"), log]));
+    let log = "[ONNXRuntimeError] : 1 : FAIL : Deserialize tensor blocks.0.up.kernel \
+               failed.tensorprotoutils.cc:1876 GetExtDataFromTensorProto External initializer: \
+               blocks.0.up.kernel offset: 64 size to read: 64 given file_length: 100 are out of bounds or \
+               can not be read in full.";
+    assert_snapshot!("truncated_data", output(&["explain", &model("map.onnx"), log]));
+}

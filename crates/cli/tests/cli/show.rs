@@ -200,3 +200,13 @@ fn completions_and_man_pages_are_generated() {
     assert!(output(&["man", "show"]).contains(".TH jax2onnx-show"));
     assert_eq!(run(&["man", "frobnicate"]).status, 2);
 }
+
+#[test]
+fn a_model_with_metadata_missed_nothing() {
+    for (name, is_recorded) in
+        [("map.onnx", true), ("minimal.onnx", true), ("off.onnx", false), ("beside.onnx", false)]
+    {
+        let text = output(&["show", &model(name), "--missed"]);
+        assert_eq!(text.contains("without `--stacktrace`"), !is_recorded, "{name}: {text}");
+    }
+}

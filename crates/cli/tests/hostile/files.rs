@@ -165,11 +165,13 @@ fn text_that_is_no_utf8_is_an_error() {
 
 #[test]
 fn names_cannot_control_the_terminal() {
-    let bytes = model(&node("/a\x1b[2J\x07", &[], &["\x1b]0;owned\x07"], "N\x1b[8m"));
+    let name = "/a\x1b[2J\x07\u{9b}8m\u{7f}\u{202e}";
+    let bytes = model(&node(name, &[], &["\x1b]0;owned\x07\u{2066}"], "N\x1b[8m"));
     for arguments in [&[][..], &["--by", "op"], &["--text"], &["--json"]] {
         let (status, output, errors) = show(&bytes, arguments);
         assert_eq!(status, Some(0), "{errors}");
-        assert!(!output.contains(['\x1b', '\x07']), "{output}");
+        let harmful = ['\x1b', '\x07', '\u{9b}', '\u{7f}', '\u{202e}', '\u{2066}'];
+        assert!(!output.contains(harmful), "{output}");
     }
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod files;
+mod growth;
 mod logs;
 mod measure;
 mod mutate;

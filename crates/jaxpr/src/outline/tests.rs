@@ -6,7 +6,7 @@ use tensor::{DType, Dim, Tensor, Type};
 use super::*;
 use crate::{Alike, Constant};
 
-/// A call that equations belong to: its number and its function.
+/// The calls that an equation belongs to: for each, its number and its function.
 type Marks<'a> = &'a [(&'a str, &'a str)];
 
 struct Text {
@@ -74,7 +74,7 @@ impl Text {
     }
 }
 
-/// A jaxpr in a few words: inputs, primitives or names of what is called, results.
+/// Summarises a jaxpr: the number of inputs, primitives or names of callees, the number of results.
 fn shape(program: &Program, id: u32) -> String {
     let jaxpr = program.jaxpr(JaxprId(id));
     let eqns = jaxpr.eqns.iter().map(|eqn| match eqn.params.get::<Arc<str>>("name") {
@@ -126,7 +126,7 @@ fn inner_calls_are_inside_outer_ones() {
 }
 
 #[test]
-fn a_module_that_is_everything_stays_open() {
+fn a_module_that_covers_the_program_is_not_outlined() {
     let marks: Marks<'_> = &[("1", "Module")];
     let text = |name| Text::new(&["x"]).eqn("a", "sin", &["x"], &[("1", name)]);
     assert_eq!(shape(&text("Module").outlined(&["a"]), 0), "1 -> sin -> 1");
@@ -136,7 +136,7 @@ fn a_module_that_is_everything_stays_open() {
 }
 
 #[test]
-fn alike_calls_return_what_any_is_asked_for() {
+fn alike_calls_return_the_union_of_their_results() {
     let text = Text::new(&["x"])
         .eqn("a", "sin", &["x"], &[("1", "F")])
         .eqn("b", "cos", &["a"], &[("1", "F")])
@@ -148,7 +148,7 @@ fn alike_calls_return_what_any_is_asked_for() {
 }
 
 #[test]
-fn what_nobody_reads_is_no_function() {
+fn calls_without_used_results_are_not_outlined() {
     let text =
         Text::new(&["x"]).eqn("a", "sin", &["x"], &[("1", "F")]).eqn("b", "cos", &["x"], &[]);
     assert_eq!(shape(&text.outlined(&["b"]), 0), "1 -> sin cos -> 1");
@@ -169,7 +169,7 @@ fn small_constants_are_code_and_parameters_are_operands() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_not_shared() {
+fn opaque_parameters_prevent_sharing() {
     let jaxpr = |param: Param| {
         let mut text = Text::new(&["x"]).eqn("a", "mystery", &["x"], &[]);
         text.jaxpr.eqns[0].params = Params(vec![("how".into(), param)]);
@@ -189,7 +189,7 @@ fn what_cannot_be_compared_is_not_shared() {
 }
 
 #[test]
-fn which_constants_are_one_array_matters() {
+fn sharing_of_arrays_is_part_of_the_class() {
     let arrays = [Tensor::i64s(&[1; 20]), Tensor::i64s(&[1; 20])];
     let jaxpr = |second: usize| {
         let mut text = Text::new(&[]);

@@ -1,4 +1,4 @@
-//! Elements of arrays, to and from text: bit for bit.
+//! Conversion of array elements to and from text, bit for bit.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,18 +10,18 @@ use tensor::{DType, Tensor, Type};
 
 use tokens::{Read, fail};
 
-/// The bytes of one element, or of what it is made of: a part of a complex number, or a byte of
-/// elements that are smaller.
+/// Returns the number of bytes of one unit: an element, the real or imaginary part of a complex
+/// number, or one byte of packed elements.
 fn width(dtype: DType) -> usize {
     (dtype.component().bits() as usize).div_ceil(8)
 }
 
-/// Whether elements are written by their bits alone.
+/// Returns `true` if elements of this type are written only as bits.
 fn by_bits(dtype: DType) -> bool {
     dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8)
 }
 
-/// The bytes of a number of type `dtype`, or why the text is not one.
+/// Encodes a number as the bytes of a `dtype`. Returns a message if the text is not such a number.
 pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
     let wrong = || format!("`{text}` is not a number of type {dtype}");
     let width = width(dtype);
@@ -53,7 +53,7 @@ pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// One element, or one part of it, as it is read back.
+/// Formats one element or one part of it, so that it can be read back.
 fn decode(dtype: DType, bytes: &[u8]) -> String {
     let one = Tensor::new(dtype.component(), &[], Arc::new(bytes.to_vec())).ok();
     let text = match dtype.component() {
@@ -75,7 +75,8 @@ fn decode(dtype: DType, bytes: &[u8]) -> String {
             value.first().map(ToString::to_string).unwrap_or_default()
         }
     };
-    // Decimal text loses some bits, such as those of a NaN. Then the bits are written instead.
+    // Decimal text loses some bits, such as those of a NaN. In that case, the bits are written
+    // instead.
     if encode(dtype, &text).is_ok_and(|again| again == bytes) {
         return text;
     }
@@ -86,12 +87,12 @@ fn decode(dtype: DType, bytes: &[u8]) -> String {
     })
 }
 
-/// A float with a point or an exponent, as short as it can be read back.
+/// Formats a float with a decimal point or an exponent, as short as possible without losing bits.
 pub(super) fn float(value: impl std::fmt::Debug) -> String {
     format!("{value:?}").replace("NaN", "nan")
 }
 
-/// `{1.0, 2.0}`: all elements.
+/// Formats all elements, such as `{1.0, 2.0}`.
 pub(super) fn elements(tensor: &Tensor) -> String {
     let bytes = tensor.bytes().unwrap_or_default();
     let parts = bytes.chunks(width(tensor.dtype()));
@@ -99,25 +100,25 @@ pub(super) fn elements(tensor: &Tensor) -> String {
     format!("{{{}}}", texts.join(", "))
 }
 
-/// The only element of a real scalar.
+/// Formats the only element of a real scalar.
 pub(super) fn scalar(tensor: &Tensor) -> Option<String> {
     let dtype = tensor.dtype();
     let one = tensor.shape().is_empty() && !dtype.is_complex() && dtype.bits() >= 8;
     Some(decode(dtype, &tensor.bytes().filter(|_| one)?))
 }
 
-/// All bytes, if they are known.
+/// Encodes all bytes, if they are known.
 pub(super) fn base64(tensor: &Tensor) -> Option<String> {
     Some(BASE64.encode(tensor.bytes()?))
 }
 
-/// The array of type `ty` whose bytes are `bytes`.
+/// Creates an array of type `ty` from its bytes.
 pub(super) fn from_bytes(at: usize, ty: &Type, bytes: Vec<u8>) -> Read<Tensor> {
     let tensor = Tensor::new(ty.dtype, &shape(at, ty)?, Arc::new(bytes));
     tensor.or_else(|error| fail(at, error.to_string()))
 }
 
-/// The array of type `ty` whose bytes `text` encodes.
+/// Creates an array of type `ty` from the base64 encoding of its bytes.
 pub(super) fn from_base64(at: usize, ty: &Type, text: &str) -> Read<Tensor> {
     match BASE64.decode(text) {
         Ok(bytes) => from_bytes(at, ty, bytes),
@@ -125,17 +126,14 @@ pub(super) fn from_base64(at: usize, ty: &Type, text: &str) -> Read<Tensor> {
     }
 }
 
-/// An array in place of one whose values are unknown, the `number`th of them. Its size is taken from
-/// `left`, the bytes that such arrays may still use.
+/// Creates a placeholder for an array whose values are unknown, the `number`th of them. Its size is
+/// subtracted from `left`, the number of bytes that placeholders may still use.
 pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) -> Read<Tensor> {
     let shape = shape(at, ty)?;
     let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
     let bits = count.and_then(|count| count.checked_mul(ty.dtype.bits() as usize));
     let Some(length) = bits.map(|bits| bits.div_ceil(8)).filter(|length| length <= left) else {
-        return fail(
-            at,
-            format!("an array of type {ty} takes more memory than there is for arrays"),
-        );
+        return fail(at, format!("an array of type {ty} exceeds the memory limit for arrays"));
     };
     *left -= length;
     let mut bytes = vec![0; length];
@@ -150,7 +148,7 @@ pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) ->
     from_bytes(at, ty, bytes)
 }
 
-/// The sizes of a type that has no symbolic dimension.
+/// Returns the sizes of a type without symbolic dimensions.
 pub(super) fn shape(at: usize, ty: &Type) -> Read<Vec<usize>> {
     let sizes = ty.shape.iter().map(|dim| dim.as_known().and_then(|size| size.try_into().ok()));
     match sizes.collect() {

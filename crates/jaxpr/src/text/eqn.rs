@@ -8,7 +8,7 @@ use crate::{Eqn, Params};
 use tokens::Read;
 
 impl<'a> Parser<'a> {
-    /// Reads one equation of the jaxpr of `scope`.
+    /// Parses one equation of the jaxpr of `scope`.
     pub(super) fn eqn(&mut self, scope: &mut Scope<'a>) -> Read<()> {
         let mut results = Vec::new();
         while !self.eat('=')? {
@@ -20,7 +20,7 @@ impl<'a> Parser<'a> {
         while self.is_operand() {
             inputs.push(self.atom(scope)?);
         }
-        // Operands cannot be among the results.
+        // Results are defined after the operands, which cannot refer to them.
         let outputs =
             results.into_iter().map(|result| scope.define(result)).collect::<Read<_>>()?;
         let (mut path, mut stack, mut external) = (Arc::from(""), None, None);
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Whether an operand follows, rather than the next equation or the end.
+    /// Returns `true` if an operand follows, rather than the next equation or the end.
     fn is_operand(&self) -> bool {
         match self.token {
             Token::Word("True" | "False" | "base64") | Token::Elided | Token::Number(_) => true,

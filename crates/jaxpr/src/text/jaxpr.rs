@@ -1,4 +1,4 @@
-//! Tokens to programs.
+//! The parser of programs.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use super::token::{Token, raw};
 use super::{Document, array};
 use crate::{Atom, Constant, Jaxpr, JaxprId, VarId};
 
-/// How deep jaxprs and parameters may nest in the text, and jaxprs by calling each other.
+/// The maximum nesting of jaxprs and parameters in the text, and of calls between jaxprs.
 const DEPTH: usize = 48;
 const HEIGHT: usize = 200;
 
-/// The longest expression that a dimension may be.
+/// The maximum length of a dimension expression.
 const DIM_LENGTH: usize = 1024;
 
-/// Words that are not names of variables.
+/// Words that cannot be names of variables.
 pub(super) const KEYWORDS: [&str; 3] = ["lambda", "let", "in"];
 
-/// The name of every variable that nobody reads.
+/// The name of all variables that are never read.
 pub(super) const UNUSED: &str = "_";
 
-/// The word before a constraint on dimension variables.
+/// The keyword of a constraint on dimension variables.
 pub(super) const WHERE: &str = "where";
 
-/// A text that is being read.
+/// The parser's state.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
     tokens: Tokens<'a, Token<'a>>,
     depth: usize,
-    /// How many bytes elided arrays may still take.
+    /// The number of bytes that elided arrays may still take.
     left: usize,
     arrays: FxHashMap<u64, Tensor>,
     definitions: FxHashMap<u64, JaxprId>,
-    /// By jaxpr: how deep calls nest below it.
+    /// For each jaxpr, the nesting depth of calls below it.
     heights: Vec<usize>,
     pub(super) stacks: Numbered,
     pub(super) document: Document,
@@ -57,16 +57,16 @@ impl DerefMut for Parser<'_> {
     }
 }
 
-/// The variables of the jaxpr that is being read.
+/// The jaxpr that is being parsed, with its variables by name.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'a> {
     pub(super) jaxpr: Jaxpr,
     vars: FxHashMap<&'a str, VarId>,
-    /// How deep calls nest below it.
+    /// The nesting depth of calls below it.
     pub(super) height: usize,
 }
 
-/// A variable as it is written where it is defined.
+/// A variable as written in its definition.
 #[derive(Debug)]
 pub(super) struct Variable<'a> {
     at: usize,
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         self.expect_token(&Token::Word(word))
     }
 
-    /// A name, quoted or not.
+    /// Parses a name, quoted or not.
     pub(super) fn name(&mut self, what: &str) -> Read<Arc<str>> {
         let name = match &self.token {
             Token::Word(word) => (*word).into(),
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    /// An integer that is not negative, and where it stands.
+    /// Parses a non-negative integer. Returns it with its position.
     pub(super) fn integer(&mut self, what: &str) -> Read<(usize, u64)> {
         let at = self.at;
         let Token::Number(text) = self.token else { return self.unexpected(what) };
@@ -162,14 +162,14 @@ impl<'a> Parser<'a> {
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return fail(self.at, "this is nested too deep");
+            return fail(self.at, "this is nested too deeply");
         }
         let result = read(self);
         self.depth -= 1;
         result
     }
 
-    /// `where "b >= 4"`, any number of times.
+    /// Parses any number of constraints `where "b >= 4"`.
     fn constraints(&mut self) -> Read<()> {
         let mut constraints = Constraints::default();
         while self.eat_word(WHERE)? {
@@ -184,13 +184,13 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The dimension at `at`.
+    /// Parses the dimension at `at`.
     pub(super) fn dim(&self, at: usize, text: &str) -> Read<Dim> {
         let constraints = &self.document.program.constraints;
         Dim::parse_with(text, Some(constraints)).or_else(|error| fail(at, error.to_string()))
     }
 
-    /// `f32[2,b + 1]`
+    /// Parses `f32[2,b + 1]`.
     pub(super) fn ty(&mut self) -> Read<Type> {
         let Token::Word(word) = self.token else {
             return self.unexpected("a type, such as f32[2]");
@@ -204,7 +204,8 @@ impl<'a> Parser<'a> {
         }
         let mut shape = Vec::new();
         loop {
-            // Dimensions have a syntax of their own; what follows the bracket has not been split.
+            // Dimensions have a syntax of their own, so the text after the bracket is not
+            // tokenised.
             let (at, text) = raw(&mut self.rest, &[',', ']'], DIM_LENGTH)?;
             if !text.is_empty() || !shape.is_empty() {
                 shape.push(self.dim(at, text)?);
@@ -248,7 +249,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{1.0, 2.0}`, `base64 "…"` or `...`: the elements of an array.
+    /// Parses the elements of an array: `{1.0, 2.0}`, `base64 "…"` or `...`.
     pub(super) fn data(&mut self, ty: &Type, name: Option<&Arc<str>>) -> Read<Tensor> {
         let at = self.at;
         if self.eat_word("base64")? {
@@ -266,7 +267,7 @@ impl<'a> Parser<'a> {
         array::from_bytes(at, ty, bytes)
     }
 
-    /// `{1.0, 2.0}`
+    /// Parses `{1.0, 2.0}`.
     pub(super) fn elements(&mut self, dtype: DType) -> Read<Vec<u8>> {
         self.expect('{')?;
         let mut bytes = Vec::new();
@@ -290,7 +291,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{ lambda a:f32[2] = …; b:f32[]. let … in (c,) }`
+    /// Parses `{ lambda a:f32[2] = …; b:f32[]. let … in (c,) }`.
     pub(super) fn jaxpr(&mut self) -> Read<JaxprId> {
         self.nested(Self::jaxpr_inside)
     }
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
         }
         self.expect('}')?;
         if scope.height > HEIGHT {
-            return fail(at, "jaxprs call each other too deep");
+            return fail(at, "calls of jaxprs are nested too deeply");
         }
         let id = JaxprId(u32::try_from(self.heights.len()).unwrap_or(u32::MAX));
         self.heights.push(scope.height);
@@ -330,7 +331,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// `@3`, after the `@`.
+    /// Parses the rest of `@3` after the `@`.
     pub(super) fn definition(&mut self) -> Read<JaxprId> {
         let (at, number) = self.integer("the number of a jaxpr")?;
         match self.definitions.get(&number) {
@@ -339,12 +340,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Notes that the jaxpr of `scope` calls another one.
+    /// Records that the jaxpr of `scope` calls another one.
     pub(super) fn calls(&self, scope: &mut Scope<'_>, id: JaxprId) {
         scope.height = scope.height.max(self.heights[id.0 as usize] + 1);
     }
 
-    /// `a:f32[2] "name" = {1.0, 2.0}` or `a:f32[2] = %3`
+    /// Parses `a:f32[2] "name" = {1.0, 2.0}` or `a:f32[2] = %3`.
     fn constant(&mut self, scope: &mut Scope<'a>) -> Read<()> {
         let var = self.define(scope, "a constant, such as a:f32[] = {1.0}, or `;`")?;
         let name = match self.token {
@@ -371,7 +372,7 @@ impl<'a> Parser<'a> {
         scope.define(variable)
     }
 
-    /// `a:f32[2]`: a variable that is new.
+    /// Parses the definition of a variable, such as `a:f32[2]`.
     pub(super) fn variable(&mut self, what: &str) -> Read<Variable<'a>> {
         let at = self.at;
         let Token::Word(name) = self.token else { return self.unexpected(what) };
@@ -383,7 +384,7 @@ impl<'a> Parser<'a> {
         Ok(Variable { at, name, ty: self.ty()? })
     }
 
-    /// A variable or a literal.
+    /// Parses a variable or a literal.
     pub(super) fn atom(&mut self, scope: &Scope<'a>) -> Read<Atom> {
         let at = self.at;
         match self.token {
@@ -401,9 +402,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `1.0:f32[]`, `{1, 2}:i32[2]`: an array whose type follows its elements.
+    /// Parses an array whose type follows its elements, such as `1.0:f32[]` or `{1, 2}:i32[2]`.
     pub(super) fn literal(&mut self) -> Read<Tensor> {
-        // The type says how to read the elements before it.
+        // The type that follows determines the encoding of the elements before it.
         let start = self.tokens.clone();
         match self.token {
             Token::Sign('{') => {

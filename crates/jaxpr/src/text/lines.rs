@@ -1,4 +1,4 @@
-//! The lines that equations came from, to and from text.
+//! The source lines of equations, to and from text.
 //!
 //! ```text
 //! frames
@@ -12,8 +12,9 @@
 //! entry #0
 //! ```
 //!
-//! A link is a frame and the link that called it; a stack begins at a link. Stacks of equal frames are
-//! not one stack: equations that share a stack are one place of the program.
+//! A link is a frame and the link that called it; a stack begins at a link. Stacks with equal
+//! frames are still different stacks: equations that share a stack come from one position in the
+//! program.
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,7 @@ use super::jaxpr::Parser;
 use super::token::{Token, quoted};
 use tokens::{Read, fail};
 
-/// Stacks by the numbers that they have in the text.
+/// Stacks by their numbers in the text.
 #[derive(Debug, Default)]
 pub(super) struct Numbered(FxHashMap<u64, StackId>);
 
@@ -35,7 +36,7 @@ impl Numbered {
 }
 
 impl Parser<'_> {
-    /// The sections behind the program.
+    /// Parses the sections after the program.
     pub(super) fn lines(&mut self) -> Read<()> {
         let mut frames = FxHashMap::default();
         let mut links = FxHashMap::default();
@@ -45,7 +46,7 @@ impl Parser<'_> {
                 let frame = self.frame()?;
                 let id = self.document.stacks.intern(frame);
                 if frames.insert(number, id).is_some() {
-                    return fail(at, format!("there are two frames {number}"));
+                    return fail(at, format!("frame {number} is defined twice"));
                 }
             }
         }
@@ -78,7 +79,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `1 0 from 0`: number, frame and caller.
+    /// Parses a link, such as `1 0 from 0`: number, frame and caller.
     fn link(
         &mut self,
         frames: &FxHashMap<u64, FrameId>,
@@ -90,11 +91,11 @@ impl Parser<'_> {
         let link = self.document.stacks.chain(frame, caller);
         match links.insert(number, link) {
             None => Ok(()),
-            Some(_) => fail(at, format!("there are two links {number}")),
+            Some(_) => fail(at, format!("link {number} is defined twice")),
         }
     }
 
-    /// `user "model.py" "f" 41:8 41:30`
+    /// Parses a frame, such as `user "model.py" "f" 41:8 41:30`.
     fn frame(&mut self) -> Read<Frame> {
         let kind = match self.token {
             Token::Word(word) => FrameKind::from_word(word),
@@ -118,12 +119,12 @@ impl Parser<'_> {
         let (_, column) = self.integer("a column")?;
         match (u32::try_from(line), u32::try_from(column)) {
             (Ok(line), Ok(column)) => Ok((line, column)),
-            _ => fail(at, "there is no such line"),
+            _ => fail(at, "the position is out of range"),
         }
     }
 }
 
-/// Numbers stacks, and writes those that were numbered.
+/// A writer that numbers stacks and prints the numbered ones.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     stacks: &'a Stacks,
@@ -136,7 +137,7 @@ impl<'a> Writer<'a> {
         Self { stacks, numbers: FxHashMap::default(), used: Vec::new() }
     }
 
-    /// The number that stands for a stack.
+    /// Returns the number of a stack, and assigns one on first use.
     pub(super) fn number(&mut self, stack: StackId) -> usize {
         *self.numbers.entry(stack).or_insert_with(|| {
             self.used.push(stack);
@@ -144,14 +145,14 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// The sections behind the program.
+    /// Prints the sections after the program.
     pub(super) fn sections(mut self, entry: Option<StackId>) -> String {
         let entry = entry.map(|stack| self.number(stack));
         let mut frames = Table::default();
         let mut links = Table::default();
         let mut sections = [String::new(), String::new(), String::new()];
         for (number, stack) in self.used.iter().enumerate() {
-            // Callers come before those they call.
+            // Callers come before their callees.
             let mut fresh = Vec::new();
             let mut next = self.stacks.link(*stack);
             let first = next;
@@ -200,7 +201,7 @@ fn write_frame(text: &mut String, number: usize, frame: &Frame) {
     );
 }
 
-/// Numbers things in the order in which they first occur.
+/// Numbers for things, in the order of their first occurrence.
 #[derive(Debug)]
 struct Table<T> {
     known: FxHashMap<T, usize>,
@@ -213,7 +214,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Table<T> {
-    /// The number of a thing, and whether it was not met before.
+    /// Returns the number of a thing, and `true` if it is new.
     fn add(&mut self, thing: T) -> (usize, bool) {
         let next = self.known.len();
         let number = *self.known.entry(thing).or_insert(next);

@@ -10,19 +10,19 @@ use super::token::{Token, is_plain, quoted};
 use crate::{Param, Params};
 use tokens::{Read, fail};
 
-/// The words that come before a text in quotes.
+/// The keywords that precede a quoted string.
 const DIM: &str = "dim";
 const ENUM: &str = "enum";
 const OPAQUE: &str = "opaque";
 
-/// Words that mean something else than a member of an enum.
+/// Returns `true` for words that cannot be a member of an enum.
 fn is_taken(word: &str) -> bool {
     matches!(word, "None" | "True" | "False" | "base64" | DIM | ENUM | OPAQUE)
         || DType::from_short_name(word).is_some()
 }
 
 impl<'a> Parser<'a> {
-    /// `a=1 b=2]`: what follows an opening bracket.
+    /// Parses parameters such as `a=1 b=2]` after an opening bracket.
     pub(super) fn params(&mut self, scope: &mut Scope<'a>) -> Read<Params> {
         Ok(Params(self.fields(scope)?))
     }
@@ -126,7 +126,7 @@ fn number(text: &str) -> Result<Param, String> {
     text.parse().map(Param::Float).map_err(|_| format!("`{text}` is not a number"))
 }
 
-/// A parameter that holds no jaxpr and no array.
+/// Formats a parameter that contains no jaxpr and no array.
 pub(super) fn plain(param: &Param) -> Option<String> {
     Some(match param {
         Param::None => "None".to_owned(),

@@ -1,4 +1,4 @@
-//! Programs to text.
+//! The printer of programs.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use super::token::{is_number_word, name, quoted};
 use super::{array, param};
 use crate::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
 
-/// What is printed.
+/// The input of [`print`].
 #[derive(Clone, Copy, Debug)]
 pub struct Printed<'a> {
-    /// How the program is to be converted; may be empty.
+    /// The settings of the conversion; may be empty.
     pub header: &'a Params,
     /// The program.
     pub program: &'a Program,
@@ -24,11 +24,11 @@ pub struct Printed<'a> {
     pub stacks: Option<&'a Stacks>,
     /// The stack of the call to the converter.
     pub entry: Option<StackId>,
-    /// Whether the values of parameters and other large arrays are printed.
+    /// `true` to print the values of parameters and other large arrays.
     pub weights: bool,
 }
 
-/// The text of a program.
+/// Prints a program as text.
 pub fn print(printed: &Printed<'_>) -> String {
     let mut printer = Printer {
         program: printed.program,
@@ -48,17 +48,17 @@ pub fn print(printed: &Printed<'_>) -> String {
     printer.out + &lines.unwrap_or_default()
 }
 
-/// Which array a constant is: where its bytes are, how many, and what they mean.
+/// The identity of an array: the address, number and type of its bytes.
 type Key = (usize, usize, DType);
 
 /// An array that constants hold.
 #[derive(Debug)]
 struct Array<'a> {
     tensor: &'a Tensor,
-    /// How many constants hold it.
+    /// The number of constants that hold it.
     uses: usize,
     is_parameter: bool,
-    /// The shapes in which it is listed before the jaxprs, with their numbers.
+    /// The shapes that are listed before the jaxprs, with their numbers.
     listed: Vec<(&'a [usize], usize)>,
 }
 
@@ -67,7 +67,7 @@ struct Printer<'a> {
     program: &'a Program,
     weights: bool,
     lines: Option<Writer<'a>>,
-    /// All jaxprs that are called, those they call first.
+    /// All jaxprs that are called, callees first.
     order: Vec<JaxprId>,
     heights: FxHashMap<JaxprId, usize>,
     calls: FxHashMap<JaxprId, usize>,
@@ -77,13 +77,13 @@ struct Printer<'a> {
     out: String,
 }
 
-/// Jaxprs nest in the text up to this depth.
+/// The maximum nesting depth of jaxprs in the text.
 const NESTED: usize = 16;
 
-/// Arrays of fewer bytes than this are written as numbers.
+/// Arrays of fewer bytes than this are printed as numbers.
 const NUMBERS: usize = 512;
 
-/// Parameters of an equation go on one line if they are at most this long.
+/// The maximum length of an equation's parameters on one line.
 const LINE: usize = 72;
 
 /// Integers and booleans of at most this many bytes are part of the code rather than weights.
@@ -116,7 +116,7 @@ impl<'a> Printer<'a> {
         let _ = writeln!(self.out, "{text}");
     }
 
-    /// Counts the calls of a jaxpr and of those it calls; its height.
+    /// Counts the calls of a jaxpr and its callees. Returns its height.
     fn visit(&mut self, id: JaxprId) -> usize {
         *self.calls.entry(id).or_default() += 1;
         if let Some(known) = self.heights.get(&id) {
@@ -181,7 +181,7 @@ impl<'a> Printer<'a> {
         self.arrays = arrays;
     }
 
-    /// The elements of an array, or `...` if they are left out.
+    /// Formats the elements of an array, or `...` if they are left out.
     fn data(&self, tensor: &Tensor, is_parameter: bool) -> String {
         let bytes = tensor.byte_len();
         let is_code = !is_parameter
@@ -200,7 +200,7 @@ impl<'a> Printer<'a> {
         format!("{text}:{}", tensor.ty())
     }
 
-    /// A jaxpr; its lines but the first are indented by `depth` levels.
+    /// Formats a jaxpr. All lines but the first are indented by `depth` levels.
     fn jaxpr(&mut self, id: JaxprId, depth: usize) -> String {
         let program = self.program;
         let jaxpr: &'a Jaxpr = program.jaxpr(id);
@@ -311,7 +311,7 @@ fn is_float(dtype: DType) -> bool {
     dtype.is_float() || dtype.is_complex()
 }
 
-/// The names of a jaxpr's variables, in the order in which they are defined.
+/// The names of a jaxpr's variables, in the order of definition.
 #[derive(Debug)]
 struct Names(FxHashMap<VarId, String>);
 
@@ -333,7 +333,7 @@ impl Names {
     }
 }
 
-/// The words `a` … `z`, `aa`, `ab` …
+/// Returns the name with this number: `a` … `z`, `aa`, `ab` …
 fn word(mut number: usize) -> String {
     let mut letters = Vec::new();
     loop {

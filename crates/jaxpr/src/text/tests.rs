@@ -12,7 +12,7 @@ fn printed(document: &Document, weights: bool) -> String {
     print(&Printed { header, program, stacks: Some(stacks), entry: *entry, weights })
 }
 
-/// The text that is read and printed again.
+/// Parses a text and prints it again.
 fn again(text: &str) -> String {
     printed(&parse(text, LIMIT).unwrap(), true)
 }
@@ -120,7 +120,7 @@ fn elements_are_read_bit_for_bit() {
 }
 
 #[test]
-fn weights_are_left_out_unless_asked_for() {
+fn weights_are_left_out_by_default() {
     let floats = vec!["0.5"; 17].join(", ");
     let ints = vec!["3"; 17].join(", ");
     let text = format!(
@@ -151,7 +151,7 @@ fn weights_are_left_out_unless_asked_for() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_have_a_position_and_a_reason() {
     let cases = [
         ("", "line 1, column 1: expected `{`, found the end of the text"),
         (
@@ -194,7 +194,7 @@ fn errors_say_where_and_what() {
         ("{ lambda a:f32[1] = %3; . let in () }", "line 1, column 22: `%3` is not defined"),
         (
             "{ lambda a:f32[1048576] = ...; . let in () }",
-            "line 1, column 27: an array of type f32[1048576] takes more memory than there is for arrays",
+            "line 1, column 27: an array of type f32[1048576] exceeds the memory limit for arrays",
         ),
         ("{ lambda ; . let = jit[jaxpr=@1] in () }", "line 1, column 31: `@1` is not defined"),
         (
@@ -223,7 +223,7 @@ fn depth_is_bounded() {
             if text.starts_with('{') { text } else { format!("{{ lambda ; . let = f[a={text}") };
         let error = parse(&text, LIMIT).unwrap_err().to_string();
         assert!(
-            error.ends_with("this is nested too deep") || error.contains("expected"),
+            error.ends_with("this is nested too deeply") || error.contains("expected"),
             "{error}"
         );
     }
@@ -232,7 +232,7 @@ fn depth_is_bounded() {
         chain += &format!("@{i} = {{ lambda ; . let = jit[jaxpr=@{}] in () }}\n", i - 1);
     }
     let error = parse(&chain, LIMIT).unwrap_err();
-    assert_eq!((error.line, error.reason.as_str()), (202, "jaxprs call each other too deep"));
+    assert_eq!((error.line, error.reason.as_str()), (202, "calls of jaxprs are nested too deeply"));
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn deep_programs_are_printed_in_pieces() {
 }
 
 #[test]
-fn random_programs_are_read_as_they_are() {
+fn random_programs_round_trip() {
     for seed in 0..300 {
         let document = random::document(seed);
         let text = printed(&document, true);
@@ -276,7 +276,7 @@ fn random_programs_are_read_as_they_are() {
 }
 
 #[test]
-fn a_dimension_that_is_known_is_an_integer() {
+fn known_dimensions_are_integers() {
     let text = "{ lambda ; . let = f[a=dim \"2 + 1\" b=(dim \"n\",)] in () }";
     let document = parse(text, LIMIT).unwrap();
     let params = &document.program.jaxprs[0].eqns[0].params;

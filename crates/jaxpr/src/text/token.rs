@@ -4,12 +4,12 @@ use std::fmt;
 
 use tokens::{Read, Scanner, Token as _, fail};
 
-/// A word of the text.
+/// A token of the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
     Quoted(String),
-    /// A number as it is written: with a point, an exponent, as `inf` or `nan`, or by its bits.
+    /// A number as written: decimal with an optional point and exponent, `inf`, `nan`, or its bits.
     Number(&'a str),
     /// `::`
     Annotations,
@@ -70,7 +70,7 @@ impl<'a> tokens::Token<'a> for Token<'a> {
     }
 }
 
-/// Reads a word; it may have hyphens inside, as `scatter-add` has.
+/// Reads a word, which may contain hyphens, as in `scatter-add`.
 fn word<'a>(scanner: &mut Scanner<'a>) -> &'a str {
     let start = scanner.at();
     let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -94,7 +94,7 @@ fn escaped(c: char) -> Option<char> {
     })
 }
 
-/// Reads the text up to one of `ends` outside of parentheses, which are part of it.
+/// Reads the text up to one of `ends` outside of parentheses. Parentheses are part of the text.
 pub(super) fn raw<'a>(
     scanner: &mut Scanner<'a>,
     ends: &[char],
@@ -120,12 +120,12 @@ pub(super) fn raw<'a>(
     fail(end, format!("expected one of {ends:?}, found the end of the text"))
 }
 
-/// The numbers that are words.
+/// Returns `true` for the words that are numbers.
 pub(super) fn is_number_word(word: &str) -> bool {
     matches!(word, "inf" | "nan")
 }
 
-/// Whether a name can be written without quotes.
+/// Returns `true` if a name can be written without quotes.
 pub(super) fn is_plain(name: &str) -> bool {
     let mut pieces = name.split('-');
     let starts = |piece: &str| piece.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -134,12 +134,12 @@ pub(super) fn is_plain(name: &str) -> bool {
         && !is_number_word(name)
 }
 
-/// A name, in quotes unless it is a plain word.
+/// Formats a name, quoted unless it is a plain word.
 pub(super) fn name(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
-/// A text in quotes.
+/// Quotes a text.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,5 +1,5 @@
-//! What a rule sees: the equation's parameters and types, and what emits nodes. All else is the
-//! driver's.
+//! The interface of rules: the equation's parameters and types, and methods that emit nodes.
+//! Everything else belongs to the driver.
 
 use std::panic::Location;
 
@@ -23,7 +23,7 @@ pub struct Context<'a> {
     pub(super) call: CallId,
     pub(super) scope: ScopeId,
     external: &'a ExternalRules,
-    /// The equation among the recorded ones.
+    /// The index of the equation in the recorded results.
     recorded: Option<u32>,
 }
 
@@ -62,22 +62,22 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The equation.
+    /// Returns the equation.
     pub fn eqn(&self) -> &'a Eqn {
         self.eqn
     }
 
-    /// The types of the equation's results, complex ones included.
+    /// Returns the types of the equation's results, complex ones included.
     pub fn result_types(&self) -> impl Iterator<Item = &'a Type> {
         self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var))
     }
 
-    /// The path of the module that the equation belongs to.
+    /// Returns the path of the module that the equation belongs to.
     pub fn scope_path(&self) -> &str {
         self.builder.origins.scope_path(self.scope)
     }
 
-    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    /// Applies this crate's own rule for the equation's primitive, on behalf of an external rule.
     pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
         let Some(rule) = crate::rules::primitive(&self.eqn.primitive) else {
             let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
@@ -91,55 +91,58 @@ impl<'a> Context<'a> {
         outputs
     }
 
-    /// The parameter `name`, read as a `T`.
+    /// Returns the parameter `name`, read as a `T`.
     pub fn param<T: FromParam>(&self, name: &str) -> Result<T> {
         Ok(self.eqn.params.get(name)?)
     }
 
-    /// Whether the equation has a parameter `name`, which may depend on the version of JAX.
+    /// Returns `true` if the equation has a parameter `name`, which may depend on the version of
+    /// JAX.
     pub(crate) fn has_param(&self, name: &str) -> bool {
         self.eqn.params.raw(name).is_some()
     }
 
-    /// The parameter `name`, or `default` where this JAX version has no such parameter.
+    /// Returns the parameter `name`, or `default` if this version of JAX lacks it.
     pub(crate) fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
         if self.has_param(name) { self.param(name) } else { Ok(default) }
     }
 
-    /// The type that JAX gives the result at `index`; of a complex result, that of its parts.
+    /// Returns JAX's type of the result at `index`; for a complex result, the type of its parts.
     pub fn out(&self, index: usize) -> Type {
         part_type(self.jaxpr.ty(self.eqn.outputs[index]))
     }
 
-    /// How many values each of the equation's results is: a complex one is two.
+    /// Returns the number of values that represent each result of the equation: two if it is
+    /// complex.
     pub(crate) fn out_widths(&self) -> impl Iterator<Item = usize> {
         self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
     }
 
-    /// How many values the equation's results are.
+    /// Returns the number of values that represent all results of the equation.
     pub(crate) fn out_count(&self) -> usize {
         self.out_widths().sum()
     }
 
-    /// How many values the equation's first `count` operands are: a complex one is two.
+    /// Returns the number of values that represent the first `count` operands: two for each complex
+    /// one.
     pub(crate) fn in_count(&self, count: usize) -> usize {
         let operands = self.eqn.inputs.iter().take(count);
         operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
     }
 
-    /// Whether any of the equation's results is complex.
+    /// Returns `true` if any of the equation's results is complex.
     pub fn is_complex(&self) -> bool {
         self.out_count() != self.eqn.outputs.len()
     }
 
-    /// The equation's results, from the values they are made of.
+    /// Groups the values of `flat` into the equation's results.
     pub(crate) fn regroup(&self, flat: &mut impl Iterator<Item = ValueId>) -> Result<Vec<Parts>> {
         let parts = self.eqn.outputs.iter().map(|var| Parts::next(self.jaxpr.ty(*var).dtype, flat));
         let parts: Option<Vec<Parts>> = parts.collect();
         parts.ok_or_else(|| RuleError::Internal("the rule returned too few values".to_owned()))
     }
 
-    /// A jaxpr of the program.
+    /// Returns a jaxpr of the program.
     pub fn jaxpr(&self, id: JaxprId) -> &'a Jaxpr {
         self.program.jaxpr(id)
     }
@@ -152,7 +155,7 @@ impl<'a> Context<'a> {
         self.inline_into(id, inputs, block, Location::caller())
     }
 
-    /// Emits nodes into a new block: `fill` returns what the block is to return.
+    /// Emits nodes into a new block. `fill` returns the outputs of the block.
     pub fn block(
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
@@ -165,7 +168,7 @@ impl<'a> Context<'a> {
         Ok(block)
     }
 
-    /// New inputs of a block, of the given types.
+    /// Adds inputs of the given types to a block.
     pub fn inputs(&mut self, block: BlockId, types: Vec<Type>) -> Vec<ValueId> {
         types.into_iter().map(|ty| self.builder.graph.add_input(block, ty)).collect()
     }
@@ -177,13 +180,13 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        // What a body computes has no one value.
+        // The equations of a body have no single value, so they are not recorded.
         let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
         let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
         Ok(self.driver().jaxpr(id, inputs, place)?)
     }
 
-    /// Emits nodes on behalf of a statement that is not this project's.
+    /// Emits nodes on behalf of a statement outside this project.
     pub fn at<T>(&mut self, site: Site, emit: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.builder.site.replace(site);
         let emitted = emit(self);
@@ -191,12 +194,12 @@ impl<'a> Context<'a> {
         emitted
     }
 
-    /// The equation, as the caller of what the statement at `at` descends into.
+    /// Returns the equation as a caller, together with the statement at `at` that descends from it.
     pub(super) fn caller(&self, at: &'static Location<'static>) -> (CallId, Emitter) {
         (self.call, self.builder.emitter(at))
     }
 
-    /// The driver that entered this equation.
+    /// Returns the driver that entered this equation.
     pub(super) fn driver(&mut self) -> Driver<'_> {
         Driver {
             program: self.program,
@@ -207,7 +210,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The types of the values that the equation's results are.
+    /// Returns the types of the values that represent the equation's results.
     pub(super) fn out_types(&self) -> Vec<Type> {
         let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
         results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()

@@ -1,4 +1,4 @@
-//! What rules emit nodes with, and what they may know of values.
+//! Methods of rules that emit nodes, or query facts about values.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -18,49 +18,50 @@ type Result<T> = std::result::Result<T, RuleError>;
 /// The types of the results of a node that a user's rule emits.
 #[derive(Clone, Debug)]
 pub enum Foreign {
-    /// They are inferred; there are so many.
+    /// This many results, whose types are inferred.
     Inferred(usize),
-    /// They are these.
+    /// Results of these types.
     Typed(Vec<Type>),
 }
 
 impl Context<'_> {
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn ty(&self, value: ValueId) -> &Type {
         self.builder.ty(value)
     }
 
-    /// The element type of a value.
+    /// Returns the element type of a value.
     pub fn dtype(&self, value: ValueId) -> DType {
         self.builder.dtype(value)
     }
 
-    /// The shape of a value.
+    /// Returns the shape of a value.
     pub fn shape(&self, value: ValueId) -> &[Dim] {
         self.builder.shape(value)
     }
 
-    /// The number of axes of a value.
+    /// Returns the number of axes of a value.
     pub fn rank(&self, value: ValueId) -> usize {
         self.builder.rank(value)
     }
 
-    /// Whether the user promises `one`.
+    /// Returns `true` if the user guarantees the assumption `one`.
     pub(crate) fn assumes(&self, one: Assumption) -> bool {
         self.builder.graph.assumptions.contains(one)
     }
 
-    /// What a value is, if it is small and follows from constants alone.
+    /// Returns the value as a constant, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
         fold::known(self.builder.graph, value)
     }
 
-    /// What the vectors in the last axis of a value hold, for each of their elements that are equally far apart.
+    /// Describes the vectors in the last axis of a value. An element has a progression if it takes
+    /// equally spaced values.
     pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         fold::progressions(self.builder.graph, value)
     }
 
-    /// What a value repeats; itself if it repeats nothing.
+    /// Returns the operand that a value broadcasts, or the value itself.
     fn repeated(&self, value: ValueId) -> ValueId {
         let graph = &self.builder.graph;
         let expand = graph.producer(value).map(|id| graph.node(id));
@@ -68,15 +69,15 @@ impl Context<'_> {
         expand.and_then(|expand| expand.input(0)).unwrap_or(value)
     }
 
-    /// Whether all elements of a value are known to be zero.
+    /// Returns `true` if all elements of a value are known to be zero.
     pub(crate) fn is_zero(&self, value: ValueId) -> bool {
         let narrow = self.repeated(value);
-        // A person may give a parameter other elements.
+        // The user may replace the elements of a parameter.
         self.builder.graph.parameter(narrow).is_none()
             && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
     }
 
-    /// The number that all elements of a value are, as a scalar.
+    /// Returns the number that all elements of a value equal, as a scalar.
     pub(crate) fn repeated_number(&mut self, value: ValueId) -> Result<Option<ValueId>> {
         let narrow = self.repeated(value);
         if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
@@ -91,8 +92,8 @@ impl Context<'_> {
         Ok(number.map(|number| self.constant(number)))
     }
 
-    /// The conditions of which a value says which one holds first, and the axis along which they were put together;
-    /// it is zero if none does.
+    /// Returns the conditions behind `which`, if it is the index of the first one that holds, or
+    /// zero if none does. The first result is the axis that the conditions are concatenated along.
     pub(crate) fn alternatives(&self, which: ValueId) -> Option<(i64, Vec<ValueId>)> {
         let graph = &self.builder.graph;
         let node = |value| graph.producer(value).map(|id| graph.node(id));
@@ -110,17 +111,18 @@ impl Context<'_> {
         (is_first && axis == along && are_single).then_some((axis as i64, parts))
     }
 
-    /// The single elements that the vectors in the last axis of a value were put together from.
+    /// Returns the single elements that the vectors in the last axis of a value are concatenated
+    /// from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
         fold::parts_of_vectors(self.builder.graph, value)
     }
 
-    /// The elements that a value repeats or puts into another shape, if they are known.
+    /// Returns the elements that a value broadcasts or reshapes, if they are known.
     pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
         fold::elements(self.builder.graph, value)
     }
 
-    /// The boolean that a value is, or was converted from.
+    /// Returns the boolean that a value is, or is cast from.
     pub(crate) fn truth_behind(&self, value: ValueId) -> Option<ValueId> {
         if self.dtype(value) == DType::Bool {
             return Some(value);
@@ -131,8 +133,8 @@ impl Context<'_> {
         (self.dtype(from) == DType::Bool).then_some(from)
     }
 
-    /// Several results of one formula, of the type that it computes in. If `at` is given, that line
-    /// emits all nodes.
+    /// Emits several results of one formula, in the type that it computes in. If `at` is given, all
+    /// nodes are attributed to that line.
     pub(crate) fn formulas<const N: usize, const M: usize>(
         &mut self,
         at: Option<&'static Location<'static>>,
@@ -188,8 +190,8 @@ impl Context<'_> {
         self.builder.emit(op, inputs, attrs, count, at)
     }
 
-    /// Emits a node for a user's rule. Its results have the given types where there is no type
-    /// inference, and it must be valid.
+    /// Emits a node for a user's rule. Its results have the given types where type inference does
+    /// not exist. Fails if the node is invalid.
     pub fn emit_foreign(
         &mut self,
         node: (Op, Vec<Option<ValueId>>, Attrs),
@@ -208,7 +210,7 @@ impl Context<'_> {
         Ok(emitted)
     }
 
-    /// The line of the rule `name` that emitted what computes a value.
+    /// Returns the line of the rule `name` that emitted the producer of a value.
     pub fn line_in(&self, name: &str, value: ValueId) -> Option<u32> {
         let graph = &self.builder.graph;
         let node = graph.node(graph.producer(value)?);
@@ -216,63 +218,63 @@ impl Context<'_> {
         (emitter.name == name).then(|| emitter.at.line())
     }
 
-    /// Emits the operator that a row of the table consists of.
+    /// Emits the operator of a one-to-one row of the table.
     pub(crate) fn row_op(&mut self, op: &'static str, x: &[ValueId]) -> Result<Vec<ValueId>> {
         let inputs = x.iter().map(|v| Some(*v)).collect();
         Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE_FILE))?)
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, tensor: Tensor) -> ValueId {
         self.builder.constant(tensor)
     }
 
-    /// A constant vector of 64-bit integers.
+    /// Adds a constant vector of 64-bit integers.
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)
     }
 
-    /// An integer constant of the given type, which may have more digits than a float.
+    /// Adds an integer constant of the given type, which may have more digits than a float.
     pub fn int(&mut self, dtype: DType, value: i128) -> onnx::Result<ValueId> {
         self.builder.int(dtype, value)
     }
 
-    /// A scalar constant of the given type.
+    /// Adds a scalar constant of the given type.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> onnx::Result<ValueId> {
         self.builder.scalar(dtype, value)
     }
 
-    /// `value` converted to `dtype`; itself when it has that type.
+    /// Casts `value` to `dtype`, or returns it unchanged if it has that type.
     #[track_caller]
     pub fn cast(&mut self, value: ValueId, dtype: DType) -> onnx::Result<ValueId> {
         self.builder.cast(value, dtype)
     }
 
-    /// `value` with its axes in the order `perm`; itself when that is the order they have.
+    /// Permutes the axes of `value`, or returns it unchanged if `perm` is the identity.
     #[track_caller]
     pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> onnx::Result<ValueId> {
         self.builder.transpose(value, perm)
     }
 
-    /// `value` with size-one axes inserted at `axes` (positions in the result).
+    /// Inserts axes of size one at `axes`, which are positions in the result.
     #[track_caller]
     pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
         self.builder.unsqueeze(value, axes)
     }
 
-    /// `value` without the size-one axes `axes`.
+    /// Removes the axes `axes`, which have size one.
     #[track_caller]
     pub fn squeeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
         self.builder.squeeze(value, axes)
     }
 
-    /// A scalar constant of the element type that `like` has.
+    /// Adds a scalar constant of the element type of `like`.
     pub(crate) fn scalar_like(&mut self, like: ValueId, value: f64) -> Result<ValueId> {
         let dtype = self.dtype(like);
         Ok(self.scalar(dtype, value)?)
     }
 
-    /// `value` in another shape of equally many elements.
+    /// Reshapes `value` to another shape of equally many elements.
     #[track_caller]
     pub fn reshape(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
@@ -283,20 +285,20 @@ impl Context<'_> {
         Ok(self.op("Reshape", &[value, shape], attrs! { allowzero: 1 })?)
     }
 
-    /// `value` broadcast to `shape`, to which it must be broadcastable.
+    /// Broadcasts `value` to `shape`.
     #[track_caller]
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
         }
-        // Axes of size one in front repeat nothing.
+        // Leading axes of size one repeat nothing.
         let more = shape.len().saturating_sub(self.rank(value));
         if shape[more..] == *self.shape(value) && shape[..more].iter().all(|d| *d == Dim::Known(1))
         {
             let axes: Vec<i64> = (0..more as i64).collect();
             return Ok(self.unsqueeze(value, &axes)?);
         }
-        // A size that stays need not be computed: one is any size.
+        // A size that stays the same need not be computed, because one broadcasts to any size.
         let mut target = shape.to_vec();
         for (to, from) in target[more..].iter_mut().zip(self.shape(value)) {
             if to == from && from.as_known().is_none() {
@@ -307,7 +309,7 @@ impl Context<'_> {
         Ok(self.op("Expand", &[value, target], Attrs::new())?)
     }
 
-    /// A tensor of `shape` filled with `value`.
+    /// Returns a tensor of `shape` filled with `value`.
     #[track_caller]
     pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
         let tensor = Tensor::scalar(dtype, value).ok_or_else(|| {

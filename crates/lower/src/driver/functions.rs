@@ -1,6 +1,6 @@
-//! The model's functions. A function is lowered when it is first called, and calls of jaxprs that
-//! compute the same share it. Besides the jaxpr's own inputs, its operands are the parameters that
-//! jaxprs inside it close over, and dimensions that its operands do not have.
+//! The model's functions. A function is lowered when it is first called, and calls of equivalent
+//! jaxprs share it. Besides the jaxpr's own inputs, its operands are the parameters that inner
+//! jaxprs close over, and dimensions that cannot be read from its operands.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// The operator that calls the variant `number`, counted from one.
+    /// Returns the operator that calls the variant `number`, counted from one.
     fn op(&self, number: usize) -> Op {
         let Self { name, namespace, unique } = self;
         let domain = match (unique, number) {
@@ -43,7 +43,7 @@ impl Label {
 pub(crate) struct Functions {
     alike: Alike,
     known: FxHashMap<(Label, ClassId), Known>,
-    /// How many functions each label has.
+    /// The number of functions of each label.
     variants: FxHashMap<Label, usize>,
 }
 
@@ -151,8 +151,8 @@ impl Context<'_> {
         Ok(Known { op, sizes: frame.sizes, first: self.call })
     }
 
-    /// Names an input after the parameter that the first call passes: `blocks.0.attn.q.kernel`
-    /// passed by `blocks.0` is `Block.attn.q.kernel`.
+    /// Names an input after the parameter that the first call passes. For example,
+    /// `blocks.0.attn.q.kernel` passed by `blocks.0` becomes `Block.attn.q.kernel`.
     fn name_after(&mut self, formal: ValueId, actual: ValueId, function: &str) {
         let value = self.builder.graph.value(actual);
         let parameter = match value.producer() {
@@ -166,13 +166,13 @@ impl Context<'_> {
         let scope = self.builder.origins.scope_path(self.scope).split(['/', '.']);
         let path: Vec<&str> = value.name.split('.').collect();
         let shared = path.iter().zip(scope).take_while(|(a, b)| **a == *b).count();
-        // The last level is the parameter's own.
+        // The last component belongs to the parameter itself.
         let inner = path[shared.min(path.len() - 1)..].join(".");
         self.builder.graph.set_name(formal, format!("{function}.{inner}"));
     }
 }
 
-/// The types of the values that represent one program value of type `ty`.
+/// Returns the types of the values that represent one program value of type `ty`.
 fn parts_of(ty: &Type) -> impl Iterator<Item = Type> + use<> {
     std::iter::repeat_n(part_type(ty), width(ty.dtype))
 }

@@ -1,5 +1,5 @@
-//! The driver: walks equations, enters each one's place in the program, calls its rule, and checks
-//! the results.
+//! The driver: walks equations, tracks the position of each one in the program, calls its rule, and
+//! checks the results.
 
 mod context;
 mod emit;
@@ -36,26 +36,26 @@ pub struct Boundary {
     pub input_names: Vec<String>,
     /// One name per output.
     pub output_names: Vec<String>,
-    /// The inputs that the model takes as NCHW where the function takes NHWC.
+    /// The inputs that the model takes as NCHW and the function as NHWC.
     pub inputs_as_nchw: Vec<usize>,
-    /// The outputs that the model returns as NCHW where the function returns NHWC.
+    /// The outputs that the model returns as NCHW and the function as NHWC.
     pub outputs_as_nchw: Vec<usize>,
-    /// The element types of inputs that the model takes in other types than the function.
+    /// The element types of inputs whose type in the model differs from that in the function.
     pub input_types: BTreeMap<usize, DType>,
-    /// The element types of outputs that the model returns in other types than the function.
+    /// The element types of outputs whose type in the model differs from that in the function.
     pub output_types: BTreeMap<usize, DType>,
-    /// What boolean inputs are if the model is run without them.
+    /// The default values of boolean inputs, used when the model is run without them.
     pub defaults: BTreeMap<usize, bool>,
 }
 
-/// How a program is lowered.
+/// Settings of the lowering.
 #[derive(Debug, Default)]
 pub struct Options {
     /// External rules.
     pub external: ExternalRules,
-    /// Whether to record what became of the equations.
+    /// `true` to record the values of all equations.
     pub record: bool,
-    /// What may be taken for granted about values.
+    /// The assumptions about values.
     pub assumptions: Assumptions,
 }
 
@@ -64,7 +64,7 @@ pub struct Options {
 pub struct Lowered {
     /// The model.
     pub graph: Graph,
-    /// What became of the equations, if it was recorded.
+    /// The values of the equations, if they were recorded.
     pub results: Results,
 }
 
@@ -74,28 +74,28 @@ type Env = Vec<Option<Parts>>;
 /// The driver's state for the whole program.
 #[derive(Debug)]
 struct State {
-    /// What is being lowered: the main graph or a function.
+    /// The part that is being lowered: the main graph or a function.
     frame: Frame,
     /// The functions so far.
     functions: Functions,
-    /// What became of the equations so far.
+    /// The values of the equations so far.
     results: Results,
 }
 
-/// What is known in the main graph, or in one function. They do not see each other.
+/// The state of the main graph or of one function. Frames do not see each other.
 #[derive(Debug)]
 struct Frame {
     /// The main block or the function's body.
     root: BlockId,
     /// Constants by the address of their bytes: one array, one initializer or operand.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
-    /// Where each symbolic dimension can be read: an input and its axis.
+    /// For each symbolic dimension, an input and an axis that it can be read from.
     places: FxHashMap<Dim, (ValueId, usize)>,
-    /// How to compute each dimension variable that can be computed from such a dimension.
+    /// The formulas for dimension variables that can be computed from such a dimension.
     solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the root block.
     dims: FxHashMap<Dim, ValueId>,
-    /// The dimensions that a function is given as operands, since it cannot compute them.
+    /// The dimensions that a function takes as operands, because it cannot compute them.
     sizes: Vec<Dim>,
 }
 
@@ -111,17 +111,17 @@ impl Frame {
         }
     }
 
-    /// An input and its axis whose size is `dim`.
+    /// Returns an input and its axis whose size is `dim`.
     fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
         self.places.get(dim).copied()
     }
 
-    /// How to compute the dimension variable `name`.
+    /// Returns the formula for the dimension variable `name`.
     fn solution(&self, name: &str) -> Option<Solution> {
         self.solutions.get(name).cloned()
     }
 
-    /// Notes the symbolic dimensions of an input.
+    /// Records the symbolic dimensions of an input.
     fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
             if dim.as_known().is_none() {
@@ -133,13 +133,13 @@ impl Frame {
         }
     }
 
-    /// Notes which values stand for an array.
+    /// Records the values that represent an array.
     fn hold(&mut self, tensor: &Tensor, parts: Parts) {
         let key = (tensor.address(), tensor.byte_len());
         self.constants.insert(key, (tensor.ty(), parts));
     }
 
-    /// The values that represent an array.
+    /// Returns the values that represent an array.
     fn held(&self, tensor: &Tensor) -> Option<Parts> {
         // All empty arrays may have the same address.
         let (ty, parts) = self.constants.get(&(tensor.address(), tensor.byte_len()))?;
@@ -147,7 +147,7 @@ impl Frame {
     }
 }
 
-/// A dimension variable is `(size - offset) / factor`.
+/// A formula for a dimension variable: `(size - offset) / factor`.
 #[derive(Clone, Debug)]
 struct Solution {
     size: Dim,
@@ -155,18 +155,18 @@ struct Solution {
     factor: i64,
 }
 
-/// Where a jaxpr is lowered to.
+/// The position in the graph that a jaxpr is lowered to.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     block: BlockId,
     scope: ScopeId,
-    /// The equation that calls the jaxpr, and the rule line that descended into it.
+    /// The equation that calls the jaxpr, and the line of the rule that descended into it.
     caller: Option<(CallId, Emitter)>,
-    /// That equation among the recorded ones; `None` where nothing is recorded.
+    /// The index of that equation in the recorded results; `None` if nothing is recorded.
     recorded: Option<Option<u32>>,
 }
 
-/// A program on its way into a graph.
+/// The driver of one program.
 #[derive(Debug)]
 struct Driver<'a> {
     program: &'a Program,
@@ -204,7 +204,7 @@ pub fn lower(
     Ok(Lowered { graph, results: state.results })
 }
 
-/// The variable of a dimension such as `4*b + 3`, and how to compute it.
+/// Returns the variable of a dimension such as `4*b + 3`, and the formula for it.
 fn solve(dim: &Dim) -> Option<(String, Solution)> {
     let (mut offset, mut variable) = (0, None);
     for (factor, atoms) in dim.terms() {
@@ -236,8 +236,9 @@ impl Driver<'_> {
             }
             if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
-                let tensor =
-                    tensor.ok_or_else(|| Error::Boundary(format!("a default of type {dtype}")))?;
+                let tensor = tensor.ok_or_else(|| {
+                    Error::Boundary(format!("an input of type {dtype} cannot have a default"))
+                })?;
                 self.graph.defaults.push((value, tensor));
             }
             self.state.frame.learn(value, self.graph.ty(value));
@@ -292,7 +293,7 @@ impl Driver<'_> {
         Ok(result)
     }
 
-    /// A builder for nodes that belong to the model's boundary rather than to an equation.
+    /// Returns a builder for nodes that belong to the model's boundary rather than to an equation.
     fn boundary(&mut self, name: &'static str) -> Builder<'_> {
         Builder {
             graph: self.graph,
@@ -306,8 +307,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Lowers one jaxpr, called with `inputs`, into `place`; returns its results. Complex inputs
-    /// and results are two values each.
+    /// Lowers one jaxpr, called with `inputs`, into `place`, and returns its results. Complex
+    /// inputs and results are two values each.
     fn jaxpr(
         &mut self,
         id: JaxprId,
@@ -389,8 +390,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The results of an equation if none of them has an element: constants, whatever computes them,
-    /// so that no rule has to think of it.
+    /// Returns constants for an equation whose results all have no elements, so that rules need not
+    /// handle this case.
     fn empty(&mut self, jaxpr: &Jaxpr, eqn: &Eqn) -> Option<Vec<(VarId, Parts)>> {
         let is_empty = |var: &VarId| jaxpr.ty(*var).shape.contains(&Dim::Known(0));
         if !eqn.outputs.iter().all(is_empty) {
@@ -412,7 +413,7 @@ impl Driver<'_> {
         Some(tensors?.into_iter().map(intern).collect())
     }
 
-    /// Compares what a rule returned with what JAX expects the equation to return.
+    /// Compares the results of a rule with the types that JAX expects.
     fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<(), RuleError> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
@@ -444,7 +445,7 @@ impl Driver<'_> {
             let reason = format!("the rule returned {got} as result {i} instead of {want}");
             return Err(RuleError::Internal(reason));
         }
-        // The same sizes, written differently. From here on, use JAX's form.
+        // The sizes are equal but written differently. From here on, use JAX's form.
         self.graph.set_type(value, want);
         Ok(())
     }
@@ -515,7 +516,7 @@ fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
 }
 
-/// A rule's error with its place. A mistake in an external rule is not a bug of this project.
+/// Adds the position to a rule's error. A mistake in an external rule is not a bug of this project.
 fn explain(
     error: RuleError,
     eqn: &Eqn,

@@ -12,8 +12,8 @@ use crate::RuleError;
 type Result<T> = std::result::Result<T, RuleError>;
 
 impl Context<'_> {
-    /// The dimensions as a vector of 64-bit integers: a constant when all are known, otherwise
-    /// computed from the inputs' shapes, each distinct dimension once per model.
+    /// Returns the dimensions as a vector of 64-bit integers. It is a constant if all are known.
+    /// Otherwise it is computed from the inputs' shapes, each distinct dimension once per model.
     #[track_caller]
     pub fn dims(&mut self, shape: &[Dim]) -> Result<ValueId> {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::as_known).collect();
@@ -40,8 +40,8 @@ impl Context<'_> {
         }
     }
 
-    /// A dimension as a vector of one element, computed in the root block so that all blocks of
-    /// the main graph, or of the function, see it.
+    /// Returns a dimension as a vector of one element, computed in the root block, where all blocks
+    /// of the main graph or of the function see it.
     fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
         if let Some(known) = dim.as_known() {
             return Ok(self.i64s(&[known]));
@@ -69,7 +69,7 @@ impl Context<'_> {
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
             } else {
-                // The caller of the function knows, or asks its own.
+                // The caller of the function provides the size, or takes it as an operand as well.
                 self.state.frame.sizes.push(dim.clone());
                 let size = Type::new(DType::I64, [Dim::Known(1)]);
                 let value = self.builder.graph.add_input(root, size);
@@ -133,13 +133,13 @@ impl Context<'_> {
         match op {
             DimOp::Max => self.in_root("Max", &pair, Attrs::new(), at),
             DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
-            // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
+            // ONNX's `Mod` without `fmod` takes the sign of the divisor, like Python's.
             DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
-            // Div truncates, which is the same if nothing is negative.
+            // `Div` truncates, which is equivalent if nothing is negative.
             DimOp::FloorDiv if at_least(a, 0) && at_least(b, 1) => {
                 self.in_root("Div", &pair, Attrs::new(), at)
             }
-            // Taking the remainder away first makes the division exact.
+            // Subtracting the remainder first makes the division exact.
             DimOp::FloorDiv => {
                 let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
                 let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;

@@ -1,4 +1,5 @@
-//! Parts of axes. ONNX counts places from either end of an axis, so most need no arithmetic on its size.
+//! Slices of axes. ONNX counts positions from either end of an axis, so most slices need no
+//! arithmetic on its size.
 
 use onnx::{Attrs, ValueId, fold};
 use tensor::bounds::at_least;
@@ -10,7 +11,7 @@ use crate::RuleError;
 type Result<T> = std::result::Result<T, RuleError>;
 
 impl Context<'_> {
-    /// The elements of `value` along each of `axes`: `start` to `end` by `step`.
+    /// Slices `value` along each of `axes`, from `start` to `end` by `step`.
     #[track_caller]
     pub fn slice(
         &mut self,
@@ -36,7 +37,7 @@ impl Context<'_> {
     }
 }
 
-/// How a `Slice` writes where it starts and ends along an axis.
+/// Returns the start and end of a `Slice` along an axis, as ONNX counts them.
 pub(crate) fn written(start: &Dim, end: &Dim, step: i64, size: &Dim) -> (Dim, Dim) {
     let end = match end {
         end if step > 0 && is_behind(end, size) => Dim::Known(i64::MAX),
@@ -45,13 +46,14 @@ pub(crate) fn written(start: &Dim, end: &Dim, step: i64, size: &Dim) -> (Dim, Di
     (counted(start, size), end)
 }
 
-/// Whether a computed place is proved to lie behind all elements.
+/// Returns `true` if a computed position is provably past the last element.
 fn is_behind(place: &Dim, size: &Dim) -> bool {
     let is_computed = place.as_known().is_none();
     is_computed && at_least(&(place.clone() - size.clone()), 0)
 }
 
-/// A place along an axis as a number, if there is one for any size.
+/// Returns a position along an axis as a number that is valid for every size, or the position
+/// itself if there is none.
 pub(crate) fn counted(place: &Dim, size: &Dim) -> Dim {
     if place.as_known().is_some() {
         return place.clone();
@@ -61,7 +63,7 @@ pub(crate) fn counted(place: &Dim, size: &Dim) -> Dim {
         distance.filter(|distance| *distance < 0).map(Dim::Known)
     };
     let found = from_end(place).or_else(|| {
-        // A place before the first element is the first.
+        // A position before the first element is the first.
         let terms = place.terms();
         let [(1, atoms)] = terms.as_slice() else { return None };
         match atoms.as_slice() {

@@ -1,4 +1,4 @@
-//! Formulas of an equation's operands: [`onnx::formula`] in the types that JAX computes in.
+//! Formulas over an equation's operands: [`onnx::formula`] in the types that JAX computes in.
 
 pub(crate) mod number;
 
@@ -8,8 +8,8 @@ use onnx::ValueId;
 
 use crate::{Context, RuleError};
 
-/// The result of a formula of `operands`. Floats below 32 bits are computed with in 32 and rounded
-/// once, at the end, as JAX does.
+/// Emits a formula of `operands`. Floats of fewer than 32 bits are widened to 32 and rounded once,
+/// at the end, as in JAX.
 pub(crate) fn formula<const N: usize>(
     cx: &mut Context<'_>,
     operands: &[ValueId],
@@ -22,7 +22,7 @@ pub(crate) fn formula<const N: usize>(
     Ok(vec![result])
 }
 
-/// Several results of one formula, of the type that it computes in.
+/// Emits several results of one formula, in the type that it computes in.
 pub(crate) fn formulas<const N: usize, const M: usize>(
     cx: &mut Context<'_>,
     operands: [ValueId; N],
@@ -31,7 +31,7 @@ pub(crate) fn formulas<const N: usize, const M: usize>(
     Ok(cx.formulas(None, operands, body)?)
 }
 
-/// The operands, each in the shape of the result: what a loop carries along cannot grow.
+/// Broadcasts the operands to the shape of the result, because a loop-carried value cannot grow.
 #[track_caller]
 pub(crate) fn spread(
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Numbers in formulas that may be complex.
+//! Real and complex numbers in formulas.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::panic::Location;
@@ -15,7 +15,7 @@ pub(crate) struct Number<'f> {
     im: Option<Num<'f>>,
 }
 
-/// The results of formulas of numbers.
+/// Emits several results of a formula of numbers.
 pub(crate) fn numbers<const N: usize, const M: usize>(
     cx: &mut Context<'_>,
     operands: [Parts; N],
@@ -24,7 +24,8 @@ pub(crate) fn numbers<const N: usize, const M: usize>(
     numbers_at(cx, None, operands, body)
 }
 
-/// The results of formulas of numbers, all of whose nodes are emitted by the line `at`, if any.
+/// Emits several results of a formula of numbers. If `at` is given, all nodes are attributed to
+/// that line.
 fn numbers_at<const N: usize, const M: usize>(
     cx: &mut Context<'_>,
     at: Option<&'static Location<'static>>,
@@ -44,7 +45,7 @@ fn numbers_at<const N: usize, const M: usize>(
     Ok(std::array::from_fn(|i| Parts::new(real[i], imaginary[i])))
 }
 
-/// The result of a formula that a rule asked for in the line `at`.
+/// Emits a formula on behalf of the line `at` of a rule.
 pub(crate) fn number_at<const N: usize>(
     cx: &mut Context<'_>,
     at: &'static Location<'static>,
@@ -55,7 +56,7 @@ pub(crate) fn number_at<const N: usize>(
     Ok(result)
 }
 
-/// The result of a formula of one number.
+/// Emits a formula of one number.
 pub(crate) fn unary(
     cx: &mut Context<'_>,
     x: &[Parts],
@@ -64,7 +65,7 @@ pub(crate) fn unary(
     Ok(numbers(cx, [x[0]], |[z]| [body(z)])?.into())
 }
 
-/// The result of a formula of two numbers.
+/// Emits a formula of two numbers.
 pub(crate) fn binary(
     cx: &mut Context<'_>,
     x: &[Parts],
@@ -73,7 +74,8 @@ pub(crate) fn binary(
     Ok(numbers(cx, [x[0], x[1]], |[a, b]| [body(a, b)])?.into())
 }
 
-/// Whether a number is known to have no imaginary part, such as one that was converted from a real.
+/// Returns `true` if a number is known to have no imaginary part, such as one that was converted
+/// from a real.
 pub(crate) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
     cx.elements(im).and_then(|parts| parts.splat()) == Some(0.0)
@@ -90,18 +92,18 @@ impl<'f> Number<'f> {
         Self { re, im: Some(im) }
     }
 
-    /// The imaginary part: zero for a real number.
+    /// Returns the imaginary part, which is zero for a real number.
     pub(crate) fn im(self) -> Num<'f> {
         self.im.unwrap_or_else(|| self.re.constant(0.0))
     }
 
-    /// Part by part.
+    /// Applies `f` to each part.
     #[track_caller]
     pub(crate) fn each(self, f: impl Fn(Num<'f>) -> Num<'f>) -> Self {
         Self { re: f(self.re), im: self.im.map(f) }
     }
 
-    /// Part by part, with those of another number.
+    /// Combines the parts of two numbers with `f`.
     #[track_caller]
     pub(crate) fn zip(self, other: Self, f: impl Fn(Num<'f>, Num<'f>) -> Num<'f>) -> Self {
         let re = f(self.re, other.re);
@@ -109,7 +111,7 @@ impl<'f> Number<'f> {
         Self { re, im: (!is_real).then(|| f(self.im(), other.im())) }
     }
 
-    /// What is linear in both numbers, such as the product.
+    /// Applies an operation that is linear in both numbers, such as the product.
     #[track_caller]
     pub(crate) fn bilinear(self, other: Self, f: impl Fn(Num<'f>, Num<'f>) -> Num<'f>) -> Self {
         let re = f(self.re, other.re);
@@ -124,39 +126,39 @@ impl<'f> Number<'f> {
         }
     }
 
-    /// The conjugate.
+    /// Returns the conjugate.
     #[track_caller]
     pub(crate) fn conj(self) -> Self {
         Self { re: self.re, im: self.im.map(|im| -im) }
     }
 
-    /// The square of the modulus.
+    /// Returns the square of the modulus.
     #[track_caller]
     pub(crate) fn norm(self) -> Num<'f> {
         let re = self.re.squared();
         self.im.map_or(re, |im| re + im.squared())
     }
 
-    /// How large it is, as LAPACK compares numbers: |re| + |im|.
+    /// Returns the magnitude that LAPACK compares numbers by: |re| + |im|.
     #[track_caller]
     pub(crate) fn size(self) -> Num<'f> {
         let re = self.re.abs();
         self.im.map_or(re, |im| re + im.abs())
     }
 
-    /// This number where `mask` holds, `other` elsewhere.
+    /// Selects this number where `mask` holds, and `other` elsewhere.
     #[track_caller]
     pub(crate) fn or(self, mask: Num<'f>, other: Self) -> Self {
         self.zip(other, |a, b| mask.select(a, b))
     }
 
-    /// Multiplied by i: turned to the left.
+    /// Multiplies by i, a rotation to the left.
     #[track_caller]
     pub(crate) fn turned_left(self) -> Self {
         Self::complex(-self.im(), self.re)
     }
 
-    /// Divided by i: turned to the right.
+    /// Divides by i, a rotation to the right.
     #[track_caller]
     pub(crate) fn turned_right(self) -> Self {
         Self::complex(self.im(), -self.re)
@@ -199,7 +201,7 @@ impl<'f> Div<Num<'f>> for Number<'f> {
     }
 }
 
-/// The quotient of finite numbers. What JAX's `div` makes of infinities takes more nodes: see
+/// Division of finite numbers. The results of JAX's `div` for infinities take more nodes: see
 /// [`Number::over`].
 impl Div for Number<'_> {
     type Output = Self;

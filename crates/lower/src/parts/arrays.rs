@@ -1,7 +1,7 @@
-//! Arrays of numbers that may be complex, so that an algorithm is written once for both.
+//! Arrays of real or complex numbers, so that an algorithm is written once for both.
 //!
-//! Half-precision numbers are computed with in single precision: the algorithms need it, and
-//! LAPACK, which JAX calls, has nothing narrower.
+//! Half-precision numbers are computed in single precision: the algorithms need it, and LAPACK,
+//! which JAX calls, has nothing narrower.
 
 use std::panic::Location;
 
@@ -14,7 +14,7 @@ use crate::formula::number::number_at;
 use crate::{Context, Parts, RuleError};
 
 impl Parts {
-    /// The numbers of an operand, to compute with.
+    /// Converts an operand to the precision of computations.
     pub(crate) fn read(cx: &mut Context<'_>, operand: Parts) -> Result<Self> {
         let dtype = match cx.dtype(operand.re()) {
             DType::F16 | DType::BF16 => DType::F32,
@@ -23,20 +23,20 @@ impl Parts {
         operand.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
     }
 
-    /// The numbers as the equation's result at `index`.
+    /// Converts the numbers to the type of the equation's result at `index`.
     pub(crate) fn write(self, cx: &mut Context<'_>, index: usize) -> Result<Parts> {
         let dtype = cx.out(index).dtype;
         self.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
     }
 
-    /// Zeros, of the kind of `like`, as the equation's result at `index`.
+    /// Returns zeros as the equation's result at `index`, complex if `like` is.
     pub(crate) fn zeros(cx: &mut Context<'_>, index: usize, like: Self) -> Result<Parts> {
         let ty = cx.out(index);
         let zeros = Parts::Real(cx.full(ty.dtype, 0.0, &ty.shape)?);
         zeros.in_kind_of(cx, like)?.write(cx, index)
     }
 
-    /// Every part changed by `f`.
+    /// Applies `f` to every part.
     pub(crate) fn each(
         self,
         cx: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl Parts {
         Ok(Self::new(re, im))
     }
 
-    /// The parts of two arrays of one kind, combined by `f`.
+    /// Combines the parts of two arrays with `f`. Both are real, or both are complex.
     pub(crate) fn zip_with(
         self,
         cx: &mut Context<'_>,
@@ -83,13 +83,13 @@ impl Parts {
         number_at(cx, Location::caller(), [self, other], |[a, b]| a.bilinear(b, Num::matmul))
     }
 
-    /// Divided by real operand.
+    /// Divides by a real operand.
     #[track_caller]
     pub(crate) fn over(self, cx: &mut Context<'_>, divisor: ValueId) -> Result<Self> {
         number_at(cx, Location::caller(), [self, Parts::Real(divisor)], |[a, b]| a / b.re)
     }
 
-    /// Divided by finite numbers of any kind.
+    /// Divides by finite numbers, real or complex.
     #[track_caller]
     pub(crate) fn div(self, cx: &mut Context<'_>, divisor: Self) -> Result<Self> {
         number_at(cx, Location::caller(), [self, divisor], |[a, b]| a / b)
@@ -105,19 +105,19 @@ impl Parts {
         number_at(cx, Location::caller(), [self], |[a]| -a)
     }
 
-    /// The squares of the moduli: real operand.
+    /// Returns the squares of the moduli, which are real.
     #[track_caller]
     pub(crate) fn square(self, cx: &mut Context<'_>) -> Result<ValueId> {
         Ok(number_at(cx, Location::caller(), [self], |[a]| a.norm().into())?.re())
     }
 
-    /// The sizes of the numbers, as LAPACK compares them: |re| + |im|.
+    /// Returns the magnitudes that LAPACK compares numbers by: |re| + |im|.
     #[track_caller]
     pub(crate) fn size(self, cx: &mut Context<'_>) -> Result<ValueId> {
         Ok(number_at(cx, Location::caller(), [self], |[a]| a.size().into())?.re())
     }
 
-    /// These numbers where `mask` holds, zero elsewhere.
+    /// Keeps these numbers where `mask` holds, and replaces them with zero elsewhere.
     #[track_caller]
     pub(crate) fn keep(self, cx: &mut Context<'_>, mask: ValueId) -> Result<Self> {
         number_at(cx, Location::caller(), [self, Parts::Real(mask)], |[a, mask]| {
@@ -125,20 +125,21 @@ impl Parts {
         })
     }
 
-    /// These numbers where `mask` holds, `other` ones elsewhere.
+    /// Selects these numbers where `mask` holds, and those of `other` elsewhere.
     #[track_caller]
     pub(crate) fn or(self, cx: &mut Context<'_>, mask: ValueId, other: Self) -> Result<Self> {
         let operands = [self, Parts::Real(mask), other];
         number_at(cx, Location::caller(), operands, |[a, mask, b]| a.or(mask.re, b))
     }
 
-    /// The slices at `index`, a vector, along an axis.
+    /// Gathers the slices at `index`, a vector, along an axis.
     #[track_caller]
     pub(crate) fn take(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
         self.each(cx, |cx, part| Ok(cx.op("Gather", &[part, index], attrs! { axis: axis })?))
     }
 
-    /// The elements at `index` along an axis. There is one index for each element of the result.
+    /// Gathers the elements at `index` along an axis, with one index for each element of the
+    /// result.
     #[track_caller]
     pub(crate) fn pick(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
         self.each(cx, |cx, part| {
@@ -146,7 +147,7 @@ impl Parts {
         })
     }
 
-    /// The rows (…, 1, n) at the places (…, 1, 1).
+    /// Gathers the rows (…, 1, n) at the positions (…, 1, 1).
     #[track_caller]
     pub(crate) fn row(self, cx: &mut Context<'_>, at: ValueId) -> Result<Self> {
         let mut shape = cx.shape(self.re()).to_vec();
@@ -156,7 +157,7 @@ impl Parts {
         self.pick(cx, -2, at)
     }
 
-    /// The matrices with rows and columns exchanged.
+    /// Transposes the matrices.
     #[track_caller]
     pub(crate) fn transpose(self, cx: &mut Context<'_>) -> Result<Self> {
         let rank = cx.rank(self.re());
@@ -165,13 +166,13 @@ impl Parts {
         self.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))
     }
 
-    /// The conjugate transposes of the matrices.
+    /// Returns the conjugate transposes of the matrices.
     #[track_caller]
     pub(crate) fn adjoint(self, cx: &mut Context<'_>) -> Result<Self> {
         self.transpose(cx)?.conj(cx)
     }
 
-    /// The sums along an axis, which stays.
+    /// Sums along an axis, which is kept with size one.
     #[track_caller]
     pub(crate) fn sum(self, cx: &mut Context<'_>, axis: i64) -> Result<Self> {
         let axes = cx.i64s(&[axis]);
@@ -180,7 +181,7 @@ impl Parts {
         })
     }
 
-    /// Elements from `start` to `end` of an axis.
+    /// Slices an axis from `start` to `end`.
     #[track_caller]
     pub(crate) fn slice(
         self,
@@ -194,7 +195,7 @@ impl Parts {
         })
     }
 
-    /// Both arrays, one after the other along an axis; if one is complex, the result is.
+    /// Concatenates both arrays along an axis. The result is complex if one of them is.
     #[track_caller]
     pub(crate) fn concat(self, cx: &mut Context<'_>, axis: i64, other: Self) -> Result<Self> {
         let re = cx.op("Concat", &[self.re(), other.re()], attrs! { axis: axis })?;
@@ -206,7 +207,7 @@ impl Parts {
         Ok(Parts::Complex(re, im))
     }
 
-    /// The imaginary parts: zeros for real numbers.
+    /// Returns the imaginary parts, which are zeros for real numbers.
     #[track_caller]
     pub(crate) fn imaginary(self, cx: &mut Context<'_>) -> Result<ValueId> {
         if let Some(im) = self.im() {
@@ -216,7 +217,7 @@ impl Parts {
         cx.full(cx.dtype(self.re()), 0.0, &shape)
     }
 
-    /// These real numbers as numbers of the kind of `like`.
+    /// Converts real numbers to complex ones if `like` is complex.
     pub(crate) fn in_kind_of(self, cx: &mut Context<'_>, like: Self) -> Result<Self> {
         match (self.im(), like.im()) {
             (None, Some(_)) => Ok(Parts::Complex(self.re(), self.imaginary(cx)?)),

@@ -1,7 +1,7 @@
-//! The rules, by what they are about, and the table of primitives that names them.
+//! The rules, grouped by subject, and the table of primitives that refers to them.
 //!
-//! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
-//! types and knows no origins.
+//! A rule reads the equation's parameters, emits operators and returns values. It assigns no names,
+//! states no types and knows no origins.
 
 mod bits;
 mod complex;

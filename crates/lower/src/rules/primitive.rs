@@ -1,4 +1,4 @@
-//! What the table says about a primitive, and what follows from it.
+//! The properties of a primitive in the table, and their consequences.
 
 use jaxpr::{Params, Program};
 use onnx::ValueId;
@@ -7,109 +7,108 @@ use tensor::{DType, Type};
 use super::{Result, control_flow};
 use crate::{Context, Parts, RuleError};
 
-/// A row of the table: all that is known about one primitive.
+/// A row of the table: everything that is known about one primitive.
 #[derive(Clone, Copy, Debug)]
 pub struct Primitive {
-    /// JAX's name of it, which is also the rule's.
+    /// JAX's name, which is also the rule's.
     pub name: &'static str,
     rule: Rule,
     complex: Complex,
-    /// What becomes of its equations about PRNG keys.
+    /// The treatment of its equations on PRNG keys.
     pub keys: Keys,
-    /// Which of its other equations JAX puts in terms of other primitives first.
+    /// The other equations that JAX first expands to other primitives.
     pub expands: Expands,
-    /// How its equations run the jaxprs in their parameters, if not once each.
+    /// The way that its equations run the jaxprs in their parameters, if not once each.
     pub control: Option<Control>,
-    /// Whether it fills arrays with few numbers, which takes hardly more than the memory for them.
+    /// `true` if it fills arrays with few numbers, which costs hardly more than their memory.
     pub fills: bool,
 }
 
 type OnValues = fn(&mut Context<'_>, &[ValueId]) -> Result;
 type OnParts = fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>;
 
-/// How an equation of real numbers is lowered.
+/// The lowering of an equation on real numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
-    /// To the operator of the same meaning.
+    /// The operator with the same meaning.
     Op(&'static str),
-    /// To the operator of the same meaning: booleans have another one than numbers.
+    /// The operator with the same meaning, which is another one for booleans than for numbers.
     ByType { numbers: &'static str, booleans: &'static str },
-    /// By a function.
+    /// A function.
     Function(OnValues),
-    /// By a function for real and complex numbers alike.
+    /// A function for real and complex numbers.
     Numbers(OnParts),
-    /// By lowering the jaxpr that a parameter holds, in place. Versions of JAX have different names
-    /// for the parameter.
+    /// The jaxpr in a parameter, inlined. The name of the parameter depends on the version of JAX.
     Call(&'static [&'static str]),
-    /// By lowering what JAX expanded it to, in place.
+    /// JAX's expansion, inlined.
     Expansion,
-    /// To its operands.
+    /// The operands themselves.
     Same,
-    /// Not at all: operands or results are always complex.
+    /// None: operands or results are always complex.
     ComplexOnly,
 }
 
-/// How an equation with complex operands or results is lowered.
+/// The lowering of an equation with complex operands or results.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Complex {
-    /// By the rule, applied to the real parts and then to the imaginary parts; real operands take
-    /// part in both.
+    /// The rule, applied first to the real and then to the imaginary parts. Real operands take part
+    /// in both.
     Each,
-    /// By the rule, applied once to all parts in a row.
+    /// The rule, applied once to all parts in a row.
     Flat,
-    /// By a function of its own.
+    /// A separate function.
     Own(OnParts),
-    /// By the rule, which takes complex numbers as they are.
+    /// The rule, which handles complex numbers itself.
     Alike,
-    /// JAX itself has the primitive for real numbers alone.
+    /// None: JAX defines the primitive only for real numbers.
     RealOnly,
-    /// Not at all, for this reason.
+    /// An error with this reason.
     Refused(&'static str),
 }
 
-/// What becomes of an equation about PRNG keys, which are integers in ONNX.
+/// The treatment of an equation on PRNG keys, which are integers in ONNX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
     /// JAX has no such equation.
     Never,
-    /// It stays as it is: the rule passes operands on and looks at no axis of theirs.
+    /// The equation is preserved: the rule passes operands on and does not read their axes.
     PassedOn,
-    /// JAX puts it in terms of integers.
+    /// JAX expands it to an equation on integers.
     Expanded(Expansion),
-    /// It cannot be lowered, for this reason.
+    /// An error with this reason.
     Refused(&'static str),
 }
 
-/// Which equations of a primitive JAX puts in terms of other primitives before they are lowered.
+/// The equations of a primitive that JAX expands to other primitives before lowering.
 #[derive(Clone, Copy, Debug)]
 pub enum Expands {
-    /// None: the rule takes them all.
+    /// None: the rule handles them all.
     Never,
     /// All: only the expansion is lowered.
     Always(Expansion),
-    /// Those that the rule does not take: the function says which.
+    /// The equations that the rule does not handle, as decided by a predicate.
     Where(Expansion, fn(&Equation<'_>) -> bool),
-    /// Loops whose rounds are better computed all at once, see [`crate::Rounds`]; the rule takes
-    /// them all.
+    /// Loops whose iterations are better computed all at once, see [`crate::Rounds`]. The rule
+    /// could handle them as well.
     Rounds(Expansion),
 }
 
-/// How an equation runs the jaxprs in its parameters.
+/// The control flow of an equation with jaxprs in its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// One of them, which an operand chooses.
+    /// One of the jaxprs, which an operand selects.
     Branches,
-    /// A body, for each row of the operands.
+    /// A body, once for each row of the operands.
     Rounds,
-    /// A body, as long as a condition holds.
+    /// A body, while a condition holds.
     While,
 }
 
 impl Control {
-    /// All of them.
+    /// All variants.
     pub const ALL: &[Control] = &[Control::Branches, Control::Rounds, Control::While];
 
-    /// What Python calls it.
+    /// Returns the name in Python.
     pub fn name(self) -> &'static str {
         match self {
             Control::Branches => "branches",
@@ -121,18 +120,18 @@ impl Control {
 
 macro_rules! expansions {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// The ways in which JAX puts an equation in terms of others. Each is a function in Python,
-        /// which knows it by its name.
+        /// The ways that JAX expands an equation to others. Each is a function in Python,
+        /// identified by its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Expansion {
             $($(#[$doc])* $variant,)*
         }
 
         impl Expansion {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[Expansion] = &[$(Expansion::$variant),*];
 
-            /// What Python calls it.
+            /// Returns the name in Python.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Expansion::$variant => $name,)*
@@ -143,15 +142,15 @@ macro_rules! expansions {
 }
 
 expansions! {
-    /// Keys are equal if all their integers are.
+    /// Keys are equal if all of their integers are.
     AllEqual = "all-equal",
-    /// Keys differ if any of their integers does.
+    /// Keys differ if any of their integers do.
     AnyDiffers = "any-differs",
-    /// A function is applied to the elements that indices point to.
+    /// A function is applied to the elements at the given indices.
     Apply = "apply",
-    /// Of each window, the element that belongs to the preferred number.
+    /// From each window, the element at the position of the selected number is taken.
     ChooseAndGather = "choose-and-gather",
-    /// What belongs to each window is added where its preferred number is.
+    /// The update of each window is added at the position of its selected number.
     ChooseAndScatter = "choose-and-scatter",
     /// Axes are reduced by a function.
     Fold = "fold",
@@ -159,7 +158,7 @@ expansions! {
     FoldWindows = "fold-windows",
     /// A function that is a primitive is called.
     HiPrimitive = "hi-primitive",
-    /// What the primitive's own implementation does.
+    /// The primitive's own implementation.
     Implementation = "implementation",
     /// The key implementation's function for random bits.
     KeyBits = "key-bits",
@@ -173,40 +172,40 @@ expansions! {
     KeySplit = "key-split",
     /// A loop's body is applied to all rows at once.
     Map = "map",
-    /// The primitive is applied to each integer that keys are made of.
+    /// The primitive is applied to each of the integers that make up keys.
     Moved = "moved",
-    /// A product of matrices in small blocks, each of which has a scale.
+    /// A product of matrices in small blocks, each with a scale.
     ScaledProduct = "scaled-product",
-    /// The largest elements, exactly.
+    /// The largest elements, computed exactly.
     TopK = "top-k",
 }
 
-/// What a primitive needs that a model does not have.
+/// A requirement of a primitive that no model can meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// Devices to map a function over.
+    /// Several devices to map a function over.
     Devices,
-    /// What other devices have computed.
+    /// The results of other devices.
     Collective(Alone),
-    /// Python code of the user.
+    /// The user's Python code.
     Python,
 }
 
-/// What a collective gives on the only device there is.
+/// The result of a collective on a single device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alone {
     /// Its operands.
     Same,
     /// Its operands, with axes of size one added or removed.
     Reshaped,
-    /// Its operands if the device sends something to itself, zeros if it does not.
+    /// Its operands if the device sends to itself, zeros otherwise.
     Permuted,
-    /// The number of the device.
+    /// The index of the device.
     Zero,
 }
 
 impl Beyond {
-    /// What Python calls it.
+    /// Returns the name in Python.
     pub fn name(self) -> &'static str {
         match self {
             Beyond::Devices => "devices",
@@ -219,10 +218,10 @@ impl Beyond {
     }
 }
 
-/// An equation that has been read, for the decision whether its rule takes it.
+/// An equation that has been read, for deciding whether its rule handles it.
 #[derive(Clone, Copy, Debug)]
 pub struct Equation<'a> {
-    /// The program that its jaxprs are in.
+    /// The program that contains its jaxprs.
     pub program: &'a Program,
     /// Its parameters.
     pub params: &'a Params,
@@ -235,8 +234,8 @@ pub struct Equation<'a> {
 pub const EXPANSION: (&str, &str) = ("closed_call", "call_jaxpr");
 
 impl Primitive {
-    /// The names that the parameter with the jaxpr may have, of a primitive that does nothing but call
-    /// it; none of other primitives.
+    /// Returns the possible names of the parameter with the jaxpr, for a primitive that only calls
+    /// it, and nothing for other primitives.
     pub fn calls(&self) -> &'static [&'static str] {
         match self.rule {
             Rule::Call(params) => params,
@@ -244,7 +243,8 @@ impl Primitive {
         }
     }
 
-    /// Why its equations of complex numbers are not lowered; `None` if they are.
+    /// Returns the reason that its equations on complex numbers are not lowered, or `None` if they
+    /// are.
     pub fn without_complex(&self) -> Option<&'static str> {
         match self.complex {
             Complex::Each | Complex::Flat | Complex::Own(_) | Complex::Alike => None,
@@ -253,13 +253,13 @@ impl Primitive {
         }
     }
 
-    /// Whether it can be lowered without asking JAX for an expansion first.
+    /// Returns `true` if it can be lowered without an expansion by JAX.
     pub fn takes_every_equation(&self) -> bool {
         matches!(self.expands, Expands::Never | Expands::Rounds(_))
             && !matches!(self.rule, Rule::Expansion)
     }
 
-    /// Whether nothing but its expansion is ever lowered, so that it can keep its name.
+    /// Returns `true` if only its expansion is ever lowered, so that it can keep its name.
     pub fn is_always_expanded(&self) -> bool {
         matches!(self.rule, Rule::Expansion)
     }
@@ -319,7 +319,7 @@ impl Primitive {
         }
     }
 
-    /// JAX expands the equations for which `needed` holds.
+    /// Lets JAX expand the equations that satisfy `needed`.
     pub(super) const fn expanded_if(
         mut self,
         how: Expansion,
@@ -329,83 +329,84 @@ impl Primitive {
         self
     }
 
-    /// Its equations run jaxprs like this.
+    /// Sets the control flow of its equations.
     pub(super) const fn runs(mut self, control: Control) -> Self {
         self.control = Some(control);
         self
     }
 
-    /// Its results cost hardly more than the memory for them.
+    /// Declares that its results cost hardly more than their memory.
     pub(super) const fn filling(mut self) -> Self {
         self.fills = true;
         self
     }
 
-    /// JAX expands the equations whose rounds are better computed at once.
+    /// Lets JAX expand the loops whose iterations are better computed at once.
     pub(super) const fn rounds_at_once(mut self, how: Expansion) -> Self {
         self.expands = Expands::Rounds(how);
         self
     }
 }
 
-/// A primitive that has a rule for real numbers.
+/// Returns a primitive with a rule for real numbers.
 pub(super) const fn row(name: &'static str, rule: Rule, complex: Complex, keys: Keys) -> Primitive {
     let expands = Expands::Never;
     Primitive { name, rule, complex, keys, expands, control: None, fills: false }
 }
 
-/// A primitive with one rule for real and complex numbers.
+/// Returns a primitive with one rule for real and complex numbers.
 pub(super) const fn numbers(name: &'static str, rule: OnParts, keys: Keys) -> Primitive {
     row(name, Rule::Numbers(rule), Complex::Alike, keys)
 }
 
-/// A primitive that calls the jaxpr in its parameter, and does nothing else.
+/// Returns a primitive that only calls the jaxpr in its parameter.
 pub(super) const fn call(name: &'static str, params: &'static [&'static str]) -> Primitive {
     row(name, Rule::Call(params), Complex::Flat, Keys::PassedOn)
 }
 
-/// A primitive that changes nothing in an exported model: its results are its operands.
+/// Returns a primitive that has no effect in an exported model: its results are its operands.
 pub(super) const fn same(name: &'static str) -> Primitive {
     row(name, Rule::Same, Complex::Flat, Keys::PassedOn)
 }
 
-/// A primitive of complex numbers alone.
+/// Returns a primitive that exists only for complex numbers.
 pub(super) const fn complex_only(name: &'static str, rule: OnParts) -> Primitive {
     row(name, Rule::ComplexOnly, Complex::Own(rule), Keys::Never)
 }
 
-/// A primitive that JAX puts in terms of others, whatever its operands are.
+/// Returns a primitive that JAX always expands.
 pub(super) const fn expanded(name: &'static str, how: Expansion) -> Primitive {
     let expands = Expands::Always(how);
     Primitive { expands, ..row(name, Rule::Expansion, Complex::Flat, Keys::Expanded(how)) }
 }
 
-/// The operator of the same meaning.
+/// Returns the rule for an operator with the same meaning.
 pub(super) const fn op(name: &'static str) -> Rule {
     Rule::Op(name)
 }
 
-/// The operator of the same meaning for numbers, and that for booleans.
+/// Returns the rule for an operator with the same meaning for numbers, and another one for
+/// booleans.
 pub(super) const fn by_type(numbers: &'static str, booleans: &'static str) -> Rule {
     Rule::ByType { numbers, booleans }
 }
 
-/// A function that lowers an equation.
+/// Returns the rule for a function that lowers an equation.
 pub(super) const fn rule(lower: OnValues) -> Rule {
     Rule::Function(lower)
 }
 
-/// A function that lowers an equation of complex numbers.
+/// Returns the treatment of complex numbers by a separate function.
 pub(super) const fn own(lower: OnParts) -> Complex {
     Complex::Own(lower)
 }
 
-/// Complex numbers are refused, for this reason.
+/// Returns the refusal of complex numbers, with a reason.
 pub(super) const fn refused(reason: &'static str) -> Complex {
     Complex::Refused(reason)
 }
 
-/// Equations about PRNG keys are put in terms of integers.
+/// Returns the expansion of equations on PRNG keys to equations on integers.
 pub(super) const fn by(how: Expansion) -> Keys {
     Keys::Expanded(how)
 }

@@ -1,8 +1,8 @@
 //! The table of primitives: one row for each that has an ONNX form.
 //!
-//! A row says how equations of real numbers are lowered, what is done with complex ones, what becomes
-//! of PRNG keys, and which equations JAX puts in terms of other primitives first. Nothing else knows
-//! primitives by name but rules that look into jaxprs.
+//! A row defines the lowering of equations on real numbers, the treatment of complex ones and of
+//! PRNG keys, and the equations that JAX expands to other primitives first. Apart from rules that
+//! look into jaxprs, no other code knows primitives by name.
 
 use std::sync::LazyLock;
 
@@ -24,10 +24,10 @@ use super::{
     reduction, special, windows,
 };
 
-/// This file: what nodes that a row stands for were emitted by.
+/// This file, which is the site of nodes that a row emits directly.
 pub(crate) const TABLE_FILE: &str = file!();
 
-/// The row of a primitive.
+/// Returns the row of a primitive.
 pub fn primitive(name: &str) -> Option<&'static Primitive> {
     BY_NAME.get(name).copied()
 }
@@ -36,13 +36,13 @@ pub fn primitive(name: &str) -> Option<&'static Primitive> {
 static BY_NAME: LazyLock<FxHashMap<&str, &Primitive>> =
     LazyLock::new(|| TABLE.iter().map(|row| (row.name, row)).collect());
 
-/// All rows, in alphabetical order.
+/// Returns all rows, in alphabetical order.
 pub fn primitives() -> &'static [Primitive] {
     TABLE
 }
 
-/// What is known of primitives that need more than a model has, and are not lowered as they are: other
-/// devices, or Python.
+/// The primitives that need more than a model has, such as other devices or Python, and are not
+/// lowered directly.
 pub const BEYOND_MODELS: &[(&str, Beyond)] = &[
     ("all_gather", Beyond::Collective(Alone::Reshaped)),
     ("all_gather_invariant", Beyond::Collective(Alone::Reshaped)),

@@ -1,4 +1,5 @@
-//! `Cast`, as JAX means it: values that the target type can hold, or floats that are rounded to the nearest.
+//! `Cast` with the semantics of JAX. Integers wrap around, and floats are rounded to the nearest.
+//! Floats that do not fit into an integer type are refused.
 
 use std::sync::Arc;
 
@@ -29,9 +30,9 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             Numbers::Ints(values.into_iter().map(truncated).collect::<Result<_, _>>()?)
         }
         (Numbers::Ints(values), Kind::Float) => {
-            #[expect(clippy::cast_precision_loss, reason = "rounding is what a cast does")]
+            #[expect(clippy::cast_precision_loss, reason = "a cast rounds")]
             let value = |v: i128| match to {
-                // Rounded once: what `f64` rounds, `f32` must not round again.
+                // Round once, directly to `f32` rather than through `f64`.
                 DType::F32 => f64::from(v as f32),
                 _ => v as f64,
             };
@@ -45,7 +46,7 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(to, operation.shape)
 }
 
-/// The low bits of an integer, as the type reads them.
+/// Returns the low bits of an integer, interpreted in the type `to`.
 pub(super) fn wrapped(value: i128, to: DType) -> i128 {
     let unused = 128 - to.bits();
     let high = value << unused;
@@ -65,10 +66,11 @@ fn truncated(value: f64) -> Result<i128, Reason> {
     Ok(int)
 }
 
-/// Integers to become 16-bit floats must survive `f32`: runtimes may go through it. To bfloat16, some
-/// round and some truncate.
+/// Fails if a cast of integers to a 16-bit float may depend on the runtime. Runtimes may convert
+/// through `f32`, so every integer must be exact in `f32`. For bfloat16, some round and some
+/// truncate, so every integer must be exact in bfloat16.
 fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Reason> {
-    #[expect(clippy::cast_possible_truncation, reason = "to see what is lost")]
+    #[expect(clippy::cast_possible_truncation, reason = "the loss is measured")]
     let survives = |v: &f64| match to {
         DType::F16 => f64::from(*v as f32) == *v,
         DType::BF16 => (*v as f32).to_bits() & 0xffff == 0 && f64::from(*v as f32) == *v,

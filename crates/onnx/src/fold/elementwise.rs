@@ -1,4 +1,4 @@
-//! Operators that work element by element, with broadcasting.
+//! Elementwise operators, with broadcasting.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN, reduce};
 use crate::Node;
 
-/// Arithmetic is done for these types only. Some runtimes compute 16-bit floats in 32 bits, which have more than
-/// twice their digits, so that one operation gives the same.
+/// Returns `true` for the types that arithmetic is evaluated in. Some runtimes compute 16-bit
+/// floats in 32 bits. That gives the same result for one operation, because 32-bit floats have more
+/// than twice the digits.
 fn is_plain(dtype: DType) -> bool {
     let is_float = matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
     is_float || dtype.is_integer() || dtype == DType::Bool
 }
 
-/// The operand at `index`, broadcast to the shape of the result.
+/// Returns the operand at `index`, broadcast to the shape of the result.
 pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Reason> {
     let source = operation.input(index)?;
     if source.shape() == operation.shape {
@@ -46,11 +47,11 @@ pub(crate) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             Numbers::Floats(v.into_iter().map(f64::round_ties_even).collect())
         }
         ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
-        // Not the sign of zero, which is a zero of its own sign or not.
+        // Not for zeros, because the sign of the result is up to the runtime.
         ("Sign", Numbers::Floats(v)) if v.iter().all(|v| *v != 0.0) => {
             Numbers::Floats(v.into_iter().map(f64::signum).collect())
         }
-        // Both are rounded correctly, like the four operations of arithmetic.
+        // `Reciprocal` and `Sqrt` are correctly rounded, like the four arithmetic operations.
         ("Reciprocal", Numbers::Floats(v)) => {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())
         }
@@ -71,7 +72,7 @@ pub(crate) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
     let (node, dtype) = (operation.node, operation.dtype);
-    // Unsigned integers wrap around everywhere.
+    // Unsigned integers wrap around in every runtime.
     let wraps = dtype.kind() == Kind::Unsigned && matches!(op, "Add" | "Sub" | "Mul" | "BitShift");
     let is_floored = op == "Mod" && node.int("fmod", 0) == 0;
     let result = match (numbers(0)?, numbers(1)?) {
@@ -98,7 +99,7 @@ pub(crate) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-/// `Sum` of several operands, rounded once.
+/// Evaluates `Sum` of several operands, rounded once.
 pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !operation.may_round() {
         return Err("the order of the operations is up to the runtime");
@@ -124,7 +125,7 @@ fn shifted(node: &Node, a: i128, b: i128, dtype: DType) -> Option<i128> {
     Some(if node.string("direction") == Some("LEFT") { a << by } else { a >> by })
 }
 
-/// What is left of a division, with the sign of the divisor.
+/// Returns the remainder of a division, with the sign of the divisor.
 fn floored_modulo(a: i128, b: i128) -> Option<i128> {
     let rest = a.checked_rem(b)?;
     Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
@@ -154,7 +155,7 @@ pub(super) fn float(op: &str, a: f64, b: f64) -> Option<f64> {
         "Mul" => Some(a * b),
         "Div" => Some(a / b),
         "Mod" => Some(a % b),
-        // Which of two zeros, and which NaN, they choose is up to the runtime.
+        // The choice between zeros of both signs, and between NaNs, is up to the runtime.
         "Max" | "Min" if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && !is_same_zero) => {
             None
         }
@@ -164,7 +165,7 @@ pub(super) fn float(op: &str, a: f64, b: f64) -> Option<f64> {
     }
 }
 
-/// `Relu`. The zero that negative numbers become is a positive one.
+/// Evaluates `Relu`. Negative numbers and negative zero become positive zero.
 pub(crate) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let relu = |v: f64| if v > 0.0 { v } else { 0.0 };
     let result = match Numbers::new(operation.input(0)?)? {
@@ -196,8 +197,8 @@ pub(crate) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     Ok(Tensor::bools(operation.shape, &values))
 }
 
-/// `Clip` of integers, and of floats where no zero meets a bound: which of two zeros is the larger
-/// one is up to the runtime.
+/// Evaluates `Clip`. If every bit must be the same, a zero must not meet a zero bound of the other
+/// sign, because their order is up to the runtime.
 pub(crate) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let values = match Numbers::new(operation.input(0)?)? {
         Numbers::Ints(values) => values,
@@ -208,7 +209,7 @@ pub(crate) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         _ => None,
     };
     let (low, high) = (bound(1).unwrap_or(i128::MIN), bound(2).unwrap_or(i128::MAX));
-    // The upper bound wins where they cross.
+    // The upper bound wins if the bounds cross.
     let values = values.into_iter().map(|v| v.max(low).min(high)).collect();
     Numbers::Ints(values).into_tensor(operation.dtype, operation.shape)
 }
@@ -222,7 +223,7 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     let (Some(low), Some(high)) = (low, high) else {
         return Err("the type is not computed with");
     };
-    // `-0.0` may become the bound `0.0`, or stay.
+    // `-0.0` may become the bound `0.0` or stay as it is.
     let has_one_zero = |bound: f64| {
         bound != 0.0 || values.iter().all(|v| *v != 0.0 || v.to_bits() == bound.to_bits())
     };
@@ -282,7 +283,7 @@ pub(crate) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if operation.may_round() {
         return Ok(tensor);
     }
-    // onnxruntime adds up what either side contributes, and zero turns `-0.0` into `0.0`.
+    // onnxruntime adds the contributions of both sides, and adding zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {
         return Err("the sign of zero may change");

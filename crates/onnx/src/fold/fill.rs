@@ -9,7 +9,8 @@ use crate::Attr;
 use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN};
 
-/// For operators that follow from types alone, and are not constants where they do not.
+/// Refuses operators such as `Shape`, whose results are constant only if they follow from types
+/// alone.
 pub(crate) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
     Err("the shape is not known")
 }

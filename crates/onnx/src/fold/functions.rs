@@ -1,4 +1,4 @@
-//! Functions that no standard rounds for us: every runtime computes their last bits in its own way.
+//! Functions whose last bits differ between runtimes, because no standard defines their rounding.
 
 use tensor::Tensor;
 
@@ -8,8 +8,8 @@ use super::{Operation, Reason};
 
 const LAST_BITS: Reason = "last bits are up to the runtime";
 
-/// Applies `function` in double precision and rounds once, so that the result is as close to the true one as
-/// its type allows.
+/// Applies `function` in double precision and rounds once, so that the result is as accurate as its
+/// type allows.
 pub(super) fn apply(operation: &Operation<'_>, function: fn(f64) -> f64) -> Result<Tensor, Reason> {
     if !operation.may_round() {
         return Err(LAST_BITS);

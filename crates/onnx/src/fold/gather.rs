@@ -1,4 +1,4 @@
-//! Operators that read elements at places of a tensor.
+//! Operators that read elements at indices.
 
 use tensor::Tensor;
 
@@ -6,7 +6,7 @@ use super::layout::picked;
 use super::scatter::{places_of_elements, places_of_rows};
 use super::{Operation, Reason, axis};
 
-/// `Gather`: slices along one axis.
+/// Evaluates `Gather`, which reads slices along one axis.
 pub(crate) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.ints(1)?);
     let shape = source.shape();
@@ -24,7 +24,7 @@ pub(crate) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, positions)
 }
 
-/// `GatherND`: what lies at places of the first axes.
+/// Evaluates `GatherND`, which reads elements or slices at indices into the first axes.
 pub(crate) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let batch = usize::try_from(operation.node.int("batch_dims", 0)).unwrap_or(0);
@@ -35,7 +35,7 @@ pub(crate) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, places_of_rows(source.shape(), indices, batch)?)
 }
 
-/// `GatherElements`: for each index, the element that far along one axis.
+/// Evaluates `GatherElements`, which reads one element per index along one axis.
 pub(crate) fn gather_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let along = operation.axis(0, source.shape().len())?;

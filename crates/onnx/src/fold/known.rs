@@ -1,22 +1,22 @@
-//! What is known of a value before the model runs.
+//! Values that are known before the model runs.
 
 use tensor::Tensor;
 
 use super::{Exactness, Operation, evaluate};
 use crate::{Graph, Producer, ValueId};
 
-/// More elements than this are not looked at.
+/// The largest number of elements that are evaluated.
 const LARGEST: usize = 4096;
-/// More nodes than this are not followed.
+/// The largest number of nodes that are followed.
 const STEPS: u32 = 64;
 
-/// What `value` is, if it is small and follows from constants alone.
+/// Returns `value` as a tensor, if it is small and follows from constants alone.
 pub fn known(graph: &Graph, value: ValueId) -> Option<Tensor> {
     find(graph, value, &mut { STEPS })
 }
 
-/// The elements that `value` is made of, each of them once or more: those of what is known and then
-/// repeated or put into another shape.
+/// Returns the elements of `value` before they are expanded or reshaped, if they are known. Each of
+/// them occurs in `value` at least once.
 pub fn elements(graph: &Graph, mut value: ValueId) -> Option<Tensor> {
     while let Some(node) = graph.producer(value).map(|id| graph.node(id)) {
         if !["Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op| node.is(op)) {
@@ -62,7 +62,7 @@ mod tests {
     use crate::text::parse;
     use provenance::Origins;
 
-    /// The first result of a graph, as far as it is known.
+    /// Returns the first result of a graph, if it is known.
     fn first(text: &str, find: fn(&Graph, ValueId) -> Option<Tensor>) -> Option<Vec<i64>> {
         let graph = parse(text, &mut Origins::default()).unwrap();
         let value = graph.block(Graph::MAIN).outputs()[0];
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(first(wrapped, elements), Some(vec![9, 3]));
     }
 
-    /// The elements that a slice takes, counted one by one. Unlike in Python, one that reads
-    /// backwards from before the first element takes that.
+    /// Returns the elements that a slice takes, counted one by one. Unlike in Python, a slice that
+    /// reads backwards from before the first element takes that element.
     fn slice(size: i64, start: i64, end: i64, step: i64) -> Vec<i64> {
         let from_front = |at: i64| if at < 0 { at + size } else { at };
         let (mut at, end) = (from_front(start), from_front(end));
@@ -119,7 +119,7 @@ mod tests {
                     expected.len()
                 );
                 let found = first(&text, known);
-                // What has no elements need not be computed.
+                // An empty result need not be computed.
                 assert!(
                     found.as_ref() == Some(&expected) || (found.is_none() && expected.is_empty()),
                     "{start}:{end}:{step} {found:?}"

@@ -1,4 +1,4 @@
-//! Operators that move elements without changing them.
+//! Data-movement operators.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use tensor::Tensor;
 
 use super::{Operation, Reason, UNKNOWN, axis, permutation};
 
-/// The bytes of one element; elements that share a byte cannot be moved one by one.
+/// Returns the number of bytes of one element. Fails if elements share a byte, because they cannot
+/// be moved individually.
 pub(super) fn width(tensor: &Tensor) -> Result<usize, Reason> {
     match tensor.dtype().bits() {
         bits if bits.is_multiple_of(8) => Ok(bits as usize / 8),
@@ -19,17 +20,16 @@ fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Reason> {
     tensor.map_err(|_| "the result has another size than was inferred")
 }
 
-/// The same elements in another shape.
+/// Returns the same elements in the shape of the result.
 pub(crate) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let reshaped = operation.input(0)?.reshaped(operation.shape);
     reshaped.map_err(|_| "the result has another size than was inferred")
 }
 
-/// Why the elements of a tensor stay in their order.
+/// The reason for elements that share bytes and cannot be reordered.
 const PACKED: Reason = "the elements are packed";
 
-/// All elements of the first operand in another order, another shape or as other floats, if that is what an
-/// operator gives. They are read where they are.
+/// Implements [`super::view`].
 pub(super) fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
     let (source, shape) = (operation.input(0)?, operation.shape);
     let view = match operation.node.op.name {
@@ -59,7 +59,7 @@ pub(super) fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> 
     Ok(Some(view))
 }
 
-/// How far apart the neighbours along each axis are, in elements.
+/// Returns the distance between neighbours along each axis, in elements.
 pub(super) fn strides(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for i in (1..shape.len()).rev() {
@@ -68,7 +68,7 @@ pub(super) fn strides(shape: &[usize]) -> Vec<isize> {
     strides
 }
 
-/// The strides with which a tensor of shape `from` is read as one of shape `to`.
+/// Returns the strides for reading a tensor of shape `from` as one of shape `to`.
 pub(super) fn broadcast_strides(from: &[usize], to: &[usize]) -> Result<Vec<isize>, Reason> {
     let added = to.len().checked_sub(from.len()).ok_or("an operand has too many axes")?;
     let own = strides(from);
@@ -81,7 +81,8 @@ pub(super) fn broadcast_strides(from: &[usize], to: &[usize]) -> Result<Vec<isiz
     to.iter().enumerate().map(stride).collect()
 }
 
-/// The positions in a tensor that is read with `strides`, from `start` on, in the order of `shape`.
+/// Returns the positions that are read from a tensor with `strides`, from `start` on, in the order
+/// of `shape`.
 pub(super) fn positions(shape: &[usize], strides: &[isize], start: isize) -> Vec<isize> {
     let mut positions = vec![start];
     for (size, stride) in shape.iter().zip(strides) {
@@ -94,7 +95,7 @@ pub(super) fn positions(shape: &[usize], strides: &[isize], start: isize) -> Vec
     positions
 }
 
-/// The element of `source` at each of `positions`.
+/// Returns the bytes of the elements of `source` at `positions`.
 pub(super) fn pick(
     source: &Tensor,
     positions: impl IntoIterator<Item = isize>,
@@ -110,7 +111,7 @@ pub(super) fn pick(
     Ok(picked)
 }
 
-/// The result, made of the elements of `source` at `positions`.
+/// Returns the result, which consists of the elements of `source` at `positions`.
 pub(super) fn picked(
     operation: &Operation<'_>,
     source: &Tensor,
@@ -119,7 +120,7 @@ pub(super) fn picked(
     tensor(operation, pick(source, positions)?)
 }
 
-/// The elements in another order.
+/// Evaluates `Transpose`.
 pub(crate) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let perm = permutation(operation.node, source.shape().len())?;
@@ -148,7 +149,7 @@ pub(crate) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         let along = axis(along, shape.len())?;
         let size = i64::try_from(shape[along]).unwrap_or(i64::MAX);
         let start = if *start < 0 { start.saturating_add(size) } else { *start };
-        // Reading backwards starts at the last element at most.
+        // A backward slice starts at the last element at the latest.
         let start = start.clamp(0, if step < 0 { (size - 1).max(0) } else { size });
         let step = isize::try_from(step).map_err(|_| "a step is too large")?;
         first += isize::try_from(start).map_err(|_| "a start is too large")? * strides[along];
@@ -174,13 +175,13 @@ pub(crate) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     tensor(operation, bytes)
 }
 
-/// One of the results of `Split`.
+/// Evaluates one of the results of `Split`.
 pub(crate) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let along = operation.axis(0, source.shape().len())?;
     let before = match operation.inputs.get(1).copied().flatten() {
         Some(_) => operation.ints(1)?.iter().take(operation.result).sum(),
-        // All parts but the last are as large as the first.
+        // All parts are as large as the first, except the last.
         None => {
             let parts = usize::try_from(operation.node.int("num_outputs", 0)).unwrap_or(0);
             let before = source.shape()[along].div_ceil(parts.max(1)) * operation.result;
@@ -192,7 +193,7 @@ pub(crate) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, positions(operation.shape, &strides, start))
 }
 
-/// `Pad` with a constant, which may also cut off.
+/// Evaluates `Pad` with a constant. Negative pads crop.
 pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, pads) = (operation.input(0)?, operation.ints(1)?);
     if operation.node.string("mode").unwrap_or("constant") != "constant" {
@@ -215,7 +216,7 @@ pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         None => vec![0; width],
     };
     let bytes = source.bytes().ok_or(UNKNOWN)?;
-    // The position along each axis before, of every element; `None` is outside.
+    // The position of each element in the source, or `None` for padding.
     let own = strides(shape);
     let mut from: Vec<Option<isize>> = vec![Some(0)];
     for (along, size) in operation.shape.iter().enumerate() {
@@ -241,7 +242,7 @@ pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     tensor(operation, padded)
 }
 
-/// `Tile`: the whole, again and again along each axis.
+/// Evaluates `Tile`, which repeats the tensor along each axis.
 pub(crate) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let (shape, own) = (source.shape(), strides(source.shape()));
@@ -258,7 +259,7 @@ pub(crate) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, from)
 }
 
-/// `Trilu`: what is on one side of a diagonal, and zeros.
+/// Evaluates `Trilu`, which replaces the elements on one side of a diagonal with zeros.
 pub(crate) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let [.., rows, columns] = *source.shape() else { return Err("it is not a matrix") };

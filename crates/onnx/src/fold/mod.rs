@@ -1,5 +1,5 @@
-//! Evaluation of operators on constants. What a runtime may compute otherwise is not evaluated: overflow
-//! and NaN; and, unless last bits are given away, sums of floats and transcendental functions.
+//! Evaluates operators on constants. Results that may differ between runtimes are not evaluated:
+//! overflow, NaN and, unless the last bits may differ, sums of floats and transcendental functions.
 
 pub(crate) mod cast;
 pub(crate) mod elementwise;
@@ -22,10 +22,10 @@ use tensor::{DType, Tensor};
 use crate::Node;
 use crate::operators::Fold;
 
-/// Why an operator is not evaluated.
+/// The reason that an operator is not evaluated.
 pub type Reason = &'static str;
 
-/// Why an operator on a tensor is not evaluated whose elements are fetched later.
+/// The reason for a tensor whose elements are fetched later.
 const UNKNOWN: Reason = "an operand is not known yet";
 
 /// An operator on constants. The type of its result is known.
@@ -33,25 +33,25 @@ const UNKNOWN: Reason = "an operand is not known yet";
 pub struct Operation<'a> {
     /// The operator, with its attributes.
     pub node: &'a Node,
-    /// What its operands are.
+    /// The operands.
     pub inputs: &'a [Option<&'a Tensor>],
     /// The element type of the result.
     pub dtype: DType,
     /// The shape of the result.
     pub shape: &'a [usize],
-    /// Which of the operator's results it is.
+    /// The index of the result among the results of the operator.
     pub result: usize,
-    /// How close to what runtimes compute it has to be.
+    /// The required agreement with runtimes.
     pub exactness: Exactness,
 }
 
-/// How close the evaluation of an operator is to what runtimes compute.
+/// The agreement of an evaluation with runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exactness {
-    /// It is the same.
+    /// Every bit is the same.
     EachBit,
-    /// Last bits may differ, as they do between runtimes: the result is computed in wide numbers and
-    /// rounded once.
+    /// The last bits may differ, as they do between runtimes. The result is computed in wide
+    /// numbers and rounded once.
     Rounded,
 }
 
@@ -68,26 +68,27 @@ impl<'a> Operation<'a> {
         self.exactness == Exactness::Rounded
     }
 
-    /// The attribute `axis`, counted from the front.
+    /// Returns the attribute `axis`, counted from the front.
     fn axis(&self, default: i64, rank: usize) -> Result<usize, Reason> {
         axis(self.node.int("axis", default), rank)
     }
 }
 
-/// An axis counted from the front.
+/// Returns an axis counted from the front.
 pub fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
     let from_front = if axis < 0 { axis + i64::try_from(rank).unwrap_or(0) } else { axis };
     let axis = usize::try_from(from_front).ok().filter(|axis| *axis < rank);
     axis.ok_or("an axis is out of range")
 }
 
-/// All elements of the first operand in another order, another shape or as other floats, if that is what an
-/// operator gives. They are read where they are, so that the result need not be a copy.
+/// Returns the result as a view of the first operand, if the operator only reorders or reshapes its
+/// elements or casts them to other floats. Elements are read in place, so that the result need not
+/// be a copy.
 pub fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
     layout::view(operation)
 }
 
-/// Where each axis of the result of a `Transpose` of `rank` axes comes from.
+/// Returns the axis of the operand for each axis of the result of a `Transpose` of `rank` axes.
 pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
     match node.ints("perm") {
         None => Ok((0..rank).rev().collect()),
@@ -95,7 +96,7 @@ pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
     }
 }
 
-/// The result of an operator.
+/// Evaluates an operator.
 pub fn evaluate(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     match operation.node.operator().fold {
         Fold::Whole(evaluate) => evaluate(operation),

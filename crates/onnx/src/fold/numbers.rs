@@ -1,4 +1,4 @@
-//! Elements as numbers: wide enough that arithmetic on them rounds as the element type would.
+//! Elements as wide numbers, so that arithmetic on them rounds as in the element type.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::Reason;
 pub(super) enum Numbers {
     /// Integers and booleans.
     Ints(Vec<i128>),
-    /// Floats. For `+ - * /`, rounding the `f64` result to `f32` gives what `f32` arithmetic gives:
-    /// 53 bits are more than twice 24.
+    /// Floats. For `+ - * /`, rounding the `f64` result to `f32` gives the result of `f32`
+    /// arithmetic, because 53 bits are more than twice 24.
     Floats(Vec<f64>),
 }
 
-/// More elements than this are left to the runtime.
+/// The largest number of elements that is evaluated. Larger tensors are left to the runtime.
 const LIMIT: usize = 1 << 22;
 
 impl Numbers {
@@ -29,8 +29,8 @@ impl Numbers {
         numbers.ok_or("the elements are not plain numbers")
     }
 
-    /// A tensor of these elements. Integers must be in range and floats must not be NaN; floats are
-    /// rounded to the nearest.
+    /// Returns a tensor of these elements. Fails if an integer is out of range or a float is NaN.
+    /// Floats are rounded to the nearest.
     pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor, Reason> {
         let bytes = match self {
             Numbers::Ints(values) => ints(dtype, &values)?,
@@ -58,7 +58,7 @@ fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Reason> {
     Ok(bytes)
 }
 
-/// The number of a type of floats that is nearest.
+/// Rounds to the nearest number of a float type.
 pub(super) fn rounded(value: f64, dtype: DType) -> Option<f64> {
     Tensor::scalar(dtype, value)?.to_f64s()?.first().copied()
 }
@@ -67,7 +67,7 @@ fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Reason> {
     if values.iter().any(|v| v.is_nan()) {
         return Err("a result is not a number");
     }
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to the type on purpose")]
     let f32s = values.iter().flat_map(|v| (*v as f32).to_le_bytes());
     match dtype {
         DType::F32 => Ok(f32s.collect()),

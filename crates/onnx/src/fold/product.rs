@@ -1,4 +1,4 @@
-//! Products of matrices, and convolutions.
+//! Matrix products and convolutions.
 
 use tensor::Tensor;
 
@@ -7,15 +7,16 @@ use super::numbers::Numbers;
 use super::reduce::{largest, sum};
 use super::{Operation, Reason};
 
-/// More multiplications than this are left to the runtime.
+/// The largest number of multiplications that is evaluated. Larger products are left to the
+/// runtime.
 const LIMIT: usize = 1 << 24;
 
 const MISSHAPEN: Reason = "an operand has another size than was inferred";
 
-/// `MatMul`. Sums of floats are rounded once.
+/// Evaluates `MatMul`. Sums of floats are rounded once.
 pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (a, b) = (operation.input(0)?, operation.input(1)?);
-    // A vector is one row on the left, and one column on the right.
+    // A vector is a row on the left, and a column on the right.
     let (mut left, mut right) = (a.shape().to_vec(), b.shape().to_vec());
     let mut shape = operation.shape.to_vec();
     if right.len() == 1 {
@@ -76,7 +77,7 @@ pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-/// `Conv`, if its padding is given by numbers.
+/// Evaluates `Conv` without a bias, if its padding is given explicitly.
 pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, kernel) = (operation.input(0)?, operation.input(1)?);
     let node = operation.node;

@@ -1,5 +1,5 @@
-//! Integers that are equally far apart along each axis, such as the places that `x[::2]` takes, however many
-//! there are.
+//! Arithmetic progressions: integers that are equally spaced along each axis, such as the indices
+//! of `x[::2]`, however many there are.
 
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};
@@ -7,22 +7,22 @@ use tensor::{DType, Dim, Tensor};
 use super::axis;
 use crate::{Graph, Node, ValueId};
 
-/// How deep the operands of a value are followed.
+/// The largest depth of operands that are followed.
 const DEPTH: u32 = 16;
 
 const ONE: Dim = Dim::Known(1);
 
-/// Integers of which the first is known, and the distance to the next one along each axis.
+/// Integers that are equally spaced along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progression {
-    /// The integer at the beginning of all axes.
+    /// The integer at the start of all axes.
     pub first: Dim,
-    /// How much is added with each step along each axis; 0 for an axis of size one.
+    /// The increment along each axis. It is 0 for an axis of size one.
     pub steps: Vec<i64>,
 }
 
-/// What vectors in the last axis of `value` hold: a progression for each of their elements, along the axes
-/// before that; `None` for an element that is computed in another way.
+/// Returns the progressions of the vectors in the last axis of `value`: one for each element of a
+/// vector, along the other axes. An element that is not a progression is `None`.
 pub fn progressions(graph: &Graph, value: ValueId) -> Option<Vec<Option<Progression>>> {
     let mut found = Vec::new();
     elements(graph, value, DEPTH, &mut found)?;
@@ -65,12 +65,13 @@ fn elements(
     }
 }
 
-/// Whether a node joins vectors in the last of that many axes.
+/// Returns `true` if a node concatenates vectors along the last of `rank` axes.
 fn joins_vectors(node: &Node, rank: usize) -> bool {
     node.is("Concat") && axis(node.int("axis", 0), rank).is_ok_and(|axis| axis + 1 == rank)
 }
 
-/// The single elements that the vectors in the last axis of a value were put together from.
+/// Returns the values that are concatenated along the last axis of `value`, if each has size one
+/// there.
 pub fn parts_of_vectors(graph: &Graph, value: ValueId) -> Option<Vec<ValueId>> {
     let node = graph.node(graph.producer(value)?);
     let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
@@ -79,7 +80,7 @@ pub fn parts_of_vectors(graph: &Graph, value: ValueId) -> Option<Vec<ValueId>> {
     parts.filter(|parts| joins && parts.iter().all(is_single))
 }
 
-/// Whether a value has a type in which sizes are counted, so that its numbers are far from where it wraps around.
+/// Returns `true` if a value has a type for sizes, so that its numbers are far from overflow.
 fn counts_places(graph: &Graph, value: ValueId) -> bool {
     matches!(graph.ty(value).dtype, DType::I32 | DType::I64)
 }
@@ -91,7 +92,7 @@ fn progression(graph: &Graph, value: ValueId, depth: u32) -> Option<Progression>
     }
     let shape = &graph.ty(value).shape;
     if let Some(tensor) = graph.constant(value) {
-        // A person may give a parameter other elements.
+        // A user may change the elements of a parameter.
         return if graph.value(value).name.is_empty() { stored(tensor) } else { None };
     }
     if let Some([first]) = graph.content(value).as_deref() {
@@ -118,7 +119,7 @@ fn progression(graph: &Graph, value: ValueId, depth: u32) -> Option<Progression>
         }
         "Reshape" | "Squeeze" | "Unsqueeze" => moved(graph, node, operand(0)?, shape)?,
         "Slice" => reversed(graph, node, operand(0)?, shape)?,
-        // Whatever is counted from the end, this is not.
+        // The condition is never true, so the result is the third operand.
         "Where" if is_never_less(graph, node.input(0)?, depth) => {
             operand(2)?.with_rank(shape.len())?
         }
@@ -132,7 +133,8 @@ fn progression(graph: &Graph, value: ValueId, depth: u32) -> Option<Progression>
     Some(found)
 }
 
-/// Whether `condition` is a comparison `a < b` of what counts upwards with a number that it starts from or above.
+/// Returns `true` if `condition` is a comparison `a < b` that is never true: `a` does not decrease,
+/// and starts at the number `b` or above.
 fn is_never_less(graph: &Graph, condition: ValueId, depth: u32) -> bool {
     let less = graph.producer(condition).map(|id| graph.node(id)).filter(|node| node.is("Less"));
     let operand = |index: usize| progression(graph, less?.input(index)?, depth);
@@ -143,12 +145,12 @@ fn is_never_less(graph: &Graph, condition: ValueId, depth: u32) -> bool {
 }
 
 impl Progression {
-    /// The number that all of them are.
+    /// Returns the number, if all integers are equal.
     fn number(&self) -> Option<i64> {
         self.first.as_known().filter(|_| self.steps.iter().all(|step| *step == 0))
     }
 
-    /// The same with more axes before the others.
+    /// Adds axes in front, up to `rank`.
     fn with_rank(mut self, rank: usize) -> Option<Self> {
         let added = rank.checked_sub(self.steps.len())?;
         self.steps.splice(0..0, std::iter::repeat_n(0, added));
@@ -180,7 +182,7 @@ fn product(dim: Dim, factor: i64) -> Option<Dim> {
     }
 }
 
-/// The numbers of a constant.
+/// Returns the progression of a constant's elements.
 fn stored(tensor: &Tensor) -> Option<Progression> {
     let numbers = tensor.to_i64s()?;
     let (first, shape) = (*numbers.first()?, tensor.shape());
@@ -188,7 +190,7 @@ fn stored(tensor: &Tensor) -> Option<Progression> {
     let mut step = 0;
     if let (Some(second), Some(along)) = (numbers.get(1), shape.iter().position(|n| *n != 1)) {
         step = second.checked_sub(first)?;
-        // The numbers of several axes are the same, or are in no such order.
+        // A step other than zero is supported along one axis only.
         let is_alone = shape.iter().filter(|n| **n != 1).count() == 1;
         if step != 0 && !is_alone {
             return None;
@@ -201,7 +203,7 @@ fn stored(tensor: &Tensor) -> Option<Progression> {
     (0..).zip(&numbers).all(is).then_some(Progression { first: Dim::Known(first), steps })
 }
 
-/// What is known after axes of size one were added or removed.
+/// Returns the progression after axes of size one were added or removed.
 fn moved(graph: &Graph, node: &Node, from: Progression, to: &[Dim]) -> Option<Progression> {
     let shape = &graph.ty(node.input(0)?).shape;
     let mut rest = shape.iter().zip(&from.steps).filter(|(size, _)| **size != ONE);
@@ -213,7 +215,7 @@ fn moved(graph: &Graph, node: &Node, from: Progression, to: &[Dim]) -> Option<Pr
     rest.next().is_none().then_some(Progression { first: from.first, steps })
 }
 
-/// What is known after whole axes were reversed.
+/// Returns the progression after whole axes were reversed.
 fn reversed(graph: &Graph, node: &Node, from: Progression, shape: &[Dim]) -> Option<Progression> {
     let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
     let is_whole = ints(1)?.iter().all(|start| *start == -1)
@@ -235,7 +237,7 @@ mod tests {
     use super::*;
     use crate::text::parse;
 
-    /// What is known of the first result of a graph.
+    /// Returns the progressions of the first result of a graph, if all are known.
     fn first(text: &str) -> Option<Vec<(String, Vec<i64>)>> {
         each(text).into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Operators that combine the elements along axes.
+//! Operators that combine elements along axes.
 
 use tensor::{DType, Tensor};
 
@@ -7,7 +7,8 @@ use super::layout::{positions, strides};
 use super::numbers::Numbers;
 use super::{Operation, Reason, axis};
 
-/// Where the elements are that become one: the first of each group, and how far the others are from it.
+/// The positions of the elements that are combined: the first of each group, and the offsets of all
+/// elements of a group from its first.
 struct Groups {
     first: Vec<isize>,
     others: Vec<isize>,
@@ -24,7 +25,7 @@ impl Groups {
         Self { first: part(false), others: part(true) }
     }
 
-    /// The elements of each group.
+    /// Returns the elements of each group.
     fn of<'a, T: Copy>(&'a self, values: &'a [T]) -> impl Iterator<Item = Option<Vec<T>>> + 'a {
         self.first.iter().map(move |first| {
             let at = |other: &isize| usize::try_from(first + other).ok();
@@ -35,7 +36,7 @@ impl Groups {
 
 const MISSHAPEN: Reason = "an operand has another size than was inferred";
 const EMPTY: Reason = "there is nothing to combine";
-/// Why sums and products stay that differ by the order in which they are computed.
+/// The reason for sums and products that depend on the order of the operations.
 const ROUNDED: Reason = "the order of the operations is up to the runtime";
 const OVERFLOW: Reason = "a part of the result may be out of range";
 
@@ -103,7 +104,7 @@ fn floats(op: &str, values: &[f64], limit: f64) -> Result<f64, Reason> {
     }
 }
 
-/// The largest number of a type.
+/// Returns the largest number of a type.
 pub(super) fn largest(dtype: DType) -> Result<f64, Reason> {
     match dtype {
         DType::F16 => Ok(65504.0),
@@ -113,7 +114,7 @@ pub(super) fn largest(dtype: DType) -> Result<f64, Reason> {
     }
 }
 
-/// A sum, as if rounded once. What may be infinite in some order of adding up is refused.
+/// Returns a sum, as if rounded once. Fails if it may overflow in some order of the additions.
 pub(super) fn sum(values: &[f64], limit: f64) -> Result<f64, Reason> {
     let finite = values.iter().filter(|v| v.is_finite());
     if finite.map(|v| v.abs()).sum::<f64>() > limit {
@@ -122,7 +123,7 @@ pub(super) fn sum(values: &[f64], limit: f64) -> Result<f64, Reason> {
     if values.iter().any(|v| !v.is_finite()) {
         return Ok(values.iter().sum());
     }
-    // What additions lose is added up as well.
+    // The rounding errors of the additions are summed as well.
     let (mut sum, mut lost) = (0.0f64, 0.0f64);
     for value in values {
         let next = sum + value;
@@ -132,8 +133,8 @@ pub(super) fn sum(values: &[f64], limit: f64) -> Result<f64, Reason> {
     Ok(sum + lost)
 }
 
-/// A product. What may be infinite or lose digits in some order of multiplying is refused: zero times
-/// infinity is not zero.
+/// Returns a product. Fails if it may overflow or lose digits in some order of the multiplications,
+/// because zero times infinity is not zero.
 fn product(values: &[f64], limit: f64) -> Result<f64, Reason> {
     let sizes = || values.iter().map(|v| v.abs()).filter(|v| *v != 0.0);
     let (most, least) = (sizes().map(|v| v.max(1.0)), sizes().map(|v| v.min(1.0)));
@@ -144,7 +145,8 @@ fn product(values: &[f64], limit: f64) -> Result<f64, Reason> {
     Ok(values.iter().product())
 }
 
-/// The first place of the largest or smallest element, or the last one.
+/// Evaluates `ArgMax` and `ArgMin`. Of equal elements, the first is chosen, or the last if an
+/// attribute asks for it.
 pub(crate) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let along = operation.axis(0, source.shape().len())?;
@@ -182,7 +184,7 @@ fn best_places<T: Copy + PartialOrd>(
     groups.of(values).map(place).collect()
 }
 
-/// `CumSum`, from either end.
+/// Evaluates `CumSum`, from either end.
 pub(crate) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let [along] = *operation.ints(1)? else { return Err("there are several axes") };
@@ -233,7 +235,8 @@ fn accumulate<T: Copy + Default + std::ops::Add<Output = T>>(
     Ok(())
 }
 
-/// One of the results of `TopK`: the elements, or their places. Of equal ones, the first comes first.
+/// Evaluates one of the results of `TopK`: the elements or their indices. Equal elements keep their
+/// order.
 pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let shape = source.shape();
@@ -253,7 +256,7 @@ pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         }
         Numbers::Floats(values) => sorted(&groups, values, is_largest)?,
     };
-    // The groups are the axes before and after the one that is sorted.
+    // The groups are ordered by the axes before the sorted one, then by the axes after it.
     let inner: usize = shape[along + 1..].iter().product();
     let mut chosen = Vec::new();
     for outer in order.chunks(inner.max(1)) {
@@ -270,7 +273,7 @@ pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     super::layout::picked(operation, source, positions)
 }
 
-/// The elements of each group in order: where they are, and which of the group they are.
+/// Sorts each group. Returns the position of each element in the tensor and its index in the group.
 fn sorted<T: Copy + PartialOrd>(
     groups: &Groups,
     values: &[T],

@@ -1,4 +1,4 @@
-//! Operators that write elements at places of a tensor.
+//! Operators that write elements at indices.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::layout::{positions, strides, width};
 use super::numbers::{Numbers, rounded};
 use super::{Operation, Reason, UNKNOWN, axis};
 
-/// `ScatterND`: rows of updates at places of the first axes.
+/// Evaluates `ScatterND`, which writes elements or slices at indices into the first axes.
 pub(crate) fn scatter_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (data, indices) = (operation.input(0)?, operation.input(1)?);
     let places = places_of_rows(data.shape(), indices, 0)?;
     write(operation, &places)
 }
 
-/// The positions of the elements that rows of `indices` name in a tensor of `shape`, whose first `batch`
-/// axes `indices` has, too.
+/// Returns the positions of the elements that the rows of `indices` select in a tensor of `shape`.
+/// Both have the same first `batch` axes.
 pub(super) fn places_of_rows(
     shape: &[usize],
     indices: &Tensor,
@@ -44,7 +44,7 @@ pub(super) fn places_of_rows(
     Ok(places)
 }
 
-/// `ScatterElements`: each update goes where its index says along one axis.
+/// Evaluates `ScatterElements`, which writes each update at its index along one axis.
 pub(crate) fn scatter_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (data, indices) = (operation.input(0)?, operation.input(1)?);
     let along = operation.axis(0, data.shape().len())?;
@@ -52,8 +52,8 @@ pub(crate) fn scatter_elements(operation: &Operation<'_>) -> Result<Tensor, Reas
     write(operation, &places)
 }
 
-/// The positions in a tensor of `shape` where `indices` says how far along one axis, and its own shape all
-/// else.
+/// Returns the positions that `indices` selects in a tensor of `shape`. An element of `indices` is
+/// the coordinate along one axis; its own position gives the other coordinates.
 pub(super) fn places_of_elements(
     shape: &[usize],
     indices: &Tensor,
@@ -68,7 +68,7 @@ pub(super) fn places_of_elements(
     positions(indices.shape(), &steps, 0).into_iter().zip(&ints).map(place).collect()
 }
 
-/// The first operand, with the updates at `places`.
+/// Returns the first operand with the updates written at `places`.
 fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> {
     let (data, updates) = (operation.input(0)?, operation.input(2)?);
     if places.len() != updates.len() {
@@ -78,7 +78,7 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
     sorted.sort_unstable();
     let is_written_once = sorted.windows(2).all(|pair| pair[0] != pair[1]);
     match operation.node.string("reduction").unwrap_or("none") {
-        // Which update stays is up to the runtime.
+        // The runtime decides which update wins.
         "none" if !is_written_once => Err("a place is written twice"),
         "none" => {
             let (width, updates) = (width(data)?, updates.bytes().ok_or(UNKNOWN)?);
@@ -106,7 +106,8 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
                     Numbers::Ints(data)
                 }
                 (Numbers::Floats(mut data), Numbers::Floats(updates)) if is_exact => {
-                    // Rounded each time, so that what overflows on the way stays infinite.
+                    // Round after each operation, so that an intermediate overflow remains
+                    // infinite.
                     let dtype = operation.dtype;
                     combine(&mut data, places, &updates, |a, b| rounded(float(op, a, b)?, dtype))?;
                     Numbers::Floats(data)

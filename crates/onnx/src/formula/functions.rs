@@ -1,4 +1,4 @@
-//! Functions of numbers, comparisons, and the choice between numbers.
+//! Functions of numbers, comparisons, and selection.
 
 use std::panic::Location;
 
@@ -9,7 +9,7 @@ use crate::{Attrs, attrs};
 
 macro_rules! unary {
     ($($name:ident => $op:literal;)*) => {
-        $(#[doc = concat!("`", $op, "`, element by element.")]
+        $(#[doc = concat!("Applies `", $op, "` elementwise.")]
         #[track_caller]
         pub fn $name(self) -> Self {
             self.emit($op, &[self.into()], Attrs::new(), Location::caller())
@@ -19,7 +19,7 @@ macro_rules! unary {
 
 macro_rules! binary {
     ($($name:ident => $op:literal;)*) => {
-        $(#[doc = concat!("`", $op, "` with another operand, element by element.")]
+        $(#[doc = concat!("Applies `", $op, "` to this and another operand, elementwise.")]
         #[track_caller]
         pub fn $name(self, other: impl Into<Term<'f>>) -> Self {
             self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
@@ -60,28 +60,29 @@ impl<'f> Num<'f> {
         pow => "Pow";
     }
 
-    /// The matrix product.
+    /// Returns the matrix product.
     #[track_caller]
     pub fn matmul(self, other: Self) -> Self {
         self.emit("MatMul", &[self.into(), other.into()], Attrs::new(), Location::caller())
     }
 
-    /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
+    /// Returns `yes` where this condition holds, and `no` elsewhere. One of them must be a tensor.
     ///
-    /// What may be -0 should be the `no`: not every runtime keeps the sign of a zero in `yes`.
-    /// Negating the condition does not help, for optimisers exchange both again.
+    /// A value that may be -0 should be `no`, because not every runtime preserves the sign of a
+    /// zero in `yes`. Negating the condition does not help, because optimisers swap both back.
     #[track_caller]
     pub fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
         self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
     }
 
-    /// The number, or the nearest one between `low` and `high`.
+    /// Clamps the number to the interval from `low` to `high`.
     #[track_caller]
     pub fn clip(self, low: f64, high: f64) -> Self {
         self.emit("Clip", &[self.into(), low.into(), high.into()], Attrs::new(), Location::caller())
     }
 
-    /// Whether this condition holds anywhere. Nowhere in an empty tensor.
+    /// Returns the condition that this one holds for at least one element. It is false for an empty
+    /// tensor.
     #[track_caller]
     pub fn any(self) -> Self {
         let count = self.cast(DType::F32);
@@ -90,7 +91,7 @@ impl<'f> Num<'f> {
         count.greater(0.0)
     }
 
-    /// A number in the shape of this tensor.
+    /// Returns a tensor of the same shape, filled with a number.
     #[track_caller]
     pub fn filled(self, number: f64) -> Self {
         let shape = self.emit("Shape", &[self.into()], Attrs::new(), Location::caller());
@@ -98,13 +99,13 @@ impl<'f> Num<'f> {
         self.emit("Expand", &operands, Attrs::new(), Location::caller())
     }
 
-    /// The square.
+    /// Returns the square.
     #[track_caller]
     pub fn squared(self) -> Self {
         self * self
     }
 
-    /// The polynomial with these coefficients, the highest power first.
+    /// Returns the polynomial with these coefficients, highest power first.
     #[track_caller]
     pub fn polynomial(self, coefficients: &[f64]) -> Self {
         let mut sum: Option<Num<'f>> = None;
@@ -119,15 +120,15 @@ impl<'f> Num<'f> {
         sum.unwrap_or_else(|| self.constant(first))
     }
 
-    /// The distance from 1 to the next number of this type.
+    /// Returns the distance from 1 to the next number of this type.
     pub fn epsilon(self) -> f64 {
         if self.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
     }
 
-    /// `ln(1 + x)`.
+    /// Returns `ln(1 + x)`.
     ///
-    /// Adding one to a small number rounds it. But the rounded number is known: it is the sum minus
-    /// one. The function is nearly linear there, so scaling by the ratio corrects the result.
+    /// Adding one to a small number rounds it, but the rounded number is known: it is the sum minus
+    /// one. The function is nearly linear there, so scaling the result by the ratio corrects it.
     #[track_caller]
     pub fn ln_1p(self) -> Self {
         let sum = self + 1.0;
@@ -138,7 +139,7 @@ impl<'f> Num<'f> {
         self.abs().at_least(0.5).select(plain, small)
     }
 
-    /// `exp(x) - 1`, corrected where it is nearly linear, as in [`Num::ln_1p`].
+    /// Returns `exp(x) - 1`, corrected where it is nearly linear, as in [`Num::ln_1p`].
     #[track_caller]
     pub fn exp_m1(self) -> Self {
         let exp = self.exp();

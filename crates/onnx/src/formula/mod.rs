@@ -1,8 +1,8 @@
-//! Formulas, written as in mathematics.
+//! Formulas in mathematical notation.
 //!
-//! A [`Num`] is a tensor on its way through a formula: `(x - 1.0).exp() * y` emits a node for each
-//! operation. The first error is kept until the end of the formula, so that formulas are not full of
-//! question marks.
+//! A [`Num`] is a tensor in a formula: `(x - 1.0).exp() * y` emits a node for each operation. The
+//! first error is kept until the end of the formula, so that formulas are not full of question
+//! marks.
 
 mod angle;
 mod functions;
@@ -27,7 +27,7 @@ pub struct Num<'f> {
     id: ValueId,
 }
 
-/// An operand: a tensor, or a constant of the type that the others have.
+/// An operand: a tensor, or a constant of the same type as the tensors.
 #[derive(Clone, Copy, Debug)]
 pub enum Term<'f> {
     /// A tensor.
@@ -62,7 +62,7 @@ impl From<f64> for Term<'_> {
     }
 }
 
-/// The results of a formula of `operands`, of the types that it computes in.
+/// Emits the formula `body` of `operands`. Returns the results in the types that it computes in.
 pub fn formulas<const N: usize, const M: usize>(
     builder: &mut Builder<'_>,
     operands: [ValueId; N],
@@ -71,8 +71,8 @@ pub fn formulas<const N: usize, const M: usize>(
     formulas_at(builder, None, operands, body)
 }
 
-/// As [`formulas`], but all nodes are emitted by the line `at`, if it is given, instead of the lines
-/// of the formula.
+/// Emits a formula like [`formulas`]. If `at` is given, all nodes record that line as their emitter
+/// instead of the lines of the formula.
 pub fn formulas_at<const N: usize, const M: usize>(
     builder: &mut Builder<'_>,
     at: Option<&'static Location<'static>>,
@@ -93,7 +93,7 @@ impl<'f> Num<'f> {
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Self {
-        // A constant has the type of the other operands, not counting the condition.
+        // A constant has the type of the other operands, except the condition.
         let is_number = |num: &Num<'f>| op != "Where" || num.dtype() != DType::Bool;
         let numbers = operands.iter().filter_map(|term| match term {
             Term::Num(num) => Some(*num),
@@ -110,32 +110,33 @@ impl<'f> Num<'f> {
         Num { id: results.first().copied().unwrap_or(self.id), ..self }
     }
 
-    /// The value in the graph.
+    /// Returns the value in the graph.
     pub fn id(self) -> ValueId {
         self.id
     }
 
-    /// Another value of the same graph.
+    /// Returns another value of the same graph, for use in the same formula.
     pub fn beside(self, id: ValueId) -> Self {
         Num { id, ..self }
     }
 
-    /// A constant of the same element type.
+    /// Returns a constant of the same element type.
     pub fn constant(self, number: f64) -> Self {
         Num { id: self.sheet.constant(self.id, Tensor::scalar(self.dtype(), number)), ..self }
     }
 
-    /// A constant of the same element type, which may have more digits than a float.
+    /// Returns an integer constant of the same element type, which may have more digits than a
+    /// float.
     pub fn integer(self, number: i128) -> Self {
         Num { id: self.sheet.constant(self.id, Tensor::int_scalar(self.dtype(), number)), ..self }
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(self) -> DType {
         self.sheet.ty(self.id).dtype
     }
 
-    /// The elements converted to another type.
+    /// Casts the elements to another type.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
@@ -144,7 +145,8 @@ impl<'f> Num<'f> {
         self.emit("Cast", &[self.into()], attrs! { to: dtype }, Location::caller())
     }
 
-    /// What an operator of one operand says in single precision, in this type.
+    /// Applies an operator of one operand in single precision, and casts the result back to this
+    /// type.
     #[track_caller]
     pub fn in_single(self, op: &'static str) -> Self {
         let single = self.cast(DType::F32);
@@ -152,7 +154,7 @@ impl<'f> Num<'f> {
         result.cast(self.dtype())
     }
 
-    /// In 32 bits, if it is a float of fewer.
+    /// Casts a float of fewer than 32 bits to 32 bits.
     #[track_caller]
     pub fn widened(self) -> Self {
         let dtype = self.dtype();

@@ -1,5 +1,5 @@
-//! `+`, `-`, `*`, `/` on numbers; `&`, `|`, `^` on conditions and on words of bits; `!` on conditions;
-//! `<<`, `>>` on words.
+//! Rust's operators: `+`, `-`, `*`, `/` on numbers; `&`, `|`, `^` on conditions and on words of
+//! bits; `!` on conditions; `<<`, `>>` on words.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Shl, Shr, Sub};
 use std::panic::Location;
@@ -38,7 +38,8 @@ binary! {
     Div, div => "Div";
 }
 
-/// Of conditions the first operator, of words of bits the second.
+/// Implements a Rust operator by the first ONNX operator for conditions, and by the second for
+/// words of bits.
 macro_rules! logical {
     ($($trait:ident, $method:ident => $logical:literal, $bitwise:literal;)*) => {
         $(impl<'f, T: Into<Term<'f>>> $trait<T> for Num<'f> {
@@ -74,7 +75,7 @@ macro_rules! shift {
     };
 }
 
-// By fewer bits than there are: ONNX leaves others open.
+// The amount must be less than the number of bits. ONNX does not define other shifts.
 shift! {
     Shl, shl => "LEFT";
     Shr, shr => "RIGHT";

@@ -8,9 +8,9 @@ use super::Num;
 
 /// Repeats `body` while its condition holds, and at most `limit` times.
 ///
-/// It takes the number of the iteration, from 0, and what it returned in the previous one, initially
-/// `start`. It returns a scalar condition and the next values, whose types do not change. There is at
-/// least one iteration.
+/// The body takes the index of the iteration, from 0, and the values that it returned in the
+/// previous iteration, initially `start`. It returns a scalar condition and the next values, whose
+/// types do not change. At least one iteration runs.
 #[track_caller]
 pub fn repeat<'f, const N: usize>(
     limit: u32,

@@ -9,7 +9,8 @@ use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
 /// The builder that all numbers of a formula share, without its lifetimes.
 pub(super) trait Sheet {
-    /// The results of a new node, or operands instead if it cannot be emitted.
+    /// Emits a node and returns its results. If it cannot be emitted, returns operands in their
+    /// place.
     fn emit(
         &self,
         op: &'static str,
@@ -19,23 +20,23 @@ pub(super) trait Sheet {
         at: &'static Location<'static>,
     ) -> Vec<ValueId>;
 
-    /// A constant, or `like` if its element type has no such constant.
+    /// Returns a constant, or `like` if its element type does not support the constant.
     fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId;
 
-    /// The type of a value.
+    /// Returns the type of a value.
     fn ty(&self, id: ValueId) -> Type;
 
-    /// Emits nodes into the body of a loop from now on, until it is closed.
+    /// Starts the body of a loop. Nodes are emitted into it until it is closed.
     fn open(&self, carry: &[ValueId]) -> Body;
 
-    /// Ends the body of a loop and sets what it returns.
+    /// Ends the body of a loop and sets its results.
     fn close(&self, body: &Body, results: &[ValueId]);
 }
 
 /// The body of a loop.
 pub(super) struct Body {
     pub(super) block: BlockId,
-    /// The number of the iteration, the condition, and the carried values.
+    /// The index of the iteration, the condition, and the carried values.
     pub(super) inputs: Vec<ValueId>,
     outer: BlockId,
 }
@@ -55,7 +56,7 @@ impl<'c, 'a> Page<'c, 'a> {
         Self { builder: RefCell::new(builder), at, problem: Cell::new(None) }
     }
 
-    /// What went wrong first.
+    /// Returns the first error, if any.
     pub(super) fn finish(self) -> Result<()> {
         self.problem.take().map_or(Ok(()), Err)
     }

@@ -7,7 +7,7 @@ use crate::Result;
 use tensor::bounds::same;
 use tensor::division::exact_div;
 
-/// Query, key or value as batch, heads, sequence, features of a head.
+/// The sizes of query, key or value: batch, heads, sequence, and features of a head.
 struct Heads {
     batch: Dim,
     heads: Dim,
@@ -15,7 +15,8 @@ struct Heads {
     size: Dim,
 }
 
-/// Reads an operand that is already split into heads, or is split by the attribute `heads`.
+/// Returns the sizes of an operand that is already split into heads, or that the attribute `heads`
+/// splits.
 fn heads(call: &Call<'_>, index: usize, heads: &str) -> Result<Heads> {
     let ty = call.ty(index)?;
     match ty.shape.as_slice() {
@@ -76,7 +77,7 @@ pub(crate) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The length of the cached keys and values, which must be given together.
+/// Returns the length of the cached keys and values, which must be given together.
 fn past(call: &Call<'_>, k: &Heads, v: &Heads) -> Result<Dim> {
     let (key, value) = match (call.optional_ty(4), call.optional_ty(5)) {
         (None, None) => return Ok(Dim::Known(0)),
@@ -106,7 +107,7 @@ fn check_mask(call: &Call<'_>, q: &Type, total: &Dim) -> Result<()> {
         [.., last] if mask.rank() <= 4 => last,
         _ => return Err(call.error(format!("the mask is {mask}, but its rank must be 1 to 4"))),
     };
-    // A mask that is too short is padded; one that is too long is an error.
+    // A mask that is too short is padded. A mask that is too long is an error.
     match (last, total) {
         (Dim::Known(last), Dim::Known(total)) if last > total => {
             Err(call.error(format!("the mask is {mask} for {total} keys")))
@@ -120,7 +121,7 @@ pub(crate) fn rotary_embedding(call: &Call<'_>) -> Result<Vec<Type>> {
     heads(call, 0, "num_heads")?;
     call.same_dtype(0, 1)?;
     call.same_dtype(0, 2)?;
-    // With position ids, the caches are indexed by them; without, they are given per position.
+    // Position ids index the caches. Without them, the caches have an entry per position.
     let rank = if call.optional(3).is_some() { 2 } else { 3 };
     if call.optional(3).is_some() {
         call.dtype_is(3, DType::I64)?;

@@ -6,7 +6,7 @@ use super::call::{Call, text};
 use crate::Result;
 use tensor::bounds::same;
 
-/// The shape that two shapes broadcast to.
+/// Returns the shape that two shapes broadcast to.
 pub(super) fn broadcast(call: &Call<'_>, a: &[Dim], b: &[Dim]) -> Result<Shape> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut shape = long.to_vec();
@@ -36,8 +36,8 @@ enum Side {
     Right,
 }
 
-/// Which of two sizes the result has. A symbolic size beside a number can only be one or that
-/// number.
+/// Returns the side whose size the result has. A symbolic size opposite a number must be one or
+/// that number.
 fn one(a: &Dim, b: &Dim) -> Option<Side> {
     match (a, b) {
         _ if a == b => Some(Side::Left),

@@ -1,4 +1,4 @@
-//! A node about to be emitted, and how inference reads it.
+//! A node that is about to be emitted, and the checks that inference makes on it.
 
 use smallvec::SmallVec;
 use tensor::{DType, Dim, Kind, Type};
@@ -12,44 +12,44 @@ pub(super) type Axes = SmallVec<[usize; 8]>;
 /// The elements of a short integer vector.
 pub(super) type Dims = SmallVec<[Dim; 8]>;
 
-/// A node about to be emitted.
+/// A node that is about to be emitted.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) op: &'a Op,
     pub(crate) inputs: &'a [Option<ValueId>],
     pub(crate) attrs: &'a Attrs,
-    /// How many results are asked for.
+    /// The number of requested results.
     pub(crate) count: usize,
 }
 
 impl<'a> Call<'a> {
-    /// A complaint about this node.
+    /// Returns an error about this node.
     pub(crate) fn error(&self, reason: impl Into<String>) -> Error {
         Error::invalid(self.op.name, reason)
     }
 
-    /// The operand at `index`, if it is given.
+    /// Returns the operand at `index`, if it is given.
     pub(super) fn optional(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// The operand at `index`, which must be given.
+    /// Returns the operand at `index`, which must be given.
     pub(super) fn value(&self, index: usize) -> Result<ValueId> {
         self.optional(index).ok_or_else(|| self.error(format!("input {index} is missing")))
     }
 
-    /// The type of the operand at `index`, which must be given.
+    /// Returns the type of the operand at `index`, which must be given.
     pub(super) fn ty(&self, index: usize) -> Result<&'a Type> {
         Ok(self.graph.ty(self.value(index)?))
     }
 
-    /// The type of the operand at `index`, if it is given.
+    /// Returns the type of the operand at `index`, if it is given.
     pub(super) fn optional_ty(&self, index: usize) -> Option<&'a Type> {
         self.optional(index).map(|value| self.graph.ty(value))
     }
 
-    /// The type of the operand at `index`, which must have the rank `rank`.
+    /// Returns the type of the operand at `index`, which must have the rank `rank`.
     pub(super) fn ranked(&self, index: usize, rank: usize) -> Result<&'a Type> {
         let ty = self.ty(index)?;
         if ty.rank() != rank {
@@ -58,7 +58,7 @@ impl<'a> Call<'a> {
         Ok(ty)
     }
 
-    /// The type of the operand at `index`, which must have at least the rank `rank`.
+    /// Returns the type of the operand at `index`, which must have at least the rank `rank`.
     pub(super) fn ranked_from(&self, index: usize, rank: usize) -> Result<&'a Type> {
         let ty = self.ty(index)?;
         if ty.rank() < rank {
@@ -77,7 +77,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Checks the element type.
+    /// Checks that an operand has the element type `dtype`.
     pub(super) fn dtype_is(&self, index: usize, dtype: DType) -> Result<()> {
         let ty = self.ty(index)?;
         if ty.dtype != dtype {
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Checks for `i32` or `i64`, the types of indices.
+    /// Checks that an operand is `i32` or `i64`, the types of indices.
     pub(super) fn is_index(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if !matches!(ty.dtype, DType::I32 | DType::I64) {
@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Checks for floating point.
+    /// Checks that an operand is floating point.
     pub(super) fn is_float(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if ty.dtype.kind() != Kind::Float {
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Checks for a single element: a scalar, or a vector of one.
+    /// Checks that an operand has a single element: a scalar, or a vector of one.
     pub(super) fn is_single(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if !matches!(ty.shape.as_slice(), [] | [Dim::Known(1)]) {
@@ -113,12 +113,12 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// The elements of the integer operand at `index`; an error if they are not known.
+    /// Returns the elements of the integer operand at `index`. Fails if they are not known.
     fn content(&self, index: usize) -> Result<Dims> {
         let value = self.value(index)?;
         let content = match (&self.graph.value(value).content, self.graph.tensor(value)) {
             (Some(content), _) => Some(content.iter().cloned().collect()),
-            // The common case, decoded without going through wider integers.
+            // The common case is decoded without wider integers.
             (None, Some(tensor)) if tensor.dtype() == DType::I64 && tensor.shape().len() < 2 => {
                 tensor.bytes().map(|bytes| {
                     let words = bytes.as_chunks().0.iter();
@@ -130,14 +130,14 @@ impl<'a> Call<'a> {
         content.ok_or_else(|| self.error(format!("input {index} must be known here")))
     }
 
-    /// The elements of the operand at `index`, a vector of `i32` or `i64`.
+    /// Returns the elements of the operand at `index`, a vector of `i32` or `i64`.
     pub(super) fn vector(&self, index: usize) -> Result<Dims> {
         self.is_index(index)?;
         self.ranked(index, 1)?;
         self.content(index)
     }
 
-    /// The elements of the operand at `index`, a vector of `i32` or `i64`, as numbers.
+    /// Returns the elements of the operand at `index`, a vector of `i32` or `i64`, as numbers.
     pub(super) fn numbers(&self, index: usize) -> Result<Ints> {
         let known = |dim: &Dim| {
             let reason =
@@ -147,14 +147,14 @@ impl<'a> Call<'a> {
         self.vector(index)?.iter().map(known).collect()
     }
 
-    /// The one element of the integer operand at `index`.
+    /// Returns the only element of the integer operand at `index`.
     pub(super) fn single(&self, index: usize) -> Result<Dim> {
         self.is_single(index)?;
         let mut content = self.content(index)?;
         content.pop().ok_or_else(|| self.error(format!("input {index} is empty")))
     }
 
-    /// `axis` counted from the front.
+    /// Returns `axis`, counted from the front.
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
         let size = rank as i64;
         let counted = if axis < 0 { axis.saturating_add(size) } else { axis };
@@ -164,12 +164,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The axis that an attribute gives, counted from the front.
+    /// Returns the attribute `axis`, counted from the front.
     pub(super) fn axis_attr(&self, default: i64, rank: usize) -> Result<usize> {
         self.axis(self.int("axis", default)?, rank)
     }
 
-    /// `axes` counted from the front, in the same order; each may occur once.
+    /// Returns `axes`, counted from the front, in the same order. Each may occur once.
     pub(super) fn axes(&self, axes: &[i64], rank: usize) -> Result<Axes> {
         let mut found = Axes::new();
         for &axis in axes {
@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
         Ok(found)
     }
 
-    /// The attribute `name`.
+    /// Returns the attribute `name`.
     pub(super) fn attr(&self, name: &str) -> Option<&'a Attr> {
         self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
         self.error(format!("attribute `{name}` must be {expected}"))
     }
 
-    /// The integer attribute `name`, or `default`.
+    /// Returns the integer attribute `name`, or `default`.
     pub(super) fn int(&self, name: &str, default: i64) -> Result<i64> {
         match self.attr(name) {
             Some(Attr::Int(value)) => Ok(*value),
@@ -208,7 +208,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer attribute `name`, which must be given.
+    /// Returns the integer attribute `name`, which must be given.
     pub(super) fn required_int(&self, name: &str) -> Result<i64> {
         match self.attr(name) {
             Some(_) => self.int(name, 0),
@@ -216,12 +216,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer attribute `name` as a flag.
+    /// Returns the integer attribute `name` as a flag.
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         Ok(self.int(name, i64::from(default))? != 0)
     }
 
-    /// The integer-list attribute `name`.
+    /// Returns the integer-list attribute `name`.
     pub(super) fn ints(&self, name: &str) -> Result<Option<&'a [i64]>> {
         match self.attr(name) {
             Some(Attr::Ints(values)) => Ok(Some(values)),
@@ -230,7 +230,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer-list attribute `name`, which must have the length `len` if it is given.
+    /// Returns the integer-list attribute `name`, which must have the length `len` if it is given.
     pub(super) fn ints_of(&self, name: &str, len: usize) -> Result<Option<&'a [i64]>> {
         let values = self.ints(name)?;
         match values {
@@ -241,7 +241,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The text attribute `name`, or `default`.
+    /// Returns the string attribute `name`, or `default`.
     pub(super) fn string(&self, name: &str, default: &'static str) -> Result<&'a str> {
         match self.attr(name) {
             Some(Attr::String(value)) => Ok(value),
@@ -250,7 +250,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The element type that the attribute `name` stands for.
+    /// Returns the element type whose code is the attribute `name`.
     pub(super) fn dtype(&self, name: &str) -> Result<Option<DType>> {
         if self.attr(name).is_none() {
             return Ok(None);
@@ -261,7 +261,7 @@ impl<'a> Call<'a> {
         dtype.map(Some).ok_or_else(unknown)
     }
 
-    /// The block of the subgraph attribute `name`.
+    /// Returns the block of the subgraph attribute `name`.
     pub(super) fn block(&self, name: &str) -> Result<&'a Block> {
         match self.attr(name) {
             Some(Attr::Graph(block)) => Ok(self.graph.block(*block)),
@@ -271,7 +271,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A shape as text, such as `[2,b]`.
+/// Returns a shape as text, such as `[2,b]`.
 pub(super) fn text(shape: &[Dim]) -> String {
     let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
     format!("[{}]", dims.join(","))

@@ -1,7 +1,7 @@
-//! The elements of integer vectors that are computed from shapes.
+//! Computes the elements of integer vectors that follow from shapes.
 //!
-//! The elements of a shape that is computed in the graph (take the batch size, multiply,
-//! concatenate) are known as dimensions, so a `Reshape` by it has a type, as with a constant shape.
+//! A shape may be computed in the graph: take the batch size, multiply, concatenate. Its elements
+//! are known as dimensions, so a `Reshape` to it has a type, as with a constant shape.
 
 use tensor::bounds::{self, at_least};
 use tensor::{DType, Dim, DimOp, Type, division};
@@ -11,14 +11,15 @@ use super::shape::reported;
 use super::slice::{Slices, clamp};
 use crate::{Attr, Graph};
 
-/// Longer vectors are data, not shapes.
+/// The largest length of a vector that is a shape. Longer vectors are data.
 const LONGEST: i64 = 64;
 
-/// Products with larger numbers may overflow when the model runs, so they are unknown.
+/// The largest number in symbolic arithmetic. Products with larger numbers may overflow when the
+/// model runs, so they are unknown.
 const LARGEST: i64 = 1 << 40;
 
-/// The elements of the result of `call`, if there is one result, of the type `types[0]`, and its
-/// elements are known. This costs nothing for results that are not short integer vectors.
+/// Returns the elements of the only result of `call`, whose type is `types[0]`, if they are known.
+/// This costs nothing for results that are not short integer vectors.
 pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
     let [ty] = types else { return None };
     if ty.dtype != DType::I64 {
@@ -29,7 +30,7 @@ pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
     (elements.len() == len).then(|| elements.into_boxed_slice())
 }
 
-/// The length of a short vector; a scalar has one element.
+/// Returns the length of a short vector. A scalar has one element.
 fn short_len(ty: &Type) -> Option<usize> {
     match ty.shape.as_slice() {
         [] => Some(1),
@@ -38,7 +39,7 @@ fn short_len(ty: &Type) -> Option<usize> {
     }
 }
 
-/// The elements of a short integer operand.
+/// Returns the elements of a short integer operand.
 fn operand(call: &Call<'_>, index: usize) -> Option<Vec<Dim>> {
     let value = call.optional(index)?;
     short_len(call.graph.ty(value))?;
@@ -49,7 +50,7 @@ fn numbers(call: &Call<'_>, index: usize) -> Option<Vec<i64>> {
     operand(call, index)?.iter().map(Dim::as_known).collect()
 }
 
-/// The elements of the first operand, in their order.
+/// Returns the elements of the first operand, in their order.
 pub(crate) fn unchanged(call: &Call<'_>) -> Option<Vec<Dim>> {
     operand(call, 0)
 }
@@ -89,7 +90,7 @@ pub(crate) fn min(call: &Call<'_>) -> Option<Vec<Dim>> {
     pairwise(call, |a, b| Some(bounds::min(a, b)))
 }
 
-/// `Mod` whose result has the sign of the divisor.
+/// Computes `Mod` whose result has the sign of the divisor.
 pub(crate) fn modulo(call: &Call<'_>) -> Option<Vec<Dim>> {
     if call.int("fmod", 0).ok()? == 0 { pairwise(call, remainder_of) } else { None }
 }
@@ -111,7 +112,7 @@ pub(crate) fn size(call: &Call<'_>) -> Option<Vec<Dim>> {
     Some(vec![division::product(&call.ty(0).ok()?.shape)])
 }
 
-/// An operation on two vectors, one of which may have a single element.
+/// Applies an operation to two vectors. Either may have a single element.
 fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
     let [_, _] = call.inputs else { return None };
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
@@ -123,7 +124,7 @@ fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<V
     }
 }
 
-/// Whether arithmetic with `dim` stays in range for every size that fits in memory.
+/// Returns `true` if arithmetic with `dim` stays in range for every size that fits in memory.
 fn is_moderate(dim: &Dim) -> bool {
     dim.as_known().is_none_or(|n| (-LARGEST..=LARGEST).contains(&n))
 }
@@ -142,8 +143,8 @@ fn product_of(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// ONNX rounds integer division towards zero, and dimensions round down. The two agree if nothing
-/// is negative.
+/// Returns the quotient as ONNX computes it. ONNX rounds integer division towards zero, whereas
+/// dimensions round down. Both agree if nothing is negative.
 fn quotient_of(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a.checked_div(*b).map(Dim::Known),
@@ -168,7 +169,7 @@ pub(crate) fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
     Some(numbers.into_iter().map(Dim::Known).collect())
 }
 
-/// `len` times `dim`; a scalar has no length.
+/// Repeats `dim` `len` times. A scalar has no length.
 fn repeated(len: Option<&i64>, dim: Dim) -> Option<Vec<Dim>> {
     match len {
         None => Some(vec![dim]),
@@ -177,7 +178,7 @@ fn repeated(len: Option<&i64>, dim: Dim) -> Option<Vec<Dim>> {
     }
 }
 
-/// The element that `ConstantOfShape` repeats.
+/// Returns the element that `ConstantOfShape` repeats.
 fn fill(call: &Call<'_>) -> Option<Dim> {
     match call.attr("value") {
         Some(Attr::Tensor(value)) => value.to_i64s()?.first().copied().map(Dim::Known),

@@ -1,4 +1,4 @@
-//! `If`, `Loop` and `Scan`: types come from the blocks.
+//! `If`, `Loop` and `Scan`, whose types follow from their blocks.
 
 use tensor::{DType, Dim, Type};
 
@@ -37,7 +37,7 @@ pub(crate) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// Checks that a body's formal input has the type of what is passed.
+/// Checks that a formal input of a body has the type of the value that is passed to it.
 fn check_passed(call: &Call<'_>, index: usize, passed: &Type, formal: ValueId) -> Result<()> {
     let formal = call.graph.ty(formal);
     if !same_type(passed, formal) {
@@ -48,7 +48,7 @@ fn check_passed(call: &Call<'_>, index: usize, passed: &Type, formal: ValueId) -
     Ok(())
 }
 
-/// The types of `carried`, which the body both takes and returns.
+/// Returns the types of carried values, which the body both takes and returns.
 fn carry(
     call: &Call<'_>,
     first: usize,
@@ -102,7 +102,7 @@ pub(crate) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// How often the body of a loop runs: the given number, if nothing can end it before.
+/// Returns the number of iterations of a loop, if nothing can end it early.
 fn trip_count(call: &Call<'_>, body: &Block) -> Result<Dim> {
     if call.optional(0).is_none() {
         return Err(call.error("the trip count is not given, so stacked results have no size"));
@@ -154,7 +154,7 @@ pub(crate) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The size that all scanned axes share.
+/// Returns the size that all scanned axes share.
 fn scan_length(call: &Call<'_>, first: usize, elements: &[ValueId]) -> Result<Dim> {
     let axes = call.ints_of("scan_input_axes", elements.len())?;
     let mut length: Option<Dim> = None;

@@ -9,7 +9,8 @@ use crate::Result;
 use tensor::bounds::same;
 use tensor::division::exact_div;
 
-/// The input and the kernel of a convolution, which agree in rank and element type.
+/// Returns the input and the kernel of a convolution, which agree in rank, and the number of
+/// groups.
 fn operands<'a>(call: &Call<'a>) -> Result<(&'a Type, &'a Type, i64)> {
     let input = call.ranked_from(0, 3)?;
     let kernel = call.ranked(1, input.rank())?;
@@ -35,7 +36,8 @@ fn check_bias(call: &Call<'_>, channels: &Dim) -> Result<()> {
     }
 }
 
-/// The shape of a convolution; the kernel is output channels, input channels of a group, space.
+/// Returns the shape of a convolution. The axes of the kernel are output channels, input channels
+/// of a group, and space.
 fn convolved(call: &Call<'_>) -> Result<Shape> {
     let (input, kernel, groups) = operands(call)?;
     if !same(&input.shape[1], &(kernel.shape[1].clone() * Dim::Known(groups))) {
@@ -68,7 +70,8 @@ pub(crate) fn conv_integer(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I32, convolved(call)?)])
 }
 
-/// Here the kernel is input channels, output channels of a group, space.
+/// Infers the type of a transposed convolution. The axes of the kernel are input channels, output
+/// channels of a group, and space.
 pub(crate) fn conv_transpose(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     let (input, kernel, groups) = operands(call)?;

@@ -8,7 +8,7 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::same;
 
-/// The labels of one operand, around an ellipsis if there is one.
+/// The labels of one operand, before and after an ellipsis, if there is one.
 struct Term<'a> {
     before: &'a [u8],
     after: Option<&'a [u8]>,
@@ -32,7 +32,7 @@ impl<'a> Term<'a> {
     }
 }
 
-/// The sizes that the labels stand for.
+/// The sizes of the labels.
 #[derive(Default)]
 struct Labels {
     sizes: SmallVec<[(u8, Dim, u32); 8]>,
@@ -104,7 +104,7 @@ pub(crate) fn einsum(call: &Call<'_>) -> Result<Vec<Type>> {
                 labels.push(call, after, &mut shape)?;
             }
         }
-        // Without an output, the labels that occur once are kept, in alphabetical order.
+        // Without an explicit output, the labels that occur once are kept, in alphabetical order.
         None => {
             shape.extend_from_slice(&labels.ellipsis);
             labels.sizes.sort_by_key(|(label, ..)| *label);

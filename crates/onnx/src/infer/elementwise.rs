@@ -1,4 +1,4 @@
-//! Operators that work element by element, and those that keep the shape of their operand.
+//! Elementwise operators, and operators that preserve the shape of their operand.
 
 use tensor::{DType, Type};
 
@@ -6,49 +6,49 @@ use super::broadcast::{broadcast, broadcasts_to};
 use super::call::Call;
 use crate::Result;
 
-/// The type of the first operand.
+/// Returns the type of the first operand.
 pub(crate) fn same(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![call.ty(0)?.clone()])
 }
 
-/// The type of the first operand, which must be boolean.
+/// Returns the type of the first operand, which must be boolean.
 pub(crate) fn not(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     same(call)
 }
 
-/// Booleans in the shape of the first operand.
+/// Returns booleans in the shape of the first operand.
 pub(crate) fn test(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::Bool, call.ty(0)?.shape.clone())])
 }
 
-/// The type of the first operand, which has the axis that the attribute names.
+/// Returns the type of the first operand. The axis in the attribute must exist.
 pub(crate) fn along_axis(call: &Call<'_>) -> Result<Vec<Type>> {
     call.axis_attr(-1, call.ty(0)?.rank())?;
     same(call)
 }
 
-/// Two operands of one element type.
+/// Infers the type of an operator on two operands of the same element type.
 pub(crate) fn binary(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     let (a, b) = (call.ty(0)?, call.ty(1)?);
     Ok(vec![Type::new(a.dtype, broadcast(call, &a.shape, &b.shape)?)])
 }
 
-/// Two operands of one element type; booleans.
+/// Infers the type of a comparison of two operands of the same element type.
 pub(crate) fn compare(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut types = binary(call)?;
     types[0].dtype = DType::Bool;
     Ok(types)
 }
 
-/// Two booleans.
+/// Infers the type of an operator on two booleans.
 pub(crate) fn logical(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     binary(call)
 }
 
-/// One or more operands of one element type.
+/// Infers the type of an operator on one or more operands of the same element type.
 pub(crate) fn variadic(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ty(0)?.clone();
     for i in 1..call.inputs.len() {
@@ -73,7 +73,7 @@ pub(crate) fn modulo(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The exponent may have an element type of its own.
+/// Infers the type of `Pow`, whose exponent may have another element type.
 pub(crate) fn power(call: &Call<'_>) -> Result<Vec<Type>> {
     let (a, b) = (call.ty(0)?, call.ty(1)?);
     Ok(vec![Type::new(a.dtype, broadcast(call, &a.shape, &b.shape)?)])
@@ -122,7 +122,7 @@ pub(crate) fn clip(call: &Call<'_>) -> Result<Vec<Type>> {
     same(call)
 }
 
-/// `CumSum` and `CumProd`: the axis is an operand.
+/// Infers the type of `CumSum` and `CumProd`, whose axis is an operand.
 pub(crate) fn cumulative(call: &Call<'_>) -> Result<Vec<Type>> {
     call.is_index(1)?;
     call.is_single(1)?;

@@ -1,4 +1,4 @@
-//! `DFT`. The last axis holds real and imaginary parts; a real signal has one of them.
+//! `DFT`. The last axis contains real and imaginary parts, or only real parts for a real signal.
 
 use tensor::{Dim, DimOp, Type};
 

@@ -1,4 +1,4 @@
-//! Operators that read or write elements at computed places.
+//! Operators that read or write elements at computed indices.
 
 use tensor::{DType, Dim, Shape, Type};
 
@@ -17,7 +17,7 @@ pub(crate) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(data.dtype, shape)])
 }
 
-/// Checks that indices have the rank of the data, and are not larger outside `axis`.
+/// Checks that indices have the rank of the data, and are not larger except along `axis`.
 fn check_elements(call: &Call<'_>) -> Result<()> {
     let data = call.ranked_from(0, 1)?;
     let indices = call.ranked(1, data.rank())?;
@@ -61,7 +61,8 @@ pub(crate) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![call.ty(0)?.clone()])
 }
 
-/// The part of the indices' shape before the last axis, and how many axes an index names.
+/// Returns the shape of the indices without its last axis, and the number of axes that an index
+/// addresses.
 fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ranked_from(1, 1)?);
     call.dtype_is(1, DType::I64)?;
@@ -108,8 +109,8 @@ pub(crate) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![data.clone()])
 }
 
-/// A buffer of which a run of elements along one axis is replaced, from another place on for each
-/// example of the batch.
+/// Infers the type of `TensorScatter`. It replaces consecutive elements along one axis of a buffer,
+/// from a different start for each example of the batch.
 pub(crate) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
     let data = call.ranked_from(0, 2)?;
     let updates = call.ranked(1, data.rank())?;
@@ -157,8 +158,8 @@ pub(crate) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(values.dtype, shape)])
 }
 
-/// The depth may be given as a float, which is cut to an integer.
-#[expect(clippy::cast_possible_truncation, reason = "cutting is what is specified")]
+/// Returns a depth that is given as a float, truncated to an integer.
+#[expect(clippy::cast_possible_truncation, reason = "the specification truncates")]
 fn float_depth(call: &Call<'_>) -> Result<Dim> {
     call.is_single(1)?;
     let depth = call.graph.tensor(call.value(1)?).and_then(tensor::Tensor::splat);
@@ -191,7 +192,7 @@ pub(crate) fn eye_like(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(call.dtype("dtype")?.unwrap_or(ty.dtype), ty.shape.clone())])
 }
 
-/// Operators whose result has a size that no type can say.
+/// Refuses operators whose result has a size that depends on the data.
 pub(crate) fn data_dependent(call: &Call<'_>) -> Result<Vec<Type>> {
     Err(call.error("the size of the result depends on the data"))
 }

@@ -7,7 +7,7 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::same;
 
-/// The shape of numpy's `matmul` of the operands at `a` and `b`.
+/// Returns the shape of numpy's `matmul` of the operands at `a` and `b`.
 fn product_shape(call: &Call<'_>, a: usize, b: usize) -> Result<Shape> {
     let (a, b) = (call.ranked_from(a, 1)?, call.ranked_from(b, 1)?);
     let (left, right) = (&a.shape, &b.shape);
@@ -40,7 +40,7 @@ pub(crate) fn matmul_integer(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I32, product_shape(call, 0, 1)?)])
 }
 
-/// Checks for 8-bit operands at 0 and 1, followed by zero points of the same types.
+/// Checks that operands 0 and 1 have 8 bits, and that their zero points have the same types.
 pub(super) fn zero_points(call: &Call<'_>) -> Result<()> {
     for i in 0..2 {
         let ty = call.ty(i)?;

@@ -1,9 +1,9 @@
 //! Type inference: the element types and shapes of a node's results.
 //!
-//! Lowering infers types as it builds, so a rule never states one, and the driver can compare what
-//! a rule built with what JAX expects. Operators mean what they mean in opsets 23 to 26. Which
-//! element types an opset or a runtime accepts does not matter here: types are compared only if
-//! they must agree for the result to have a type at all.
+//! Lowering infers types as it builds, so rules never state them, and the driver can compare the
+//! result of a rule with the type that JAX expects. Operators have the semantics of opsets 23 to
+//! 26. The element types that an opset or a runtime accepts do not matter here: types are compared
+//! only if they must agree for the result to have a type at all.
 
 pub(crate) mod attention;
 mod broadcast;
@@ -41,13 +41,13 @@ pub use slice::sliced;
 
 use crate::{Op, Result};
 
-/// Returns `true` if the types of an operator's results can be inferred. Otherwise the caller has to state
-/// them.
+/// Returns `true` if the types of an operator's results can be inferred. Otherwise the caller has
+/// to state them.
 pub fn is_inferred(op: &Op) -> bool {
     op.operator().infer.is_some()
 }
 
-/// The types of the results of `call`.
+/// Returns the types of the results of `call`.
 pub(crate) fn infer(call: &Call<'_>) -> Result<Vec<Type>> {
     if !call.op.domain.is_empty() {
         let domain = call.op.domain;

@@ -1,4 +1,4 @@
-//! Operators that move elements without computing.
+//! Data-movement operators.
 
 use tensor::{Dim, Shape, Type};
 
@@ -27,7 +27,7 @@ pub(crate) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-/// Refuses negative numbers among sizes.
+/// Returns the elements of an operand as sizes. Fails if one is negative.
 pub(super) fn sizes(call: &Call<'_>, index: usize) -> Result<Dims> {
     let dims = call.vector(index)?;
     match dims.iter().find(|dim| dim.as_known().is_some_and(|n| n < 0)) {

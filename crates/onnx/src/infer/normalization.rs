@@ -17,7 +17,8 @@ fn per_channel(call: &Call<'_>, index: usize, ty: &Type) -> Result<()> {
     Ok(())
 }
 
-/// Statistics may have an element type of their own; there are results for them in training.
+/// Infers the types of `BatchNormalization`. Statistics may have another element type, and are
+/// results in training.
 pub(crate) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     for i in 1..5 {
@@ -35,7 +36,8 @@ pub(crate) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// `InstanceNormalization` and `GroupNormalization`: scale and bias per channel.
+/// Infers the type of `InstanceNormalization` and `GroupNormalization`, with a scale and a bias per
+/// channel.
 pub(crate) fn per_channel_affine(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     for i in 1..3 {
@@ -74,7 +76,7 @@ pub(crate) fn layer(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The result has the element type of the scale.
+/// Infers the type of `RMSNormalization`, which has the element type of the scale.
 pub(crate) fn rms(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     call.axis_attr(-1, ty.rank())?;

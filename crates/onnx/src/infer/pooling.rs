@@ -1,4 +1,4 @@
-//! Poolings with a sliding window.
+//! Pooling with a sliding window.
 
 use tensor::{DType, Dim, Type};
 
@@ -21,7 +21,7 @@ pub(crate) fn pool(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-/// `MaxPool`, which may also say where the largest elements were.
+/// Infers the types of `MaxPool`, which may also return the indices of the largest elements.
 pub(crate) fn max_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut types = pool(call)?;
     if call.count > 1 {

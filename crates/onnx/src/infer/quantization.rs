@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::{same, same_shape};
 
-/// The element type that `output_dtype` asks for; zero stands for none.
+/// Returns the element type that `output_dtype` requests. Zero requests none.
 fn wanted(call: &Call<'_>) -> Result<Option<DType>> {
     if call.int("output_dtype", 0)? == 0 { Ok(None) } else { call.dtype("output_dtype") }
 }
@@ -15,7 +15,8 @@ fn is_single(ty: &Type) -> bool {
     matches!(ty.shape.as_slice(), [] | [Dim::Known(1)])
 }
 
-/// Checks that scale and zero point are one number, one per slice of the axis, or one per block.
+/// Checks that scale and zero point have one element, one per slice along the axis, or one per
+/// block.
 fn check_scale(call: &Call<'_>) -> Result<()> {
     let (ty, scale) = (call.ty(0)?, call.ty(1)?);
     let fits = match scale.shape.as_slice() {

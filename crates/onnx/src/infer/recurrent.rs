@@ -18,7 +18,7 @@ pub(crate) fn lstm(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 4)
 }
 
-/// A layer whose cells have `gates` gates.
+/// Infers the types of a layer whose cells have `gates` gates.
 fn layer(call: &Call<'_>, gates: i64) -> Result<Vec<Type>> {
     let (x, w, r) = (call.ranked(0, 3)?, call.ranked(1, 3)?, call.ranked(2, 3)?);
     let batch_first = match call.int("layout", 0)? {

@@ -17,7 +17,8 @@ fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
     out
 }
 
-/// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
+/// Infers the type of the `Reduce*` operators, whose axes are an operand. Without axes, all axes
+/// are reduced or none, depending on an attribute.
 pub(crate) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.not_an_attr("axes")?;
@@ -35,7 +36,7 @@ pub(crate) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-/// `ArgMax` and `ArgMin`.
+/// Infers the type of `ArgMax` and `ArgMin`.
 pub(crate) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axis = call.axis_attr(0, ty.rank())?;
@@ -46,7 +47,7 @@ pub(crate) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I64, shape)])
 }
 
-/// The determinants of the matrices on the last two axes.
+/// Infers the type of the determinants of the matrices on the last two axes.
 pub(crate) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
@@ -56,7 +57,8 @@ pub(crate) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, batch)])
 }
 
-/// The `Global*Pool` operators: every axis after batch and channels becomes one.
+/// Infers the type of the `Global*Pool` operators. Every axis after batch and channels gets size
+/// one.
 pub(crate) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     Ok(vec![Type::new(ty.dtype, reduced(&ty.shape, |i| i >= 2, true))])

@@ -1,4 +1,4 @@
-//! `Reshape` and the operators that trade channels for space.
+//! `Reshape`, and the operators that trade channels for space.
 
 use tensor::{Dim, Shape, Type};
 
@@ -35,12 +35,12 @@ pub(crate) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-/// The number of elements, where it is a number that fits.
+/// Returns the number of elements, if all sizes are numbers and the product does not overflow.
 fn static_count(shape: &[Dim]) -> Option<i64> {
     shape.iter().try_fold(1i64, |count, dim| count.checked_mul(dim.as_known()?))
 }
 
-/// The size at `at`, where `shape` holds a one as a placeholder.
+/// Returns the size at `at`, where `shape` contains one as a placeholder.
 fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     let quotient = match (static_count(&ty.shape), static_count(shape)) {
         (Some(count), Some(rest)) => exact_div(&Dim::Known(count), &Dim::Known(rest)),
@@ -53,8 +53,8 @@ fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     })
 }
 
-/// Whether one shape may hold as many elements as the other. If a size is not a polynomial, the two
-/// counts may be equal in a way that cannot be seen.
+/// Returns `true` if two shapes may have the same number of elements. If a size is not a
+/// polynomial, equality cannot be decided, and the result is `true`.
 pub fn may_hold_as_many(one: &[Dim], other: &[Dim]) -> bool {
     match (static_count(one), static_count(other)) {
         (Some(a), Some(b)) => a == b,
@@ -65,8 +65,8 @@ pub fn may_hold_as_many(one: &[Dim], other: &[Dim]) -> bool {
     }
 }
 
-/// Refuses a shape that holds another number of elements. Where that cannot be seen, what the
-/// operand says is what counts.
+/// Fails if a shape has a different number of elements. Where this cannot be decided, the requested
+/// shape is trusted.
 fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
     if may_hold_as_many(&ty.shape, shape) {
         Ok(())

@@ -54,7 +54,7 @@ fn scales(call: &Call<'_>) -> Result<Vec<f64>> {
     }
 }
 
-/// `size * scale`, rounded down; the product is one of 32-bit floats.
+/// Returns `size * scale`, multiplied in 32-bit floats and rounded down.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

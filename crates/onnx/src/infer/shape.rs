@@ -1,4 +1,4 @@
-//! Operators about shapes, and those that make tensors from them.
+//! Operators that return shapes, and operators that create tensors from shapes.
 
 use tensor::{DType, Dim, Type};
 
@@ -7,7 +7,7 @@ use super::movement::sizes;
 use crate::{Attr, Result};
 use tensor::bounds::{ceil_div, non_negative};
 
-/// The axes that `Shape` reports.
+/// Returns the axes that `Shape` reports.
 pub(super) fn reported(call: &Call<'_>) -> Result<std::ops::Range<usize>> {
     let rank = call.ty(0)?.rank();
     let place = |at: i64| {
@@ -66,7 +66,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
         value.ok_or_else(|| call.error(format!("input {i} must be known here")))
     };
     let (start, step) = (read(0)?, read(2)?);
-    // One after the other, as many as an axis has elements.
+    // With a step of one, there are as many numbers as the axis has elements.
     if step == 1.0
         && (0.0..1.0).contains(&start)
         && let Some(size) = call.graph.float_size(call.value(1)?)
@@ -87,7 +87,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
     Ok(Dim::Known((count as i64).max(0)))
 }
 
-/// A constant, given by one of several attributes.
+/// Infers the type of a constant, which is given by one of several attributes.
 pub(crate) fn constant(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = match call.attrs.as_slice() {
         [("value", Attr::Tensor(tensor))] => tensor.ty(),

@@ -6,11 +6,11 @@ use super::call::{Axes, Call, Dims, Ints};
 use crate::Result;
 use tensor::bounds::{at_least, ceil_div, max, min, non_negative};
 
-/// Numbers of at least this size stand for an end of the axis, as the specification recommends.
+/// The least magnitude of a number that means an end of the axis, as the specification recommends.
 const FAR: i64 = i32::MAX as i64;
 const NEGATIVE_FAR: i64 = -FAR;
 
-/// What a `Slice` takes from each of its axes.
+/// The axes of a `Slice`, with a start, an end and a step for each.
 pub(super) struct Slices {
     pub(super) axes: Axes,
     pub(super) starts: Dims,
@@ -40,7 +40,7 @@ impl Slices {
         if steps.contains(&0) {
             return Err(call.error("a step is 0"));
         }
-        // Runtimes mistake a far end on the wrong side for one on the right side.
+        // Runtimes misread a far end on the wrong side as one on the right side.
         let is_wrong = |(end, step): (&Dim, &i64)| match end {
             Dim::Known(FAR..) => *step < 0,
             Dim::Known(..=NEGATIVE_FAR) => *step > 0,
@@ -64,8 +64,8 @@ pub(crate) fn slice(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-/// How many elements a `Slice` takes from an axis of some size. Fails on an index that may be negative
-/// or not, which it returns.
+/// Returns the number of elements that a `Slice` takes from an axis. Fails with the index if its
+/// sign is unknown.
 pub fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Result<Dim, Dim> {
     match (size, start, end) {
         (Dim::Known(size), Dim::Known(start), Dim::Known(end)) => {
@@ -76,13 +76,13 @@ pub fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Res
     }
 }
 
-/// The first index taken and the first not taken, in a known axis.
+/// Returns the first index that is taken and the first that is not, for an axis of known size.
 pub(super) fn clamp(size: i64, start: i64, end: i64, step: i64) -> (i64, i64) {
     let wrap = |n: i64| if n < 0 { n.saturating_add(size) } else { n };
     let (start, end) = (wrap(start), wrap(end));
     match step > 0 {
         true => (start.clamp(0, size), end.clamp(0, size)),
-        // An empty axis leaves nothing to start from.
+        // An empty axis has no element to start from.
         false if size == 0 => (-1, -1),
         false => (start.clamp(0, size - 1), end.clamp(-1, size - 1)),
     }
@@ -97,7 +97,7 @@ fn count(first: i64, last: i64, step: i64) -> i64 {
 fn symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Result<Dim, Dim> {
     let one = Dim::Known(1);
     if step > 0 {
-        // A start past the axis or an end before it leaves nothing, clamped or not; not clamping
+        // A start past the axis or an end before it leaves nothing, clamped or not. Not clamping
         // keeps equal sizes recognisable.
         let start = match start {
             Dim::Known(n @ 0..FAR) => Dim::Known(*n),
@@ -111,7 +111,7 @@ fn symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Resul
     }
     let last = size.clone() - one;
     let start = match start {
-        // The place of the last element, even of an empty axis.
+        // The index of the last element, even of an empty axis.
         Dim::Known(-1) => last.clone(),
         start => place(size, start, &Dim::Known(0), &last)?,
     };
@@ -119,7 +119,8 @@ fn symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Resul
     Ok(non_negative(&ceil_div(start - end, step.saturating_neg())))
 }
 
-/// Where the index `at` falls in an axis, clamped to `low..=high`; `at` itself if that cannot be told.
+/// Returns the position of the index `at` in an axis, clamped to `low..=high`. Fails with `at` if
+/// its sign is unknown.
 fn place(size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> std::result::Result<Dim, Dim> {
     match at {
         Dim::Known(FAR..) => Ok(high.clone()),

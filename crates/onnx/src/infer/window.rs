@@ -1,4 +1,5 @@
-//! How many places a sliding window has: the attributes that convolutions and poolings share.
+//! Sliding windows: the attributes that convolutions and pooling share, and the number of positions
+//! of a window.
 
 use tensor::{Dim, DimOp};
 
@@ -6,11 +7,11 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::{ceil_div, min, non_negative};
 
-/// How the input is padded.
+/// The padding of the input.
 enum Padding<'a> {
-    /// By `pads`, all beginnings first; nothing if there are none.
+    /// Explicit `pads`, all beginnings first. Without them, there is no padding.
     Given(Option<&'a [i64]>),
-    /// So that the output is the input divided by the stride, rounded up.
+    /// Padding that makes the output as large as the input divided by the stride, rounded up.
     Same,
 }
 
@@ -42,7 +43,7 @@ impl<'a> Window<'a> {
             "NOTSET" => Padding::Given(pads),
             _ if pads.is_some() => return Err(call.error("`pads` and `auto_pad` are both given")),
             "SAME_UPPER" | "SAME_LOWER" => Padding::Same,
-            // The specification rounds down here and its implementations round up.
+            // The specification rounds down here, but its implementations round up.
             "VALID" if ceil => return Err(call.error("`ceil_mode` with `auto_pad` VALID")),
             "VALID" => Padding::Given(None),
             other => return Err(call.error(format!("`auto_pad` is `{other}`"))),
@@ -54,7 +55,7 @@ impl<'a> Window<'a> {
         self.strides.map_or(1, |strides| strides[axis])
     }
 
-    /// The extent of a kernel with its holes.
+    /// Returns the extent of a dilated kernel.
     fn extent(&self, axis: usize, kernel: &Dim) -> Dim {
         match self.dilations.map_or(1, |dilations| dilations[axis]) {
             1 => kernel.clone(),
@@ -62,7 +63,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The pads before and after an axis, if they are given.
+    /// Returns the pads before and after an axis, if they are explicit.
     fn pads(&self, axis: usize) -> Option<(i64, i64)> {
         match self.padding {
             Padding::Given(pads) => Some(pads.map_or((0, 0), |p| (p[axis], p[axis + self.axes]))),
@@ -70,7 +71,8 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// How many places a kernel of size `kernel` has on axis `axis` of size `input`.
+    /// Returns the number of positions of a kernel of size `kernel` along the axis `axis` of size
+    /// `input`.
     pub(super) fn places(
         &self,
         call: &Call<'_>,
@@ -99,7 +101,8 @@ impl<'a> Window<'a> {
         Ok(non_negative(&places))
     }
 
-    /// The size of an input on which the kernel has `places` places: the transposed convolution.
+    /// Returns the size of an input that has `places` positions of the kernel, as in a transposed
+    /// convolution.
     pub(super) fn spread(
         &self,
         call: &Call<'_>,
@@ -112,7 +115,7 @@ impl<'a> Window<'a> {
         let extent = self.extent(axis, kernel);
         let whole = stride.clone() * (places.clone() - Dim::Known(1)) + extent;
         let Some((before, behind)) = self.pads(axis) else {
-            // Implementations disagree on what to add to a size that is given by the stride.
+            // Implementations disagree on the padding of a size that follows from the stride.
             return match extra {
                 0 => Ok(min(&(places.clone() * stride), &whole)),
                 _ => Err(call.error("`output_padding` with `auto_pad`")),

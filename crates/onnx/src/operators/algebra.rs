@@ -1,4 +1,4 @@
-//! The operations that operators apply to elements, which decide the types that give the same results.
+//! Classifies the arithmetic of operators, to decide which element types give the same results.
 
 use tensor::{DType, Kind};
 
@@ -6,13 +6,14 @@ use crate::{Attr, Node};
 
 /// The operations that an operator applies to elements.
 ///
-/// Floats of every kind but [`Algebra::Reads`] and [`Algebra::Fixed`] can be computed in a wider type and rounded once.
+/// Floats can be computed in a wider type and rounded once, except for [`Algebra::Reads`] and
+/// [`Algebra::Fixed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algebra {
     /// Elements are copied.
     Movement,
-    /// Sums, products and bitwise operations, which wrap around: the low bits of a result depend on the low
-    /// bits of the operands only.
+    /// Sums, products and bitwise operations, which wrap around: the low bits of a result depend
+    /// only on the low bits of the operands.
     Ring,
     /// Elements are compared.
     Order,
@@ -20,7 +21,7 @@ pub enum Algebra {
     Integer,
     /// Functions of real numbers.
     Real,
-    /// Results have a type of their own, and operands are read by value.
+    /// Operands are read by value, and the results have a type of their own.
     Reads,
     /// No other type is known to give the same results.
     Fixed,
@@ -29,7 +30,7 @@ pub enum Algebra {
 use Algebra::{Fixed, Integer, Movement, Order, Reads, Real, Ring};
 
 impl Algebra {
-    /// Returns the algebra of `node`. Scattering may also add or compare.
+    /// Returns the algebra of `node`. For scattering, it depends on the attribute `reduction`.
     pub fn of(node: &Node) -> Self {
         match node.attr("reduction") {
             Some(Attr::String(how)) if matches!(&**how, "add" | "mul") => Ring,
@@ -38,13 +39,14 @@ impl Algebra {
         }
     }
 
-    /// Returns `true` if casting to `to`, computing there and casting back gives the results of `from`.
+    /// Returns `true` if casting to `to`, computing there and casting back gives the results of
+    /// `from`.
     pub fn carries(self, from: DType, to: DType) -> bool {
         match (self, from.kind()) {
             (Reads | Fixed, _) | (Real | Integer | Ring, Kind::Bool) | (_, Kind::Complex) => false,
             (_, Kind::Float) => holds(from, to),
             (Movement | Order, Kind::Bool) => holds(from, to),
-            // Casts between integers of one width keep the bits.
+            // Casts between integers of the same width preserve the bits.
             (Movement, _) => (to.is_integer() && to.bits() >= from.bits()) || holds(from, to),
             (Ring, _) => to.is_integer() && to.bits() >= from.bits(),
             (Order, _) => holds(from, to),
@@ -54,8 +56,8 @@ impl Algebra {
     }
 }
 
-/// Returns `true` if `to` has every value of `from`. Floats below 32 bits and integers below 8 do not count,
-/// since nothing is computed in them.
+/// Returns `true` if `to` is another type that can represent every value of `from`. Floats below 32
+/// bits and integers below 8 bits are excluded, because nothing is computed in them.
 pub fn holds(from: DType, to: DType) -> bool {
     let mantissa = match to {
         DType::F32 => 24,

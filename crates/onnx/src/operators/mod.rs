@@ -1,7 +1,7 @@
-//! The properties of ONNX's own operators: one row each, in [`table`].
+//! The properties of ONNX's own operators: one row each, in `table.rs`.
 //!
-//! Code that treats a family of operators alike asks the row, so that a new operator needs one line.
-//! Properties that depend on the version of an operator are in its [`Schema`]s.
+//! Code that treats a family of operators alike queries the row, so that a new operator needs one
+//! line. Properties that depend on the version of an operator are in its [`Schema`]s.
 
 mod algebra;
 mod axes;
@@ -21,13 +21,13 @@ use crate::infer::Call;
 use crate::schema::{self, Arity, Param, Schema};
 use crate::{Node, Op, Result};
 
-/// Infers the types of a node's results.
+/// A function that infers the types of a node's results.
 pub(crate) type Infer = fn(&Call<'_>) -> Result<Vec<Type>>;
 
-/// Computes the elements of a short integer vector as dimensions.
+/// A function that computes the elements of a short integer vector as dimensions.
 pub(crate) type Content = fn(&Call<'_>) -> Option<Vec<Dim>>;
 
-/// Evaluates an operator on constants.
+/// A function that evaluates an operator on constants.
 pub(crate) type Evaluate = fn(&Operation<'_>) -> std::result::Result<Tensor, Reason>;
 
 /// The evaluation of an operator on constants.
@@ -35,33 +35,36 @@ pub(crate) type Evaluate = fn(&Operation<'_>) -> std::result::Result<Tensor, Rea
 pub(crate) enum Fold {
     /// The operator is not evaluated.
     Never,
-    /// Evaluates the whole operator.
+    /// A function evaluates the whole operator.
     Whole(Evaluate),
-    /// Applies a function to each element, whose last bits differ between runtimes.
+    /// A function is applied to each element. Its last bits differ between runtimes.
     Function(fn(f64) -> f64),
 }
 
-/// The type in which an operator computes where float16 or bfloat16 is asked for.
+/// The type that an operator computes in if the user asks for float16 or bfloat16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrecisionClass {
-    /// A product, which takes nearly all the time: the small type, whatever its operands are.
+    /// A product, which takes nearly all the time. It computes in the small type, whatever the
+    /// types of its operands.
     Product,
-    /// Combines few numbers at a time and stays in their range: the small type if all its operands are.
+    /// An operator that combines few numbers and preserves their magnitude. It computes in the
+    /// small type if all its operands have that type.
     Light,
-    /// Moves elements: the small type if all its operands are, or if all its consumers want that.
+    /// A data movement. It uses the small type if all its operands have that type, or if all its
+    /// consumers want it.
     Follow,
-    /// Sums up, or changes the magnitude of numbers a lot: float32.
+    /// An operator that sums many numbers or changes their magnitude a lot. It computes in float32.
     Wide,
 }
 
-/// A property that an operator has or has not.
+/// A property that an operator may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trait {
-    /// Each element of the result has the same bits in every layout. An approximated function has not: a
-    /// runtime may round the last elements of a row differently. Nor has `Max` of floats: the zero that it
-    /// chooses may depend on the layout.
+    /// Each element of the result has the same bits in every layout. This excludes approximated
+    /// functions, because a runtime may round the last elements of a row differently, and `Max` of
+    /// floats, because the sign of a zero may depend on the layout.
     Exact,
-    /// The first two operands can be exchanged.
+    /// The first two operands can be swapped.
     Commutative,
     /// Two nodes with the same operands give different results.
     Random,
@@ -75,14 +78,14 @@ pub struct Operator {
     pub(crate) infer: Option<Infer>,
     pub(crate) content: Option<Content>,
     pub(crate) fold: Fold,
-    /// The correspondence between axes of operands and of results.
+    /// The correspondence between axes of operands and axes of results.
     pub axes: Axes,
     /// The operations on elements, which decide the types that give the same results.
     pub algebra: Algebra,
-    /// The type to compute in where a small float is asked for.
+    /// The type to compute in if the user asks for a small float.
     pub precision: PrecisionClass,
     traits: &'static [Trait],
-    /// Its versions, oldest first.
+    /// The versions of the operator, oldest first.
     pub versions: &'static [Schema],
 }
 
@@ -100,11 +103,12 @@ const fn row(
     Operator { name, infer, content, fold, axes, algebra, precision, traits, versions: &[] }
 }
 
-/// An operator about which nothing is known: another domain's, or one without a row.
+/// The row for operators of other domains and operators without a row. It assumes nothing.
 static UNKNOWN: Operator =
     row("", None, None, Fold::Never, Axes::Opaque, Algebra::Fixed, PrecisionClass::Wide, &[]);
 
-/// All operators by name, with their schemas. Every node is looked up several times.
+/// All operators by name, with their schemas. This is a map, because every node is looked up
+/// several times.
 static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
     let versions = schema::by_name();
     let mut operators: FxHashMap<&str, Operator> = versions
@@ -117,7 +121,7 @@ static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
     operators
 });
 
-/// Returns the names of the operators for which `predicate` holds, in alphabetical order.
+/// Returns the names of the operators that satisfy `predicate`, in alphabetical order.
 pub fn names(predicate: impl Fn(&Operator) -> bool) -> Vec<&'static str> {
     let rows = table::TABLE.iter().map(|row| find(row.name));
     rows.filter(|row| predicate(row)).map(|row| row.name).collect()
@@ -129,14 +133,14 @@ pub fn find(name: &str) -> &'static Operator {
 }
 
 impl Op {
-    /// The row of the operator. All properties of an operator of another domain are unknown.
+    /// Returns the row of the operator. Operators of other domains have no known properties.
     pub fn operator(&self) -> &'static Operator {
         if self.domain.is_empty() { find(self.name) } else { &UNKNOWN }
     }
 }
 
 impl Node {
-    /// The row of the node's operator.
+    /// Returns the row of the node's operator.
     pub fn operator(&self) -> &'static Operator {
         self.op.operator()
     }
@@ -152,7 +156,7 @@ impl Node {
     }
 }
 
-/// Inference knows the versions up to this opset. Later ones only accept more types.
+/// The newest opset whose versions inference handles. Later versions only accept more types.
 const INFERRED: i64 = 26;
 
 impl Operator {
@@ -191,12 +195,12 @@ impl Operator {
         !matches!(self.fold, Fold::Never)
     }
 
-    /// The number of operands that the operator may have.
+    /// Returns the number of operands that the operator may have.
     pub fn operands(&self) -> RangeInclusive<usize> {
         self.version().map_or(0..=usize::MAX, |schema| arity(schema.inputs))
     }
 
-    /// The number of results that a node may have. Trailing ones may be left out.
+    /// Returns the number of results that a node may have. Trailing results may be omitted.
     pub fn results(&self) -> RangeInclusive<usize> {
         self.version().map_or(1..=usize::MAX, |schema| 1..=*arity(schema.outputs).end())
     }
@@ -206,7 +210,7 @@ impl Operator {
     }
 }
 
-/// The number of values that a list of parameters takes.
+/// Returns the number of values that a list of parameters accepts.
 fn arity(params: &[Param]) -> RangeInclusive<usize> {
     let (mut least, mut most) = (0, params.len());
     for (index, param) in params.iter().enumerate() {

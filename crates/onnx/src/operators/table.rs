@@ -13,7 +13,8 @@ use super::PrecisionClass::{Follow, Light, Product, Wide};
 use super::Trait::{Commutative, Exact, Random};
 use super::{Operator, row};
 
-/// Columns: name, type inference, elements as dimensions, evaluation, axes, algebra, precision, traits.
+/// The rows. Columns: name, type inference, elements as dimensions, evaluation, axes, algebra,
+/// precision, traits.
 #[rustfmt::skip]
 pub(super) static TABLE: &[Operator] = &[
     row("Abs",                       Some(infer::elementwise::same),                  None,                             Whole(elementwise::unary),        Elementwise, Order,    Light,   &[Exact]),

@@ -6,15 +6,16 @@ use tensor::DType;
 use super::{Arity, Param, Schema, Types};
 use crate::{Graph, Node};
 
-/// The element types of a node, one set per constraint of its schema: the one type that its
-/// parameters share, several for a constraint of [`Arity::Mixed`] parameters, none for a constraint
-/// whose parameters are all left out.
+/// The element types of a node, one set per constraint of its schema.
+///
+/// A set contains the one type that the parameters share. It contains several types for
+/// [`Arity::Mixed`] parameters, and none if all parameters of the constraint are omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding(SmallVec<[Types; 4]>);
 
 impl Binding {
-    /// The types of `node`, which must have no more operands and results than `schema`; the reason
-    /// if parameters that must have the same type do not.
+    /// Returns the types of `node`, which must have no more operands and results than `schema`.
+    /// Fails with a reason if parameters that must have the same type do not.
     pub fn new(schema: &Schema, graph: &Graph, node: &Node) -> Result<Self, String> {
         let mut sets: SmallVec<[Types; 4]> = SmallVec::from_elem(Types::NONE, schema.types.len());
         let dtype = |value| graph.ty(value).dtype;
@@ -31,17 +32,17 @@ impl Binding {
         Ok(Self(sets))
     }
 
-    /// The types of each constraint.
+    /// Returns the types of each constraint.
     pub fn types(&self) -> impl ExactSizeIterator<Item = Types> {
         self.0.iter().copied()
     }
 
-    /// Whether each constraint's types are in the corresponding set.
+    /// Returns `true` if each constraint's types are in the corresponding set.
     pub fn fits(&self, sets: impl IntoIterator<Item = Types>) -> bool {
         self.types().zip(sets).all(|(have, allowed)| have.is_subset(allowed))
     }
 
-    /// Whether the specification allows these types.
+    /// Returns `true` if the specification allows these types.
     pub fn is_allowed(&self, schema: &Schema) -> bool {
         self.fits(schema.types.iter().map(|c| c.allowed))
     }

@@ -1,4 +1,5 @@
-//! What ONNX accepts and what runtimes run: one [`Schema`] per operator version.
+//! Operator schemas: the types that ONNX accepts and the types that runtimes run, one [`Schema`]
+//! per operator version.
 
 mod binding;
 mod table;
@@ -18,38 +19,39 @@ pub const NEWEST: i64 = 28;
 /// One version of an operator of ONNX's own domain.
 #[derive(Debug)]
 pub struct Schema {
-    /// The operator.
+    /// The name of the operator.
     pub name: &'static str,
-    /// The first opset that has this version.
+    /// The first opset that contains this version.
     pub since: i64,
-    /// The last one, up to [`NEWEST`].
+    /// The last opset that contains this version, up to [`NEWEST`].
     pub until: i64,
-    /// Its operands.
+    /// The operands.
     pub inputs: &'static [Param],
-    /// Its results.
+    /// The results.
     pub outputs: &'static [Param],
-    /// Its attributes, sorted by name.
+    /// The attributes, sorted by name.
     pub attrs: &'static [AttrSpec],
-    /// The element types of operands and results; parameters refer to them by position.
+    /// The element types of operands and results. Parameters refer to them by index.
     pub types: &'static [Constraint],
     /// The combinations that onnxruntime's CPU provider runs.
     pub runs: &'static [Row],
-    /// Whether the specification gives a body, so that a runtime without a kernel can expand it.
+    /// `true` if the specification defines a body, so that a runtime without a kernel can expand
+    /// the operator.
     pub function: bool,
 }
 
 /// An operand or a result.
 #[derive(Debug)]
 pub struct Param {
-    /// Its name in the specification.
+    /// The name in the specification.
     pub name: &'static str,
-    /// Its place in [`Schema::types`].
+    /// The index in [`Schema::types`].
     pub types: usize,
-    /// How often it occurs.
+    /// The number of occurrences.
     pub arity: Arity,
 }
 
-/// How often a parameter occurs.
+/// The number of times that a parameter occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
     /// Exactly once.
@@ -62,20 +64,20 @@ pub enum Arity {
     Mixed(usize),
 }
 
-/// An attribute.
+/// The specification of an attribute.
 #[derive(Debug)]
 pub struct AttrSpec {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it holds.
+    /// The kind of its value.
     pub kind: AttrKind,
-    /// Whether it is required.
+    /// `true` if the attribute is required.
     pub required: bool,
 }
 
-/// What an attribute holds.
+/// The kind of an attribute's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum AttrKind {
     Int,
     Float,
@@ -86,12 +88,12 @@ pub enum AttrKind {
     Tensor,
     Graph,
     Graphs,
-    /// A kind that [`Attr`] does not have.
+    /// A kind that [`Attr`] does not support.
     Other,
 }
 
 impl AttrKind {
-    /// What `attr` holds.
+    /// Returns the kind of `attr`.
     pub fn of(attr: &Attr) -> Self {
         match attr {
             Attr::Int(_) => Self::Int,
@@ -110,55 +112,57 @@ impl AttrKind {
 /// The element types that parameters share.
 #[derive(Debug)]
 pub struct Constraint {
-    /// Its name in the specification, or a type if only that one is allowed.
+    /// The name in the specification, or the name of the only allowed type.
     pub name: &'static str,
-    /// What the specification allows.
+    /// The types that the specification allows.
     pub allowed: Types,
 }
 
-/// For which operands the results of a kernel are right.
+/// The operands that a kernel handles correctly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// For all.
+    /// All operands.
     Always,
-    /// For small numbers: some kernels for wide integers are inexact or compare wrongly.
+    /// Small numbers, because some kernels for wide integers are inexact or compare wrongly.
     SmallNumbers,
-    /// For all except NaN, which is lost.
+    /// All numbers, but not NaN, which is lost.
     Numbers,
-    /// For sums of at least one term.
+    /// Sums of at least one term.
     Terms,
 }
 
-/// Element types per constraint: every combination of them runs.
+/// A set of element types per constraint. Every combination of them runs.
 #[derive(Debug)]
 pub struct Row {
-    /// For which operands.
+    /// The operands that are handled correctly.
     pub right: Right,
-    /// The value of one of the operator's attributes for which it holds; empty for all.
+    /// The value of the deciding attribute that the row applies to. It is empty if the row always
+    /// applies.
     variant: &'static str,
     masks: &'static [u32],
 }
 
 impl Row {
-    /// One set per constraint.
+    /// Returns the set of types for each constraint.
     pub fn types(&self) -> impl ExactSizeIterator<Item = Types> {
         self.masks.iter().map(|mask| Types::from_bits(*mask))
     }
 }
 
-/// What runs models. All of them are onnxruntime, built with more or fewer kernels.
+/// A runtime. All of them are builds of onnxruntime, with more or fewer kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// onnxruntime's CPU provider.
     OnnxRuntime,
     /// onnxruntime-web in WebAssembly.
     Web,
-    /// The build of onnxruntime-web for WebGPU, which runs on the CPU what the GPU does not.
+    /// The build of onnxruntime-web for WebGPU, which falls back to the CPU.
     WebGpu,
 }
 
 impl Runtime {
-    /// The newest opset that it loads. onnxruntime loads even newer ones than it guarantees to run, if asked to.
+    /// Returns the newest opset that the runtime loads. onnxruntime loads newer opsets than it
+    /// guarantees to run, if asked to.
     pub fn newest_opset(self) -> i64 {
         match self {
             Runtime::OnnxRuntime => NEWEST,
@@ -167,7 +171,7 @@ impl Runtime {
     }
 }
 
-/// What a build of onnxruntime-web runs of some versions of an operator.
+/// The combinations that a build of onnxruntime-web runs for some versions of an operator.
 #[derive(Debug)]
 struct Runs {
     op: &'static str,
@@ -176,7 +180,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// The rows of a table, which is sorted by operator.
+    /// Returns the rows for a version of an operator from a table sorted by operator.
     fn find(table: &'static [Runs], schema: &Schema) -> Option<&'static [Row]> {
         let first = table.partition_point(|runs| runs.op < schema.name);
         let mut same = table[first..].iter().take_while(|runs| runs.op == schema.name);
@@ -200,44 +204,47 @@ const NEW_VALUES: &[(&str, &str, &str, i64)] = &[
 const OLD_VALUES: &[(&str, &str, &str, i64)] =
     &[("GridSample", "mode", "bicubic", 19), ("GridSample", "mode", "bilinear", 19)];
 
-/// All versions of an operator, oldest first; empty when ONNX has no such operator.
+/// Returns all versions of an operator, oldest first. The slice is empty if ONNX has no such
+/// operator.
 pub fn versions(op: &Op) -> &'static [Schema] {
     op.operator().versions
 }
 
-/// The names of ONNX's own operators, in alphabetical order, with repetitions.
+/// Returns the names of ONNX's own operators, in alphabetical order, with repetitions.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table::TABLE.iter().map(|schema| schema.name)
 }
 
-/// The versions of each operator.
+/// Returns the versions of each operator.
 pub(crate) fn by_name() -> impl Iterator<Item = &'static [Schema]> {
     table::TABLE.chunk_by(|a, b| a.name == b.name)
 }
 
-/// The version of an operator that is current at `opset`.
+/// Returns the version of an operator that is current at `opset`.
 pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {
     versions(op).iter().find(|s| s.since <= opset && opset <= s.until)
 }
 
 impl Schema {
-    /// The parameter of the operand at `index`, and of every further one for a variadic parameter.
+    /// Returns the parameter of the operand at `index`. A variadic parameter applies to all further
+    /// operands.
     pub fn input(&self, index: usize) -> Option<&'static Param> {
         at(self.inputs, index)
     }
 
-    /// The parameter of the result at `index`.
+    /// Returns the parameter of the result at `index`.
     pub fn output(&self, index: usize) -> Option<&'static Param> {
         at(self.outputs, index)
     }
 
-    /// The specification of the attribute `name`.
+    /// Returns the specification of the attribute `name`.
     pub fn attr(&self, name: &str) -> Option<&'static AttrSpec> {
         let found = self.attrs.binary_search_by(|spec| spec.name.cmp(name));
         found.ok().map(|i| &self.attrs[i])
     }
 
-    /// The value of the attribute that decides which of [`Schema::runs`] hold; empty if none does.
+    /// Returns the value of the attribute that selects among the rows of [`Schema::runs`]. It is
+    /// empty if no attribute does.
     fn variant<'a>(&self, attrs: &'a [(&'static str, Attr)]) -> &'a str {
         let Some((_, name, default)) = table::VARIANTS.iter().find(|row| row.0 == self.name) else {
             return "";
@@ -250,7 +257,7 @@ impl Schema {
         }
     }
 
-    /// The combinations that `runtime` runs for a node with these attributes.
+    /// Returns the combinations that `runtime` runs for a node with these attributes.
     pub fn rows(
         &self,
         attrs: &[(&'static str, Attr)],
@@ -264,7 +271,7 @@ impl Schema {
         self.rows_of(fewer.unwrap_or(self.runs), attrs)
     }
 
-    /// The combinations that [`Runtime::WebGpu`] runs on the GPU.
+    /// Returns the combinations that [`Runtime::WebGpu`] runs on the GPU.
     pub fn rows_on_gpu(
         &self,
         attrs: &[(&'static str, Attr)],
@@ -282,7 +289,7 @@ impl Schema {
     }
 }
 
-/// The opsets at which the string attribute `attr` of `op` may have a value: first and last.
+/// Returns the first and the last opset that allow `value` for the string attribute `attr` of `op`.
 pub(crate) fn value_range(op: &str, attr: &str, value: &str) -> (i64, i64) {
     let find = |table: &[(&str, &str, &str, i64)]| {
         table.iter().find(|r| (r.0, r.1, r.2) == (op, attr, value)).map(|r| r.3)

@@ -24,7 +24,7 @@ fn the_table_is_sorted_and_versions_do_not_overlap() {
 }
 
 #[test]
-fn what_runs_is_allowed() {
+fn runtimes_run_only_allowed_types() {
     for schema in table::TABLE {
         for row in schema.runs {
             assert_eq!(row.types().len(), schema.types.len(), "{}", schema.name);
@@ -64,7 +64,7 @@ fn specification_and_runtime_differ() {
 }
 
 #[test]
-fn what_runs_may_depend_on_an_attribute() {
+fn supported_types_may_depend_on_an_attribute() {
     use DType::{BF16, Bool, F64, I64};
     assert!(runs("ScatterND", 18, attrs! {}, &[Bool, I64]));
     assert!(runs("ScatterND", 18, attrs! {}, &[BF16, I64]));
@@ -108,7 +108,7 @@ fn sets_of_types_print_as_a_list() {
 }
 
 #[test]
-fn web_tables_are_sorted_and_lack_something() {
+fn web_tables_are_sorted_and_lack_types() {
     for table in [web::WASM, web::WEBGPU, web::GPU] {
         assert!(table.is_sorted_by_key(|runs| (runs.op, runs.versions)));
         let versions = |runs: &'static Runs| runs.versions.iter().map(move |since| (runs, *since));

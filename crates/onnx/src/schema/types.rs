@@ -9,46 +9,46 @@ use tensor::DType;
 pub struct Types(u32);
 
 impl Types {
-    /// No type at all.
+    /// The empty set.
     pub const NONE: Types = Types(0);
 
-    /// The set with these bits.
+    /// Returns the set with these bits.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The set of one type.
+    /// Returns the set of one type.
     pub const fn of(dtype: DType) -> Self {
         Self(1 << dtype as u32)
     }
 
-    /// Whether `dtype` is in it.
+    /// Returns `true` if the set contains `dtype`.
     pub const fn contains(self, dtype: DType) -> bool {
         self.0 & (1 << dtype as u32) != 0
     }
 
-    /// Whether everything in it is also in `other`.
+    /// Returns `true` if `other` contains all types of this set.
     pub const fn is_subset(self, other: Types) -> bool {
         self.0 & !other.0 == 0
     }
 
-    /// Whether it is empty.
+    /// Returns `true` if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// What is in either.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Types) -> Types {
         Types(self.0 | other.0)
     }
 
-    /// Its types, in the order of [`DType`].
+    /// Returns the types of the set, in the order of [`DType`].
     pub fn iter(self) -> impl Iterator<Item = DType> {
         DType::all().filter(move |d| self.contains(*d))
     }
 
-    /// Its only type, if it has exactly one.
+    /// Returns the only type of the set, if it contains exactly one.
     pub fn single(self) -> Option<DType> {
         if self.0.count_ones() == 1 { self.iter().next() } else { None }
     }

@@ -2,10 +2,10 @@
 
 use super::{Runs, numbers, row, small, terms};
 
-/// The newest opset that it loads.
+/// The newest opset that onnxruntime-web loads.
 pub(super) const NEWEST: i64 = 26;
 
-/// What the WebAssembly build runs of the operators for which it lacks types.
+/// The combinations that the WebAssembly build runs, for operators that lack types there.
 #[rustfmt::skip]
 pub(super) static WASM: &[Runs] = &[
     Runs { op: "Attention", versions: &[23], rows: &[row("", &[0x80000, 0x80000, 0x80001]), row("", &[0x200000, 0x200000, 0x200001]), row("", &[0x400000, 0x400000, 0x200001])] },
@@ -48,7 +48,7 @@ pub(super) static WASM: &[Runs] = &[
     Runs { op: "Unsqueeze", versions: &[13, 21, 23, 24, 25], rows: &[row("", &[0x681e79, 0x40])] },
 ];
 
-/// The same for the WebGPU build, which runs them on the CPU or the GPU.
+/// The same for the WebGPU build, which runs operators on the CPU or the GPU.
 #[rustfmt::skip]
 pub(super) static WEBGPU: &[Runs] = &[
     Runs { op: "Abs", versions: &[13], rows: &[row("", &[0x281a68])] },
@@ -180,7 +180,7 @@ pub(super) static WEBGPU: &[Runs] = &[
     Runs { op: "Where", versions: &[9, 16], rows: &[row("", &[0x1, 0x280260])] },
 ];
 
-/// What the WebGPU build runs on the GPU.
+/// The combinations that the WebGPU build runs on the GPU.
 #[rustfmt::skip]
 pub(super) static GPU: &[Runs] = &[
     Runs { op: "Abs", versions: &[13], rows: &[row("", &[0x280000])] },

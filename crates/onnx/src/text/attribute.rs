@@ -1,4 +1,4 @@
-//! Attributes: `name: type = value`, the type being optional.
+//! Parses attributes: `name: type = value`, where the type is optional.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::parse::Parser;
 use super::syntax::{Argument, Name};
 use crate::Attr;
 
-/// One element of a list.
+/// An element of a list.
 enum Item<'a> {
     Number(Number<'a>),
     Text(Arc<str>),
 }
 
 impl<'a> Parser<'a> {
-    /// `<a = 1, b: ints = [2, 3]>`, or nothing.
+    /// Parses `<a = 1, b: ints = [2, 3]>`, or nothing.
     pub(super) fn attributes(&mut self) -> Read<Vec<(Name, Argument)>> {
         if !self.eat('<')? {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Builds the arena from syntax.
+//! Builds a graph from its syntax tree.
 
 use std::panic::Location;
 
@@ -15,7 +15,7 @@ use crate::{
     Attr, Attrs, BlockId, Builder, Error, Function, Graph, Op, Result, Source, ValueId, intern,
 };
 
-/// Reads a model, or a graph alone. A node's scope is its name up to the last `/`.
+/// Parses a model, or a graph alone. A node's scope is its name up to the last `/`.
 pub fn parse(text: &str, origins: &mut Origins) -> Result<Graph> {
     let read = Parser::new(text).and_then(|mut parser| parser.model());
     let built = read.and_then(|model| Reader::build(&model, origins));
@@ -25,12 +25,12 @@ pub fn parse(text: &str, origins: &mut Origins) -> Result<Graph> {
     })
 }
 
-/// The names in sight, and the types that are declared for them.
+/// The names in scope, and the types that are declared for them.
 #[derive(Default)]
 struct Scope<'a> {
     values: FxHashMap<&'a str, ValueId>,
     types: FxHashMap<&'a str, &'a Declared>,
-    /// The names that each open block added.
+    /// The names that each open block defines.
     added: Vec<Vec<&'a str>>,
 }
 
@@ -168,7 +168,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         Ok(())
     }
 
-    /// Emits a node; its types are inferred, or taken from the function that it calls, or declared.
+    /// Emits a node. Its types are inferred, taken from the function that it calls, or declared.
     fn emit(
         &mut self,
         block: BlockId,
@@ -255,7 +255,7 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 }
 
-/// Fails if a declared type cannot be that of a value of type `ty`.
+/// Fails if the declared type of a value contradicts its type `ty`.
 fn agree(declared: &Declared, ty: &Type) -> Read<()> {
     let Some(wanted) = &declared.ty else { return Ok(()) };
     let fits = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none() || b.as_known().is_none();

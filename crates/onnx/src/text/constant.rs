@@ -1,4 +1,4 @@
-//! `Constant` nodes: how unnamed constants are written.
+//! Converts unnamed constants to and from the attributes of `Constant` nodes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tensor::{DType, Tensor};
 
 use crate::{Attr, Attrs};
 
-/// The tensor that a `Constant` node with these attributes holds.
+/// Returns the tensor of a `Constant` node with these attributes.
 pub(super) fn tensor(attrs: &Attrs) -> Option<Tensor> {
     let [(name, value)] = attrs.as_slice() else { return None };
     match (*name, value) {
@@ -24,7 +24,7 @@ fn floats(shape: &[usize], values: &[f32]) -> Option<Tensor> {
     Tensor::new(DType::F32, shape, Arc::new(bytes)).ok()
 }
 
-/// The shortest attribute of a `Constant` node that expresses `tensor`.
+/// Returns the shortest attribute of a `Constant` node that expresses `tensor`.
 pub(super) fn attr(tensor: &Tensor) -> (&'static str, Attr) {
     let f32s = || {
         let bytes = tensor.bytes().unwrap_or_default();

@@ -1,11 +1,12 @@
-//! The order in which functions are built: types flow from a function to its callers.
+//! Orders functions for building. Callees come first, because types flow from a function to its
+//! callers.
 
 use rustc_hash::FxHashMap;
 
 use super::syntax::{Argument, Body, FunctionText};
 use tokens::{Read, fail};
 
-/// The positions of `functions`, each after those that it calls.
+/// Returns the positions of `functions`, callees before callers. Fails if a function calls itself.
 pub(super) fn callees_first(functions: &[FunctionText]) -> Read<Vec<usize>> {
     let names = functions.iter().enumerate();
     let names: FxHashMap<_, _> =

@@ -1,25 +1,26 @@
-//! What is written where, and under which names.
+//! Decides where constants are printed, and names the values.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{BlockId, Graph, Node, NodeId, Producer, ValueId};
 
-/// Constants of more elements than this are written without their data.
+/// The largest number of elements that a constant is printed with. Larger ones are printed without
+/// their data.
 pub const SHOWN: usize = 256;
 
-/// Whether the data of a constant is left out.
+/// Returns `true` if the data of a constant is not printed.
 pub(super) fn is_elided(graph: &Graph, value: ValueId) -> bool {
     graph.tensor(value).is_some_and(|tensor| tensor.len() > SHOWN)
 }
 
-/// Where the values of a main graph or a function are written, its subgraphs included.
+/// The positions of the constants of the main graph or a function, including its subgraphs.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     /// The constants in the list of initializers.
     pub(super) listed: Vec<ValueId>,
-    /// The constants that are `Constant` nodes, by the node before which they are written.
+    /// The constants that become `Constant` nodes, by the node that follows them.
     pub(super) before: FxHashMap<NodeId, Vec<ValueId>>,
-    /// The `Constant` nodes at the end.
+    /// The constants that become `Constant` nodes at the end.
     pub(super) last: Vec<ValueId>,
 }
 
@@ -40,8 +41,8 @@ impl Layout {
         layout
     }
 
-    /// Takes the constants among `uses` that were not seen before, and returns those that become
-    /// `Constant` nodes.
+    /// Removes all values from `uses` and places the constants among them that were not seen
+    /// before. Returns those that become `Constant` nodes.
     fn place(
         &mut self,
         graph: &Graph,
@@ -60,7 +61,7 @@ impl Layout {
     }
 }
 
-/// What `node` and its subgraphs read.
+/// Appends the values that `node` and its subgraphs read.
 fn collect(graph: &Graph, node: &Node, uses: &mut Vec<ValueId>) {
     uses.extend(node.inputs.iter().flatten());
     for block in node.blocks() {
@@ -71,7 +72,7 @@ fn collect(graph: &Graph, node: &Node, uses: &mut Vec<ValueId>) {
     }
 }
 
-/// A name for every value: its own, or else a number in order of appearance.
+/// The names of all values. A value without a name is numbered in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Names<'a> {
     own: FxHashMap<ValueId, &'a str>,

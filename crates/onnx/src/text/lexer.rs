@@ -59,7 +59,7 @@ impl<'a> tokens::Token<'a> for Token<'a> {
     }
 }
 
-/// The numbers that are words.
+/// Returns `true` if a word is a float, such as `inf`.
 pub(super) fn is_float_word(word: &str) -> bool {
     ["inf", "infinity", "nan"].iter().any(|w| word.eq_ignore_ascii_case(w))
 }

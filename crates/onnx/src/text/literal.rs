@@ -1,4 +1,4 @@
-//! Converts the numbers of tensors to and from bytes.
+//! Converts the elements of tensors to and from text.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use tokens::{Read, fail};
 
 use super::lexer::Token;
 
-/// A number as it is written.
+/// A number as written in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number<'a> {
     pub(super) at: usize,
     pub(super) text: &'a str,
-    /// Whether it is written as a float: with a point, an exponent, or as `inf` or `nan`.
+    /// `true` if it is written as a float: with a point, with an exponent, or as `inf` or `nan`.
     pub(super) float: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Number<'a> {
         self.parse("64-bit integer")
     }
 
-    /// As `f32`, rounded once.
+    /// Parses the number as `f32`, rounding once.
     pub(super) fn f32(&self) -> Read<f32> {
         self.parse("number")
     }
@@ -70,12 +70,12 @@ impl<'a> Number<'a> {
     }
 }
 
-/// Whether elements are listed as plain bytes: 8-bit floats, and packed types.
+/// Returns `true` if elements are listed as plain bytes: 8-bit floats, and packed types.
 fn is_raw(dtype: DType) -> bool {
     dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8)
 }
 
-/// The tensor that `numbers` list.
+/// Returns the tensor with the elements `numbers`.
 pub(super) fn tensor(
     at: usize,
     dtype: DType,
@@ -119,8 +119,9 @@ pub fn write_elements(tensor: &Tensor, out: &mut String) {
     }
 }
 
-/// The shortest text of a float, with a point or an exponent, that reads back as the same float.
+/// Returns the shortest text of a float, with a point or an exponent, that parses to the same
+/// float.
 pub fn float(value: impl std::fmt::Debug) -> String {
-    // Rust writes `NaN`; ONNX's own printer writes it in lower case.
+    // Rust writes `NaN`, but ONNX's own printer uses lower case.
     format!("{value:?}").to_lowercase()
 }

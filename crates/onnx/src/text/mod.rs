@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! Named constants (parameters) are initializers; unnamed ones are `Constant` nodes. Types of
-//! intermediate values are inferred. Those that cannot be inferred are in the list of initializers,
-//! without data. Unlike `onnx.parser`, this reads 16-bit floats with a point as numbers; a plain
-//! integer is a bit pattern in both.
+//! Named constants (parameters) are initializers; unnamed constants are `Constant` nodes. Types of
+//! intermediate values are inferred; those that cannot be inferred are listed with the
+//! initializers, without data. Unlike in `onnx.parser`, a 16-bit float with a point is a number. A
+//! plain integer is a bit pattern in both.
 
 mod attribute;
 mod build;

@@ -1,4 +1,4 @@
-//! Parses tokens into syntax.
+//! Parses tokens into a syntax tree.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,10 +9,10 @@ use super::lexer::Token;
 use super::literal::{self, Number};
 use super::syntax::{Body, Declared, FunctionText, Model, Name, Statement};
 
-/// How deep subgraphs may nest.
+/// The largest nesting depth of subgraphs.
 const DEPTH: usize = 48;
 
-/// The longest expression that a dimension may be.
+/// The largest length of a dimension's expression.
 const DIM_LENGTH: usize = 1024;
 
 pub(super) struct Parser<'a> {
@@ -52,7 +52,7 @@ impl<'a> Parser<'a> {
         Ok(Model { graph, functions })
     }
 
-    /// Items separated by commas up to `close`, whose opening token has been read.
+    /// Parses items separated by commas up to `close`, whose opening token has been read.
     pub(super) fn list<T>(
         &mut self,
         close: char,
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
         Ok(text)
     }
 
-    /// A name, quoted or not.
+    /// Parses a name, quoted or not.
     pub(super) fn name(&mut self, what: &str) -> Read<Name> {
         let at = self.at;
         if !matches!(self.token, Token::Id(_) | Token::Float(_) | Token::Quoted(_)) {
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         Ok(Name { at, text })
     }
 
-    /// The header in `< >` before a model or a function. Only its domain matters here.
+    /// Parses the header in `< >` before a model or a function, and returns its domain.
     fn header(&mut self) -> Read<Option<String>> {
         let mut domain = None;
         if !self.eat('<')? {
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         Ok(domain)
     }
 
-    /// A graph, or a function if types need not be given.
+    /// Parses a graph, or a function if `typed` is `false`, whose values may lack types.
     pub(super) fn body(&mut self, typed: bool) -> Read<Body> {
         self.depth += 1;
         if self.depth > DEPTH {
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok((value, Some(tensor)))
     }
 
-    /// An element type and a shape.
+    /// Parses an element type and a shape.
     pub(super) fn ty(&mut self) -> Read<Type> {
         let at = self.at;
         let word = self.id("a type")?;
@@ -193,13 +193,13 @@ impl<'a> Parser<'a> {
                 Dim::parse(&text).or_else(|error| fail(at, error.to_string()))
             }
             Token::Quoted(_) => fail(at, "the dimension is too long"),
-            // Two unknown dimensions are never known to be equal.
+            // Each unknown dimension is a new variable, so that no two are considered equal.
             Token::Sign('?') => Ok(Dim::var(&format!("unknown_{at}"))),
             other => fail(at, format!("expected a dimension, found {other}")),
         }
     }
 
-    /// `{1, 2, …}` as a tensor of type `ty`.
+    /// Parses `{1, 2, …}` as a tensor of type `ty`.
     pub(super) fn elements(&mut self, at: usize, ty: &Type) -> Read<Tensor> {
         self.expect('{')?;
         let numbers = self.list('}', Self::number)?;

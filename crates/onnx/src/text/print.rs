@@ -1,4 +1,4 @@
-//! Prints the arena as text.
+//! Prints a graph as text.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use super::lexer::is_float_word;
 use super::literal::{float, write_elements};
 use crate::{Attr, BlockId, Graph, Node, NodeId, Op, Use, ValueId};
 
-/// The model as text. Unnamed values are numbered in order of appearance. Large constants are shown
-/// without their data, and such text cannot be read back.
+/// Returns the model as text. Unnamed values are numbered in order of appearance. Large constants
+/// are printed without their data; such text cannot be parsed.
 pub fn print(graph: &Graph) -> String {
     let mut printer = Printer {
         graph,
@@ -68,7 +68,7 @@ impl Printer<'_> {
         self.put(")");
     }
 
-    /// A graph or a function; `outermost` if it has initializers.
+    /// Prints a graph or a function. The `outermost` one lists the constants.
     fn body(&mut self, name: &str, block: BlockId, outermost: bool) {
         let graph = self.graph;
         self.put(&quotable(name));
@@ -98,7 +98,8 @@ impl Printer<'_> {
         self.put("}");
     }
 
-    /// The named constants, and the types that cannot be inferred; whether there are any.
+    /// Prints the named constants, and the types that cannot be inferred. Returns `true` if there
+    /// are any.
     fn initializers(&mut self, block: BlockId, outermost: bool) -> bool {
         let mut listed = Vec::new();
         if outermost {
@@ -243,7 +244,7 @@ fn type_text(ty: &Type) -> String {
     text + if ty.shape.is_empty() { "" } else { "]" }
 }
 
-/// A name, in quotes unless it is a plain word.
+/// Returns a name, in quotes unless it is a plain word.
 pub fn quotable(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -252,7 +253,7 @@ pub fn quotable(name: &str) -> String {
     if plain { name.to_owned() } else { quoted(name) }
 }
 
-/// A text in quotes.
+/// Returns a text in quotes.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -11,7 +11,7 @@ pub(super) struct Name {
     pub(super) text: String,
 }
 
-/// A value and its type, if it is given.
+/// A value and its type, if the type is given.
 #[derive(Debug)]
 pub(super) struct Declared {
     pub(super) name: Name,
@@ -29,7 +29,7 @@ pub(super) struct Body {
     pub(super) nodes: Vec<Statement>,
 }
 
-/// One node.
+/// A node.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) at: usize,
@@ -49,7 +49,7 @@ pub(super) enum Argument {
     Graphs(Vec<Body>),
 }
 
-/// A function and the domain it is defined in.
+/// A function and its domain.
 #[derive(Debug)]
 pub(super) struct FunctionText {
     pub(super) at: usize,
@@ -57,7 +57,7 @@ pub(super) struct FunctionText {
     pub(super) body: Body,
 }
 
-/// A whole text.
+/// A complete text: a model with its functions.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) graph: Body,

@@ -14,7 +14,7 @@ fn error(text: &str) -> String {
     parse(text, &mut Origins::default()).unwrap_err().to_string()
 }
 
-/// Text that prints exactly as written here.
+/// Texts that are printed exactly as written here.
 const PRINTED: [&str; 4] = [
     r#"mlp (float[B,3] x, int64["4*b + 3"] n) => (float[B,4] y, float[B,4] "/out/0")
 <
@@ -81,7 +81,7 @@ fn text_is_printed_as_it_was_read() {
 }
 
 #[test]
-fn onnx_spelling_is_read() {
+fn the_syntax_of_onnx_parser_is_accepted() {
     let graph = read(
         r#"<ir_version: 10, opset_import: ["" : 23, "local" : 1], producer_name: "p">
         # A comment.
@@ -99,7 +99,7 @@ fn onnx_spelling_is_read() {
 }
 
 #[test]
-fn numbers_of_every_type_come_back() {
+fn numbers_of_every_type_survive_the_round_trip() {
     for data in [
         "bool[2] w = {0, 1}",
         "int8[2] w = {-128, 127}",
@@ -122,7 +122,7 @@ fn numbers_of_every_type_come_back() {
 }
 
 #[test]
-fn a_label_is_a_scope() {
+fn a_label_determines_the_scope() {
     let mut origins = Origins::default();
     let text = r#"g (float x) => (float y) { ["/blocks.3/q/Neg"] y = Neg (x) }"#;
     let graph = parse(text, &mut origins).unwrap();
@@ -152,7 +152,7 @@ fn values_without_a_name_are_numbered() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_have_positions() {
     for (text, message) in [
         ("", "1:1: expected the name of a graph, found the end of the text"),
         ("g (float[2] x)\n=> (float[2] y)\n{ y = Neg x }", "3:11: expected `(`, found `x`"),
@@ -217,7 +217,7 @@ fn hostile_text_is_an_error() {
     assert_eq!(error(&start).split(": ").last(), Some("subgraphs are nested too deeply"));
 }
 
-/// Cutting a text anywhere, or dropping any character, gives an error at worst.
+/// Truncating a text, or removing or replacing any character, may fail but does not panic.
 #[test]
 fn broken_text_never_panics() {
     for text in PRINTED {

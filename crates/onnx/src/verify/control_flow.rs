@@ -94,7 +94,7 @@ fn subgraph(node: &Node, name: &str) -> std::result::Result<BlockId, String> {
     }
 }
 
-/// Whether two lists have the same length and element types.
+/// Fails unless two lists have the same length and element types.
 fn same_types(graph: &Graph, what: &str, outer: &[ValueId], inner: &[ValueId]) -> Check {
     if outer.len() != inner.len() {
         return Err(format!(

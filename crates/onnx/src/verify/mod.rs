@@ -1,4 +1,4 @@
-//! The verifier: what every graph must satisfy, and the choice of the opset.
+//! The verifier: the invariants of every graph, and the opsets that it is valid at.
 
 mod control_flow;
 mod opset;
@@ -19,7 +19,7 @@ use crate::{Error, Graph, Node, NodeId, Result, ValueId, schema};
 ///
 /// If an opset is given, operators and element types must be valid there. Otherwise, a node must be
 /// valid at some opset, and element types must be consistent: before legalisation, an operator
-/// stands for what it would compute for any type.
+/// represents its computation for any element type.
 pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
     if let Some(opset) = opset {
         supported(opset)?;
@@ -49,7 +49,7 @@ pub fn check_node(graph: &Graph, node: NodeId) -> Result<()> {
     signature::check(graph, node, None)
 }
 
-/// An error unless models can be written for `opset`.
+/// Fails unless models can be written for `opset`.
 fn supported(opset: i64) -> Result<()> {
     if (schema::OLDEST..=schema::NEWEST).contains(&opset) {
         return Ok(());
@@ -57,7 +57,7 @@ fn supported(opset: i64) -> Result<()> {
     Err(Error::OpsetUnsupported { given: opset, oldest: schema::OLDEST, newest: schema::NEWEST })
 }
 
-/// How messages refer to a node: by its operator and its name, or else its number.
+/// Returns the label of a node for messages: its operator and its name, or else its number.
 fn label(id: NodeId, node: &Node) -> String {
     if node.name.is_empty() {
         format!("{} #{}", node.op.name, id.index())
@@ -66,7 +66,7 @@ fn label(id: NodeId, node: &Node) -> String {
     }
 }
 
-/// How messages refer to a value: by its name, or else its number and type.
+/// Returns the label of a value for messages: its name, or else its number and type.
 fn value_label(graph: &Graph, id: ValueId) -> String {
     let value = graph.value(id);
     if value.name.is_empty() {

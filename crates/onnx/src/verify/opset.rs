@@ -1,4 +1,4 @@
-//! The opsets at which a graph is valid.
+//! Determines the opsets that a graph is valid at.
 
 use tensor::DType;
 
@@ -25,17 +25,18 @@ impl Opsets {
     }
 }
 
-/// The lowest opset from `floor` on at which every node that is needed is valid.
+/// Returns the lowest opset from `floor` on that all needed nodes are valid at.
 ///
 /// This depends on operators, their operand counts and attributes, and on the element types of
-/// values. It does not depend on which types an operator accepts, since legalisation inserts casts.
+/// values. It does not depend on the types that an operator accepts, since legalisation inserts
+/// casts.
 pub fn required_opset(
     graph: &Graph,
     floor: i64,
     is_needed: impl Fn(NodeId) -> bool,
 ) -> Result<i64> {
     supported(floor)?;
-    // By opset from `floor` on: the first node that is not valid there.
+    // For each opset from `floor` on, the first node that is not valid there.
     let mut excluded: Vec<(i64, Option<NodeId>)> = (floor..=NEWEST).map(|o| (o, None)).collect();
     for id in graph.all_nodes() {
         let node = graph.node(id);
@@ -67,7 +68,7 @@ pub fn required_opset(
     })
 }
 
-/// An error unless `opset` has all element types of the graph.
+/// Fails unless `opset` supports all element types of the graph.
 pub fn check_types(graph: &Graph, opset: i64) -> Result<()> {
     supported(opset)?;
     if let Some((needs, dtype)) = types_opset(graph)
@@ -85,7 +86,7 @@ pub fn check_types(graph: &Graph, opset: i64) -> Result<()> {
     Ok(())
 }
 
-/// An error unless every node is valid at `opset`, apart from the element types that it accepts.
+/// Fails unless every node is valid at `opset`, apart from the element types that it accepts.
 pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
     check_types(graph, opset)?;
     for id in graph.all_nodes() {
@@ -104,14 +105,14 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a node's operator, operand counts and attributes are valid at `opset`.
+/// Returns `true` if a node's operator, operand counts and attributes are valid at `opset`.
 pub fn is_valid_at(node: &Node, opset: i64) -> bool {
     let schema = schema::find(&node.op, opset);
     schema.is_some_and(|s| signature::structure(s, node).is_ok())
         && signature::values(node, opset).is_ok()
 }
 
-/// The opsets at which a node's operator, operand counts and attributes are valid.
+/// Returns the opsets that a node's operator, operand counts and attributes are valid at.
 fn node_opsets(node: &Node) -> Opsets {
     let versions = schema::versions(&node.op);
     let valid = |s: &&Schema| signature::structure(s, node).is_ok();
@@ -121,13 +122,13 @@ fn node_opsets(node: &Node) -> Opsets {
     })
 }
 
-/// Why a node is not valid at `opset` although its operator exists.
+/// Returns the reason that a node is not valid at `opset` although its operator exists.
 fn reason(schema: &Schema, node: &Node, opset: i64) -> Option<String> {
     let structure = signature::structure(schema, node).err();
     structure.or_else(|| signature::values(node, opset).err().map(|(reason, _)| reason))
 }
 
-/// The error for a node that is valid at no opset from `floor` on.
+/// Returns the error for a node that is valid at no opset from `floor` on.
 fn never(id: NodeId, node: &Node, floor: i64) -> Error {
     let latest = schema::find(&node.op, NEWEST);
     let why = latest.and_then(|s| reason(s, node, NEWEST));
@@ -135,7 +136,8 @@ fn never(id: NodeId, node: &Node, floor: i64) -> Error {
     Error::invalid(&label(id, node), format!("not valid at any opset from {floor} on: {why}"))
 }
 
-/// The first opset that has all element types of the graph's values, and the newest of the types.
+/// Returns the first opset that supports all element types of the graph's values, and the newest of
+/// those types.
 fn types_opset(graph: &Graph) -> Option<(i64, DType)> {
     let live = graph.live_blocks();
     let nodes = live.iter().flat_map(|b| graph.nodes_of(*b)).map(|id| graph.node(id));

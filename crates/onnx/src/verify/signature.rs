@@ -31,7 +31,8 @@ pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()>
     values(node, opset).map_err(|(reason, _)| complain(reason))
 }
 
-/// Checks operand and result counts and attributes; the reason if `schema` does not allow them.
+/// Checks the numbers of operands and results and the attributes. Fails with a reason if `schema`
+/// does not allow them.
 pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(), String> {
     params("operand", schema.inputs, node.inputs.len(), |i| node.inputs[i].is_some())?;
     params("result", schema.outputs, node.outputs.len(), |_| true)?;
@@ -52,7 +53,7 @@ pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(),
     Ok(())
 }
 
-/// Whether `count` operands or results, some of which may be omitted, fit the parameters.
+/// Checks that `count` operands or results, some of them omitted, fit the parameters.
 fn params(
     what: &str,
     params: &[Param],
@@ -82,8 +83,8 @@ fn params(
     Ok(())
 }
 
-/// Whether the values of string attributes exist at `opset`; else the reason, and the first opset
-/// that has the value if `opset` is too old.
+/// Checks that the values of string attributes exist at `opset`. Fails with a reason, and with the
+/// first opset that allows the value if `opset` is too old.
 pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), (String, Option<i64>)> {
     for (name, attr) in &node.attrs {
         let Attr::String(value) = attr else { continue };

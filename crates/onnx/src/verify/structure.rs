@@ -1,24 +1,25 @@
-//! Checks that definitions come before uses, that use lists are right, and that names are unique.
+//! Checks that definitions precede uses, that use lists are correct, and that names of functions
+//! are unique.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{control_flow, label, signature, value_label};
 use crate::{BlockId, Error, Graph, NodeId, Op, Producer, Result, Use, ValueId};
 
-/// Walks every block once, outer before inner, nodes in order.
+/// A walk over every block once, outer before inner, with nodes in order.
 struct Walk<'g> {
     graph: &'g Graph,
     opset: Option<i64>,
     /// The body of each function.
     functions: FxHashMap<Op, BlockId>,
-    /// By value: whether what is being checked may read it.
+    /// Flags, by value, for the values that may be read at the current position.
     visible: Vec<bool>,
-    /// By value: how many reads were seen.
+    /// The number of reads seen, by value.
     reads: Vec<u32>,
-    /// By value: whether it was seen at all.
+    /// Flags, by value, for the values that were seen at all.
     live: Vec<bool>,
     blocks: FxHashSet<BlockId>,
-    /// By node: whether it was seen.
+    /// Flags, by node, for the nodes that were seen.
     nodes: Vec<bool>,
 }
 
@@ -48,7 +49,7 @@ pub(super) fn check(graph: &Graph, opset: Option<i64>) -> Result<()> {
 }
 
 impl Walk<'_> {
-    /// Checks a block and those inside it. `place` says which one it is.
+    /// Checks a block and its nested blocks. `place` describes the block in messages.
     fn block(&mut self, block: BlockId, place: &str) -> Result<()> {
         let graph = self.graph;
         if !self.blocks.insert(block) {
@@ -114,7 +115,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Counts a read of `value`; the reason if it cannot be read here.
+    /// Counts a read of `value`. Fails with a reason if it cannot be read here.
     fn read(&mut self, value: ValueId) -> std::result::Result<(), String> {
         self.reads[value.index()] += 1;
         let reason = match self.graph.value(value).producer() {
@@ -129,7 +130,7 @@ impl Walk<'_> {
         Err(format!("{}, {reason}", value_label(self.graph, value)))
     }
 
-    /// Checks that use lists have every read of a live value, and nothing else.
+    /// Checks that use lists contain every read of a live value, and nothing else.
     fn uses(&self) -> Result<()> {
         let graph = self.graph;
         for id in graph.value_ids().filter(|id| self.live[id.index()]) {

@@ -25,7 +25,7 @@ fn scalar(dtype: DType) -> Type {
     Type::new(dtype, [])
 }
 
-/// A node at the end of `block` with results of the given types.
+/// Adds a node with results of the given types at the end of `block`.
 fn add(
     graph: &mut Graph,
     block: BlockId,
@@ -38,7 +38,7 @@ fn add(
     graph.add_node(block, None, (Op::onnx(op), inputs, attrs), outputs.to_vec(), origin())
 }
 
-/// A graph of one node with inputs and outputs of the given element types.
+/// Returns a graph of one node, with inputs and outputs of the given element types.
 fn single(op: &'static str, inputs: &[DType], attrs: Attrs, outputs: &[DType]) -> Graph {
     let mut graph = Graph::new("test");
     let inputs: Vec<_> = inputs.iter().map(|d| graph.add_input(Graph::MAIN, ty(*d))).collect();
@@ -100,7 +100,7 @@ fn types_are_checked_when_the_opset_is_known() {
 }
 
 #[test]
-fn operators_are_those_of_the_opset() {
+fn operators_must_exist_at_the_opset() {
     let gelu = single("Gelu", &[F], attrs! {}, &[F]);
     assert_eq!(error(&gelu, Some(19)), "Gelu #0: ONNX has no such operator at opset 19");
     let unknown = single("NoSuchOp", &[F], attrs! {}, &[F]);
@@ -110,7 +110,7 @@ fn operators_are_those_of_the_opset() {
 }
 
 #[test]
-fn errors_use_names_once_there_are_any() {
+fn errors_use_names_if_present() {
     let mut graph = single("Add", &[F], attrs! {}, &[F]);
     let node = graph.all_nodes()[0];
     graph.node_mut(node).name = "/mlp/Add".to_owned();
@@ -142,7 +142,7 @@ fn removed_values_are_not_read() {
     );
 }
 
-/// `If` whose branches return what `branch` makes in each.
+/// Returns a graph with an `If` whose branches return the results of `branch`.
 fn conditional(branch: impl Fn(&mut Graph, BlockId, ValueId) -> ValueId) -> Graph {
     let mut graph = Graph::new("test");
     let condition = graph.add_input(Graph::MAIN, scalar(DType::Bool));
@@ -182,7 +182,7 @@ fn outer_blocks_do_not_see_inner_values() {
 }
 
 #[test]
-fn branches_return_what_the_node_does() {
+fn branches_must_match_the_results_of_the_node() {
     let cast = |graph: &mut Graph, block, x| {
         let attrs = attrs! { to: DType::F64 };
         let node = add(graph, block, "Cast", &[x], attrs, &[ty(DType::F64)]);
@@ -196,7 +196,8 @@ fn branches_return_what_the_node_does() {
     assert_eq!(error(&graph, None), "If #2: `then_branch` must have no inputs, but has 1");
 }
 
-/// A counting loop with one state of type `state` and a body that takes and returns `inner`.
+/// Returns a counting loop with one state of type `state` and a body that takes and returns
+/// `inner`.
 fn counting(state: DType, inner: DType, iteration: &Type) -> Graph {
     let mut graph = Graph::new("test");
     let count = graph.intern_constant(Tensor::i64s(&[3]));
@@ -215,7 +216,7 @@ fn counting(state: DType, inner: DType, iteration: &Type) -> Graph {
 }
 
 #[test]
-fn loops_keep_their_state() {
+fn the_state_of_a_loop_keeps_its_type() {
     verify(&counting(F, F, &scalar(DType::I64)), Some(18)).unwrap();
     let message = error(&counting(F, DType::I8, &scalar(DType::I64)), None);
     assert_eq!(message, "Loop #0: state 0 is f32 outside, but i8 inside");
@@ -224,7 +225,7 @@ fn loops_keep_their_state() {
 }
 
 #[test]
-fn scans_pass_states_then_slices() {
+fn scans_take_states_before_slices() {
     let scan = |scanned: i64| {
         let mut graph = Graph::new("test");
         let state = graph.add_input(Graph::MAIN, ty(F));
@@ -285,7 +286,7 @@ fn names_are_unique() {
     for id in graph.value_ids() {
         graph.value_mut(id).name = "same".to_owned();
     }
-    // Until they are assigned, they need not be.
+    // Names need not be unique before they are assigned.
     verify(&graph, None).unwrap();
     let message = verify_names(&graph).unwrap_err().to_string();
     assert_eq!(message, "invalid graph: two values are named `same`");
@@ -294,7 +295,7 @@ fn names_are_unique() {
 }
 
 #[test]
-fn use_lists_have_every_use() {
+fn use_lists_must_be_complete() {
     let mut graph = single("Exp", &[F], attrs! {}, &[F]);
     let node = graph.all_nodes()[0];
     let input = graph.node(node).inputs[0];
@@ -307,7 +308,7 @@ fn use_lists_have_every_use() {
 }
 
 #[test]
-fn the_newest_thing_decides_the_opset() {
+fn the_newest_feature_determines_the_opset() {
     let needs = |graph: &Graph| required_opset(graph, 18, |_| true).unwrap();
     assert_eq!(needs(&single("Exp", &[F], attrs! {}, &[F])), 18);
     assert_eq!(required_opset(&single("Exp", &[F], attrs! {}, &[F]), 21, |_| true).unwrap(), 21);

@@ -1,4 +1,4 @@
-//! The leaves of a model: small messages without context.
+//! Encodes the leaves of a model: small messages that need no context.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::proto::{
 };
 use crate::{Error, LARGE, Result};
 
-/// The IR version that introduced an element type, if it is newer than the one that models with such
-/// types declare by their opset.
+/// Returns the IR version that introduced an element type, or zero if every opset with the type
+/// already implies that version.
 pub(super) fn ir_version_of(dtype: DType) -> i64 {
     match dtype {
         DType::F4E2M1FN => 11,
@@ -39,7 +39,7 @@ pub(super) fn attribute(
     AttributeProto { name: name.to_owned(), r#type: kind.into(), ..content }
 }
 
-/// A `Constant` node that holds `value` under its name.
+/// Returns a `Constant` node whose result is `value`, under its name.
 pub(super) fn constant_node(
     name: String,
     value: TensorProto,
@@ -78,8 +78,8 @@ pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
     Ok(TypeProto { value, ..TypeProto::default() })
 }
 
-/// A tensor of the main graph. Its contents may be fetched or computed while it is written, which
-/// may fail.
+/// Encodes a tensor of the main graph. Its contents may be fetched or computed only while they are
+/// written, which may fail.
 pub(super) fn initializer(name: String, tensor: &Tensor) -> Result<TensorProto> {
     if tensor.byte_len() < LARGE || tensor.is_in_memory() {
         return tensor_proto(name, tensor);
@@ -87,7 +87,7 @@ pub(super) fn initializer(name: String, tensor: &Tensor) -> Result<TensorProto> 
     Ok(TensorProto { deferred: Some(tensor.clone()), ..described(name, tensor) })
 }
 
-/// A tensor of an attribute, which is encoded as a part of its node.
+/// Encodes a tensor of an attribute, which becomes a part of its node.
 pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> Result<TensorProto> {
     let (raw_data, deferred) = match tensor.stored_bytes() {
         Some(_) => (Some(Bytes::from_owner(View(tensor.clone()))), None),
@@ -109,7 +109,7 @@ fn described(name: String, tensor: &Tensor) -> TensorProto {
     }
 }
 
-/// Lets a message keep a tensor's owner alive instead of copying its bytes.
+/// A view that keeps a tensor's owner alive, so that a message need not copy the bytes.
 struct View(Tensor);
 
 impl AsRef<[u8]> for View {

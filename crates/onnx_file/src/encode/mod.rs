@@ -1,4 +1,4 @@
-//! Encodes the arena as ONNX messages.
+//! Encodes a graph as ONNX messages.
 
 mod leaf;
 
@@ -22,17 +22,17 @@ use crate::proto::{
 };
 use crate::{Error, Model, Result};
 
-/// How a graph becomes a model.
+/// The settings for encoding a graph as a model.
 pub struct EncodeOptions<'a> {
     /// The version of ONNX's own operators.
     pub opset: i64,
     /// The lowest IR version to declare. Newer element types raise it.
     pub ir_version: i64,
-    /// The tool that made the model.
+    /// The name of the tool that made the model.
     pub producer_name: &'a str,
-    /// Its version.
+    /// The version of that tool.
     pub producer_version: &'a str,
-    /// The metadata of a node, in order.
+    /// A function that returns the metadata of a node, in order.
     pub node_metadata: &'a dyn Fn(&Node) -> Vec<(&'static str, String)>,
     /// The metadata of the model, in order.
     pub model_metadata: Vec<(String, String)>,
@@ -40,11 +40,11 @@ pub struct EncodeOptions<'a> {
 
 impl EncodeOptions<'_> {
     /// The first IR version with metadata on nodes. Checkers and runtimes accept it together with
-    /// newer operator sets.
+    /// older and newer operator sets.
     pub const IR_VERSION: i64 = 10;
 
-    /// The IR version that models of `opset` declare: older runtimes, which know nothing newer, skip the
-    /// metadata that they do not know.
+    /// Returns the IR version that models of `opset` declare. Older runtimes accept no newer
+    /// version; they skip metadata that they do not know.
     const fn ir_version_at(opset: i64) -> i64 {
         match opset {
             ..15 => 7,
@@ -54,7 +54,7 @@ impl EncodeOptions<'_> {
         }
     }
 
-    /// A model of the given operator set, without metadata.
+    /// Returns the settings for the given operator set, without metadata.
     pub fn new(opset: i64) -> Self {
         Self {
             opset,
@@ -70,15 +70,15 @@ impl EncodeOptions<'_> {
 /// The first IR version with functions.
 const FUNCTIONS: i64 = 8;
 
-/// How deep subgraphs may nest. Protobuf readers stop at 100 nested messages, and a subgraph is
-/// three levels below the graph that holds its node.
+/// The largest nesting depth of subgraphs. Protobuf readers stop at 100 nested messages, and a
+/// subgraph is three levels below the graph that contains its node.
 const DEEPEST: usize = 30;
 
-/// Writes `graph`, whose values must have names, as a model. Constants are not copied: the model
+/// Encodes `graph`, whose values must have names, as a model. Constants are not copied: the model
 /// refers to their bytes.
 ///
 /// A block must return distinct values computed by its own nodes (a subgraph may also return its
-/// inputs), and nodes may only read values that are visible to them. Anything else is an error.
+/// inputs), and nodes may only read values that are in scope. Anything else is an error.
 pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
     let mut encoder = Encoder {
         graph,
@@ -109,7 +109,7 @@ pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
     Ok(Model { proto })
 }
 
-/// What a block belongs to.
+/// The kind of graph that a block becomes.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Main,
@@ -120,20 +120,20 @@ enum Kind {
 struct Encoder<'a> {
     graph: &'a Graph,
     options: &'a EncodeOptions<'a>,
-    /// Which inputs and results the current node may read.
+    /// Flags, by value, for the inputs and results that the current node may read.
     visible: Vec<bool>,
     /// The value that each name belongs to.
     owners: FxHashMap<&'a str, ValueId>,
-    /// The constants read since they were last taken, each with the first node that reads it.
+    /// The constants read since they were last collected, each with the first node that reads it.
     constants: IndexMap<ValueId, NodeId, FxBuildHasher>,
-    /// Whether the current block is in a function, which makes its constants by nodes.
+    /// `true` while encoding a function, whose constants are nodes.
     in_function: bool,
     /// The domains used so far, besides ONNX's own.
     domains: BTreeSet<&'static str>,
     ir_version: i64,
 }
 
-/// The contents of a block.
+/// The encoded contents of a block.
 struct Body {
     inputs: Vec<ValueInfoProto>,
     outputs: Vec<ValueInfoProto>,
@@ -205,13 +205,13 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Constants, parameters first.
+    /// Encodes constants as initializers, parameters first.
     fn initializers(&mut self, mut constants: Vec<ValueId>) -> Result<Vec<TensorProto>> {
         constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT_PREFIX), *id));
         constants.into_iter().map(|id| self.constant(id, initializer)).collect()
     }
 
-    /// A constant under its name.
+    /// Encodes a constant under its name.
     fn constant(
         &mut self,
         id: ValueId,
@@ -267,7 +267,8 @@ impl<'a> Encoder<'a> {
         Ok(Body { inputs, outputs, nodes, value_info })
     }
 
-    /// The position of each value among the outputs of a block.
+    /// Returns the position of each value among the outputs of a block. Fails if an output is not a
+    /// value of the block itself, or occurs twice.
     fn check_outputs(&self, block: BlockId, kind: Kind) -> Result<FxHashMap<ValueId, usize>> {
         let mut positions = FxHashMap::default();
         for (i, id) in self.graph.block(block).outputs().iter().enumerate() {
@@ -388,7 +389,7 @@ impl<'a> Encoder<'a> {
         Ok(GraphProto { initializer, ..graph_proto(name, body) })
     }
 
-    /// Makes an input or a result visible.
+    /// Encodes an input or a result and makes it visible.
     fn define(&mut self, id: ValueId) -> Result<ValueInfoProto> {
         let name = self.name(id)?.to_owned();
         self.visible[id.index()] = true;
@@ -398,7 +399,7 @@ impl<'a> Encoder<'a> {
         Ok(ValueInfoProto { name, r#type, ..ValueInfoProto::default() })
     }
 
-    /// The name of an operand, which must be visible.
+    /// Returns the name of an operand, which must be visible.
     fn read(&mut self, id: ValueId, reader: NodeId) -> Result<&'a str> {
         let name = self.name(id)?;
         if self.graph.tensor(id).is_some() {
@@ -413,7 +414,7 @@ impl<'a> Encoder<'a> {
         Ok(name)
     }
 
-    /// The name of a value, which must have a unique one.
+    /// Returns the name of a value. Fails if it is empty or not unique.
     fn name(&mut self, id: ValueId) -> Result<&'a str> {
         let name = self.graph.value(id).name.as_str();
         if name.is_empty() {

@@ -5,9 +5,9 @@ use crate::proto::TensorProto;
 use crate::read_file;
 use crate::saving_tests::{abort_at, model_of, names};
 
-/// Names the step at which a process is to be killed.
+/// The environment variable with the step at which the process is killed.
 const KILLED: &str = "ONNX_TEST_SET_KILLED_AT";
-/// The folder that it saves to.
+/// The environment variable with the folder to save to.
 const FOLDER: &str = "ONNX_TEST_SET_FOLDER";
 
 const STEPS: [&str; 3] = [
@@ -21,7 +21,7 @@ pub(super) fn step(name: &str) {
     abort_at(name, KILLED);
 }
 
-/// A set whose weights consist of one byte, repeated.
+/// Saves a set whose weights consist of one byte, repeated.
 fn save(folder: &Path, byte: u8, len: usize) -> Result<()> {
     let prefill = model_of(&[("shared", vec![byte; len]), ("prefill", vec![byte; len + 1])]);
     let decode = model_of(&[("shared", vec![byte; len]), ("decode", vec![byte; len + 2])]);
@@ -31,7 +31,7 @@ fn save(folder: &Path, byte: u8, len: usize) -> Result<()> {
     Set { models, data: "weights.data", files }.save_while(folder, &mut |_| Ok(()))
 }
 
-/// The weights of a model, with their places in the data file.
+/// Returns the weights of a model, with their offsets in the data file.
 fn weights(path: &Path) -> Vec<(String, usize, Vec<u8>)> {
     let model = read_file(path).unwrap();
     let read = |tensor: &TensorProto| {
@@ -44,7 +44,7 @@ fn weights(path: &Path) -> Vec<(String, usize, Vec<u8>)> {
     model.graph.unwrap().initializer.iter().map(read).collect()
 }
 
-/// The byte that all files of the set are made of.
+/// Returns the byte that all files of the set consist of.
 fn byte_of(folder: &Path) -> u8 {
     let [byte] = fs::read(folder.join("config.json")).unwrap()[..] else { panic!("no byte") };
     for name in ["prefill.onnx", "decode.onnx"] {
@@ -58,7 +58,7 @@ fn byte_of(folder: &Path) -> u8 {
 const ALL: [&str; 4] = ["config.json", "decode.onnx", "prefill.onnx", "weights.data"];
 
 #[test]
-fn what_models_share_is_written_once() {
+fn shared_weights_are_written_once() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("new/set");
     save(&folder, 1, 5000).unwrap();
@@ -71,7 +71,7 @@ fn what_models_share_is_written_once() {
 }
 
 #[test]
-fn equal_weights_of_other_names_stay_apart() {
+fn equal_weights_with_different_names_are_stored_separately() {
     let parent = tempfile::tempdir().unwrap();
     let one = model_of(&[("a", vec![0; 2000]), ("b", vec![0; 2000])]);
     let other = model_of(&[("a", vec![1; 2000]), ("b", vec![0; 2000])]);
@@ -82,9 +82,9 @@ fn equal_weights_of_other_names_stay_apart() {
     assert_eq!((one, other), (vec![0, 4096], vec![8192, 4096]));
 }
 
-/// Runs in another process.
+/// Runs in a child process.
 #[test]
-fn save_in_a_folder_that_is_given() {
+fn child_saves_to_the_given_folder() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         save(Path::new(&folder), 2, 5000).unwrap();
     }
@@ -101,7 +101,7 @@ fn a_killed_process_leaves_the_old_set_or_the_new_one() {
                 fs::write(folder.join("notes"), "mine").unwrap();
             }
             let status = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "set::tests::save_in_a_folder_that_is_given"])
+                .args(["--exact", "set::tests::child_saves_to_the_given_folder"])
                 .env(FOLDER, &folder)
                 .env(KILLED, step)
                 .output()
@@ -112,7 +112,7 @@ fn a_killed_process_leaves_the_old_set_or_the_new_one() {
                 true => assert!(!folder.exists(), "{step}"),
                 false => assert_eq!(byte_of(&folder), if replaced { 2 } else { 1 }, "{step}"),
             }
-            // The next one is saved as usual, and nothing is left of the killed one.
+            // The next save succeeds, and nothing remains of the killed one.
             save(&folder, 3, 4000).unwrap();
             assert_eq!(byte_of(&folder), 3);
             assert_eq!(is_new, fs::read(folder.join("notes")).is_err());
@@ -122,7 +122,7 @@ fn a_killed_process_leaves_the_old_set_or_the_new_one() {
 }
 
 #[test]
-fn other_files_stay() {
+fn other_files_are_preserved() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("set");
     fs::create_dir_all(folder.join("notes/more")).unwrap();
@@ -149,7 +149,7 @@ fn no_other_model_loses_its_weights() {
 }
 
 #[test]
-fn a_save_that_is_stopped_changes_nothing() {
+fn a_cancelled_save_changes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("set");
     save(&folder, 1, 3000).unwrap();
@@ -174,7 +174,7 @@ fn a_save_that_is_stopped_changes_nothing() {
 }
 
 #[test]
-fn sets_are_saved_one_after_the_other() {
+fn concurrent_saves_leave_one_complete_set() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("set");
     std::thread::scope(|scope| {

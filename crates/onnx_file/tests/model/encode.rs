@@ -62,7 +62,7 @@ fn parameters_come_first_and_constants_are_written_once() {
     let initializers = &main_graph(&model).initializer;
     let names: Vec<_> = initializers.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["dense.kernel", "dense.bias", "const/f32/2.0", "const/i64/3"]);
-    // What only a body reads is declared there.
+    // Constants that only a body reads are declared there.
     let inner = main_graph(&model).node.iter().flat_map(|node| &node.attribute);
     let inner = inner.filter_map(|attr| attr.g.as_ref()).flat_map(|body| &body.initializer);
     let inner: Vec<_> = inner.map(|t| t.name.as_str()).collect();
@@ -75,7 +75,7 @@ fn parameters_come_first_and_constants_are_written_once() {
 }
 
 #[test]
-fn functions_hold_their_own_constants() {
+fn functions_contain_their_own_constants() {
     let s = sample();
     let mut options = options();
     options.node_metadata = &|node| vec![("made by", node.name.clone())];
@@ -174,7 +174,8 @@ fn only_newer_element_types_raise_the_ir_version() {
     }
 }
 
-/// A graph that returns what `pick` chooses from its input, a constant, and two results.
+/// Returns the error for a graph that returns the values that `pick` chooses from an input, a
+/// constant and two results.
 fn returning(pick: impl Fn([ValueId; 4]) -> Vec<ValueId>) -> String {
     let mut s = Sample::empty();
     let ty = f32_type(&[]);
@@ -208,7 +209,7 @@ fn a_graph_returns_distinct_results_of_its_own_nodes() {
 }
 
 #[test]
-fn a_subgraph_cannot_return_what_is_outside() {
+fn a_subgraph_cannot_return_outer_values() {
     let mut s = Sample::empty();
     let ty = f32_type(&[]);
     let x = s.graph.add_input(Graph::MAIN, ty.clone());
@@ -223,7 +224,7 @@ fn a_subgraph_cannot_return_what_is_outside() {
 }
 
 #[test]
-fn nodes_read_only_what_is_visible() {
+fn nodes_read_only_visible_values() {
     let mut s = Sample::empty();
     let ty = f32_type(&[]);
     let x = s.graph.add_input(Graph::MAIN, ty.clone());
@@ -272,7 +273,7 @@ fn a_function_is_defined_once() {
     assert_eq!(error, "invalid graph: two functions are named pkg.test::Scale");
 }
 
-/// Nests `depth` subgraphs.
+/// Returns a graph with `depth` nested subgraphs.
 fn nested(depth: usize) -> Sample {
     let mut s = Sample::empty();
     let mut block = Graph::MAIN;
@@ -287,7 +288,7 @@ fn nested(depth: usize) -> Sample {
 }
 
 #[test]
-fn what_protobuf_cannot_read_is_not_written() {
+fn graphs_too_deep_for_protobuf_readers_are_refused() {
     let model = encoded(&mut nested(30)).unwrap();
     let bytes = onnx_file::Model::from(model.clone()).to_bytes().unwrap();
     assert_eq!(read(bytes).unwrap(), model);

@@ -1,4 +1,4 @@
-//! From the arena to files, and back.
+//! Tests of encoding, saving and reading models.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

@@ -50,7 +50,7 @@ fn names_are_unique_over_graphs_subgraphs_and_functions() {
 }
 
 #[test]
-fn given_names_stay_and_the_later_of_two_equal_ones_changes() {
+fn given_names_are_preserved_and_duplicates_renamed() {
     let mut s = Sample::empty();
     let ty = f32_type(&[]);
     let x = s.graph.add_input(Graph::MAIN, ty.clone());

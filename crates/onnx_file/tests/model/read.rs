@@ -19,7 +19,7 @@ fn files_that_are_not_models_are_refused() {
     }
 }
 
-/// Nothing is required after the operator sets, so a cut there cannot be detected.
+/// Nothing is required after the operator sets, so truncation there cannot be detected.
 #[test]
 fn a_truncated_model_is_refused() {
     let mut model = encode(&sample().graph, &EncodeOptions::new(23)).unwrap();

@@ -1,4 +1,4 @@
-//! A model with everything that is written: parameters, constants, a function, a branch and a loop.
+//! A model that covers the encoder: parameters, constants, a function, a branch and a loop.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Sample {
         self.origins.origin(None, scope, emitter)
     }
 
-    /// A node with results of the given types.
+    /// Adds a node with results of the given types.
     pub(crate) fn node(
         &mut self,
         block: BlockId,
@@ -40,7 +40,7 @@ impl Sample {
         self.graph.node(node).outputs.clone()
     }
 
-    /// A node in the model's own scope with one result.
+    /// Adds a node with one result in the root scope.
     pub(crate) fn op(
         &mut self,
         block: BlockId,
@@ -65,8 +65,8 @@ pub(crate) fn f32_type(shape: &[Dim]) -> Type {
     Type::new(DType::F32, shape)
 }
 
-/// `y = loop 3 times { a += bias } from (flag ? scale(x w) + 1 : scale(x w) * 2)`, where
-/// `scale(h) = h * 2 + offset`; and `z = x w`.
+/// Returns the graph of `y = loop 3 times { a += bias } from (flag ? scale(x w) + 1 : scale(x w) *
+/// 2)`, where `scale(h) = h * 2 + offset`, and `z = x w`.
 pub(crate) fn sample() -> Sample {
     let mut s = Sample::empty();
     let main = Graph::MAIN;

@@ -17,7 +17,7 @@ fn model() -> Model {
     encode(&sample().graph, &EncodeOptions::new(23)).unwrap()
 }
 
-/// A model with initializers of `bytes` bytes each, which share their storage.
+/// Returns a model with `count` initializers of `bytes` bytes each, which share their storage.
 fn weights(count: usize, bytes: usize) -> Model {
     let mut s = Sample::empty();
     let tensor = Tensor::new(DType::U8, &[bytes], Arc::new(vec![0u8; bytes])).unwrap();
@@ -30,7 +30,7 @@ fn weights(count: usize, bytes: usize) -> Model {
     encode(&s.graph, &EncodeOptions::new(23)).unwrap()
 }
 
-/// Names and contents of everything in a folder.
+/// Returns the names and contents of all files in a folder.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries
@@ -59,7 +59,7 @@ fn one_file_equals_to_bytes() {
 }
 
 #[test]
-fn large_tensors_go_to_aligned_places_of_the_data_file() {
+fn large_tensors_are_aligned_in_the_data_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.onnx");
     model().save(&path, Placement::External).unwrap();
@@ -103,7 +103,7 @@ fn without_large_tensors_there_is_no_data_file() {
 }
 
 #[test]
-fn tensors_larger_than_the_write_buffer_are_passed_on() {
+fn tensors_larger_than_the_write_buffer_are_streamed() {
     let mut model = weights(2, 3 << 20);
     let graph = model.proto.graph.as_mut().unwrap();
     graph.initializer[0].doc_string = "after the contents".to_owned();
@@ -128,7 +128,7 @@ fn a_single_file_larger_than_protobuf_allows_is_an_error() {
 }
 
 #[test]
-fn the_skeleton_and_the_tensors_are_the_whole() {
+fn the_skeleton_and_the_tensors_make_up_the_model() {
     let model = model();
     let mut skeleton = onnx_file::read(model.skeleton()).unwrap();
     assert_ne!(skeleton, model.proto);
@@ -242,9 +242,9 @@ fn permissions_are_the_default_or_those_of_the_replaced_file() {
     assert_eq!([mode("m.onnx"), mode("m.onnx.data")], [0o600; 2]);
 }
 
-/// A kernel whose elements are put in order as they are written is what it would be in order.
+/// A transposed view is written with the same bytes as a transposed copy.
 #[test]
-fn elements_in_another_order_are_written_in_order() {
+fn strided_elements_are_written_in_order() {
     let kernel: Vec<u8> =
         (0..3 * 700 * 400 * 4).map(|i: usize| (i % 251).to_le_bytes()[0]).collect();
     let kernel = Tensor::new(DType::F32, &[3, 700, 400], Arc::new(kernel)).unwrap();
@@ -267,7 +267,7 @@ fn elements_in_another_order_are_written_in_order() {
     assert!(saved[0][0] == saved[0][1]);
 }
 
-/// A model with one initializer.
+/// Returns a model with one initializer.
 fn model_of(tensor: Tensor) -> Model {
     let mut s = Sample::empty();
     let value = s.graph.add_constant(tensor);

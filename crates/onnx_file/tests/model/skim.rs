@@ -12,7 +12,7 @@ fn model() -> ModelProto {
 
 /// The sample has subgraphs, functions, attributes, types and small tensors.
 #[test]
-fn all_but_bulk_data_is_kept() {
+fn everything_but_bulk_data_is_kept() {
     let mut model = model();
     let graph = model.graph.as_mut().unwrap();
     graph.initializer[0].raw_data = Some(Bytes::from(vec![7; KEPT]));
@@ -33,7 +33,7 @@ fn all_but_bulk_data_is_kept() {
     assert!(skimmed == model);
 }
 
-/// Data may be split into many small fields; a part of it would look like all of it.
+/// Data may be split into many small fields, and a part of it would look complete.
 #[test]
 fn data_is_kept_as_a_whole_or_not_at_all() {
     let mut model = model();

@@ -11,7 +11,7 @@ use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs
 use tensor::{DType, Dim, Tensor, Type};
 
 use super::{Error, Work};
-use crate::{Form, Forms};
+use crate::Forms;
 
 /// onnxruntime's gates never close, so that much of a large state is left that should be gone. A layer's own
 /// states are not larger than one.
@@ -19,7 +19,7 @@ const LARGEST_STATE: f64 = 16.0;
 
 /// Guards all of them but those that were asked for as ONNX describes them.
 pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(), Error> {
-    if forms.of("GRU") == Form::Native {
+    if forms.of("GRU").is_native() {
         return Ok(());
     }
     for id in work.graph().all_nodes() {

@@ -10,6 +10,7 @@ mod complement;
 mod equivalents;
 mod error;
 mod four_bit_floats;
+mod lowest;
 mod nan;
 mod older;
 mod placement;
@@ -23,6 +24,7 @@ mod target;
 mod testing;
 
 pub use error::Error;
+pub use lowest::lowest_opset;
 pub use placement::{Fallback, fallbacks};
 pub use target::Target;
 

@@ -46,12 +46,20 @@ impl Target {
         Self::ALL.into_iter().find(|(_, target)| *target == self).map_or("", |(name, _)| name)
     }
 
-    /// The opset that its kernels were made for.
+    /// The opset up to which models may use whatever is faster. Only what they need raises it.
     pub fn opset(self) -> i64 {
         match self {
             Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 23,
             // GPU kernels support a range of operator versions. Many of these ranges end here.
             Target::WebGpu => 21,
+        }
+    }
+
+    /// The opset below which models are written only if that is asked for.
+    pub(super) fn lowest_opset(self) -> i64 {
+        match self {
+            Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 18,
+            Target::WebGpu => self.opset(),
         }
     }
 

@@ -15,8 +15,10 @@ pub enum Form {
     /// As one node where the runtime is as exact and at least as fast that way.
     #[default]
     Auto,
-    /// As one node wherever ONNX and the runtime have it.
+    /// As one node wherever ONNX and the runtime have it, and the runtime is exact that way.
     Native,
+    /// As one node wherever ONNX and the runtime have it, however inexact, so that it can be measured.
+    Measured,
     /// As the elementary operators that it is made of.
     Elementary,
 }
@@ -27,13 +29,20 @@ impl Form {
         match self {
             Form::Auto => "auto",
             Form::Native => "native",
+            Form::Measured => "measured",
             Form::Elementary => "elementary",
         }
     }
 
+    /// Returns `true` if one node was asked for.
+    pub fn is_native(self) -> bool {
+        matches!(self, Form::Native | Form::Measured)
+    }
+
     /// The form of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Form::Auto, Form::Native, Form::Elementary].into_iter().find(|form| form.as_str() == name)
+        let forms = [Form::Auto, Form::Native, Form::Measured, Form::Elementary];
+        forms.into_iter().find(|form| form.as_str() == name)
     }
 }
 
@@ -102,16 +111,18 @@ const COMPARISONS: &[&str] = &["Clip"];
 /// Whether the user and the runtime may accept `op` as one node, whatever its attributes are: what can be told
 /// before it is found.
 pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
-    let wanted = match forms.of(op) {
-        Form::Elementary => return Err(REQUESTED.into()),
-        Form::Native => true,
-        Form::Auto => measured::may_be_better(op, timed(op, dtype), forms.finite),
-    };
-    if wanted { Ok(()) } else { Err(SLOWER.into()) }
+    match forms.of(op) {
+        Form::Elementary => Err(REQUESTED.into()),
+        Form::Auto if !measured::may_be_better(op, timed(op, dtype), forms.finite) => {
+            Err(SLOWER.into())
+        }
+        Form::Auto | Form::Native | Form::Measured => Ok(()),
+    }
 }
 
 const REQUESTED: &str = "the elementary form was requested";
 const SLOWER: &str = "the elementary form is better in the runtime";
+const INEXACT: &str = "one node is less exact in the runtime";
 
 /// Whether `op` only compares numbers of this type, which are integers.
 fn compares_integers(op: &str, dtype: DType) -> bool {
@@ -135,13 +146,16 @@ pub(super) fn check_form(
     if !dtype.is_float() && !is_compared {
         return Err("only floats are recognised".into());
     }
-    let wanted = match forms.of(op) {
+    let measured_type = timed(op, dtype);
+    match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
-        Form::Native => true,
-        Form::Auto => measured::is_better(op, variant, timed(op, dtype), forms.finite),
-    };
-    if !wanted {
-        return Err(SLOWER.into());
+        Form::Auto if !measured::is_better(op, variant, measured_type, forms.finite) => {
+            return Err(SLOWER.into());
+        }
+        Form::Native if !measured::is_exact(op, variant, measured_type) => {
+            return Err(Skip::Missed(INEXACT.to_owned()));
+        }
+        Form::Auto | Form::Native | Form::Measured => {}
     }
     let missing = "the opset has no such operator";
     let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
@@ -177,7 +191,7 @@ pub(crate) fn check_movement(
         Form::Auto if !measured::is_better(op, variant, timed, forms.finite) => {
             return Err(SLOWER.into());
         }
-        Form::Auto | Form::Native => {}
+        Form::Auto | Form::Native | Form::Measured => {}
     }
     check_kernel(forms, op, dtype)
 }

@@ -2,7 +2,7 @@
 //!
 //! What spellings do not mention is up to the matcher: the order of operands where it does not
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
-//! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
+//! size one that come and go, broadcasts that are spelled out, and casts to other floats and back.
 
 mod look;
 mod parts;
@@ -548,16 +548,21 @@ fn is_commutative(op: &str) -> bool {
 /// Whether a constant of type `dtype` is `wanted`, rounded to that type. What the type has exactly
 /// is not rounded; an inverse is rounded once more.
 fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
-    let digits = match dtype {
-        DType::F64 => 53,
-        DType::F32 => 24,
-        DType::F16 => 11,
-        DType::BF16 => 8,
-        _ => return number == wanted,
-    };
+    let Some(digits) = digits(dtype) else { return number == wanted };
     let epsilon = 2f64.powi(1 - digits);
     let tolerance = if has_digits(wanted, digits) { 0.49 * epsilon } else { 2.0 * epsilon };
     number == wanted || (number - wanted).abs() <= tolerance * wanted.abs()
+}
+
+/// Returns the number of binary digits of a float type.
+pub(super) fn digits(dtype: DType) -> Option<i32> {
+    match dtype {
+        DType::F64 => Some(53),
+        DType::F32 => Some(24),
+        DType::F16 => Some(11),
+        DType::BF16 => Some(8),
+        _ => None,
+    }
 }
 
 /// Whether a number has at most this many binary digits.

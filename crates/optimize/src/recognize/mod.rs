@@ -7,6 +7,7 @@
 mod choice;
 mod conditions;
 mod found;
+mod instances;
 mod matcher;
 mod measured;
 mod parts;
@@ -23,11 +24,11 @@ pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
-use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
-use rustc_hash::FxHashSet;
+use onnx::{Graph, Node, ValueId, attrs};
 
 use self::conditions::Condition;
 use self::found::Found;
+use self::instances::used_elsewhere;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::passes::layout;
@@ -127,13 +128,14 @@ impl Rule for Recognizer {
         }
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
-        let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
+        let (result, shared) = (m.result()?, used_elsewhere(m, &finding, self.op));
+        let rounded = rounded_on_the_way(m, result, &finding);
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
             found.check_form(self.op)?;
             found.check_axes()?;
         }
-        if let Some(reason) = shared {
+        if let Some(reason) = shared.or(rounded) {
             return Err(Skip::Missed(reason));
         }
         if let Some(condition) = self.condition {
@@ -151,25 +153,17 @@ impl Rule for Recognizer {
     }
 }
 
-/// What is computed on the way and read by others as well, so that it has to stay.
-fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
-    let nodes: FxHashSet<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
-    let root = m.id();
-    let inner = finding.nodes.iter().filter(|(id, _)| *id != root);
-    let mut shared = inner.filter(|(id, _)| {
-        let outputs = m.graph().node(*id).outputs.iter();
-        let mut uses = outputs.flat_map(|value| m.graph().value(*value).uses());
-        uses.any(|place| match place {
-            Use::Operand(node, _) => !nodes.contains(&node),
-            Use::Output(..) => true,
-        })
+/// Returns a reason if an intermediate result is rounded to a smaller type than that of the result:
+/// one node would not round it.
+fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Option<String> {
+    let least = matcher::digits(m.ty(result).dtype)?;
+    let mut casts = finding.nodes.iter().map(|(id, _)| m.graph().node(*id));
+    let rounds = casts.any(|node| {
+        let digits = |value: Option<ValueId>| matcher::digits(m.ty(value?).dtype);
+        let (from, to) = (digits(node.input(0)), digits(node.outputs.first().copied()));
+        node.is("Cast") && to < from && to.is_some_and(|to| to < least)
     });
-    let (id, word) = shared.next()?;
-    let what = match *word {
-        "" => format!("a result of {}", m.graph().node(*id).op.name),
-        word => format!("the {}", word.replace('_', " ")),
-    };
-    Some(format!("{what} on the way is used elsewhere"))
+    rounds.then(|| "a result on the way is rounded to a smaller type".to_owned())
 }
 
 /// The names of the operators whose form can be chosen, in alphabetical order.

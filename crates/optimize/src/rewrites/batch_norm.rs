@@ -45,6 +45,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !bias.is_none_or(|bias| of_channels(m, bias)) {
         return Err("an operand is not one number for each channel".into());
     }
+    let is_centered_first = m.producer(value, &["Sub"]).is_some();
     let (x, mean, bias) = if let Some(node) = m.producer(value, &["Sub"]) {
         let [Some(x), Some(mean)] = *node.inputs.as_slice() else {
             return Err("an operand is left out".into());
@@ -79,6 +80,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.ty(x).shape != shape {
         return Err("the input is broadcast".into());
     }
+    if is_centered_first && cancels(m, mean, variance, epsilon) {
+        return Err("a mean is large beside the deviation".into());
+    }
 
     let dtype = m.ty(y).dtype;
     let count = channels.as_known().and_then(|n| usize::try_from(n).ok());
@@ -101,6 +105,19 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let variance = vector(m, variance, channels)?;
     let operands = [x, scale, bias, mean, variance];
     Ok(vec![m.op("BatchNormalization", &operands, attrs! { epsilon: epsilon })?])
+}
+
+/// So many standard deviations from zero may the mean of a channel be: the runtime computes
+/// `x * a + b`, which loses as many units in the last place.
+const MOST_DEVIATIONS: f64 = 128.0;
+
+/// Returns `true` if a mean is known to be so large that subtracting it last would cancel.
+fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> bool {
+    let numbers = |value| m.constant(unshaped(m, value)).and_then(Tensor::to_f64s);
+    let (Some(means), Some(variances)) = (numbers(mean), numbers(variance)) else { return false };
+    let deviation = |variance: f64| (variance + f64::from(epsilon)).sqrt();
+    let mut pairs = means.iter().zip(variances.iter().cycle());
+    pairs.any(|(mean, variance)| mean.abs() > MOST_DEVIATIONS * deviation(*variance))
 }
 
 /// The mean and the bias of `bias - mean * factors`.

@@ -72,7 +72,7 @@ pub(super) fn softmax<'m>(m: &'m Match<'_>) -> Result<&'m Node, Skip> {
         return Err("what is masked is read by something else than a softmax".into());
     }
     match m.forms().of("Attention") {
-        Form::Native => Err("attention may become one node".into()),
+        Form::Native | Form::Measured => Err("attention may become one node".into()),
         Form::Auto | Form::Elementary => Ok(node),
     }
 }

@@ -9,7 +9,7 @@ use onnx::{Assumption, Attr, Attrs, ValueId, attrs};
 use tensor::Dim;
 
 use crate::index_vectors::{Element, reshaped};
-use crate::recognize::{Form, check_movement};
+use crate::recognize::check_movement;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -59,7 +59,7 @@ struct Run {
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // Every run in which the model does not write into its input copies the buffer, and onnxruntime
     // prints a warning about it each time. So nobody gets this without asking for it.
-    if m.forms().of("TensorScatter") != Form::Native {
+    if !m.forms().of("TensorScatter").is_native() {
         return Err("it was not requested".into());
     }
     let (operand, indices, update) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);

@@ -36,6 +36,8 @@ pub struct Sources<'a> {
     pub text: Option<&'a ReadText<'a>>,
     /// Whether the map includes the texts in addition to their digests.
     pub embed: bool,
+    /// The paths of files that were edited since their code was loaded. They have no text.
+    pub edited: &'a [String],
 }
 
 impl std::fmt::Debug for Sources<'_> {
@@ -68,6 +70,7 @@ struct Builder<'a> {
     sources: Sources<'a>,
     files: Interner<FileEntry>,
     file_positions: FxHashMap<String, u32>,
+    edited: Vec<u32>,
     functions: Interner<String>,
     frames: Interner<FrameEntry>,
     links: Interner<StackEntry>,
@@ -101,6 +104,7 @@ impl SourceMap {
             sources,
             files: Interner::new(),
             file_positions: FxHashMap::default(),
+            edited: Vec::new(),
             functions: Interner::new(),
             frames: Interner::new(),
             links: Interner::new(),
@@ -119,6 +123,7 @@ impl SourceMap {
         let tables = Tables {
             version: VERSION,
             files: builder.files.finish(),
+            edited: builder.edited,
             functions: builder.functions.finish(),
             frames: builder.frames.finish(),
             stacks: builder.links.finish(),
@@ -231,11 +236,15 @@ impl Builder<'_> {
         }
         // Installed packages can be looked up by their version; the user's own files cannot.
         let own = frame.kind == crate::FrameKind::User;
-        let text = self.sources.text.filter(|_| own).and_then(|text| text(&frame.path));
+        let edited = own && self.sources.edited.iter().any(|path| **path == *frame.path);
+        let text = self.sources.text.filter(|_| own && !edited).and_then(|text| text(&frame.path));
         let digest = text.as_deref().map(|text| super::text::digest(text.as_bytes()));
         let text = text.filter(|_| self.sources.embed);
         let position = self.files.add(FileEntry(frame.file.to_string(), digest, text));
         self.file_positions.insert(frame.file.to_string(), position);
+        if edited {
+            self.edited.push(position);
+        }
         position
     }
 

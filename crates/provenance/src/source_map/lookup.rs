@@ -25,6 +25,9 @@ const DEEPEST: usize = 1000;
 /// How many merged sources of a node are returned.
 const MOST: usize = 256;
 
+/// How many frames the other calls of all sources of a node have together.
+const FRAMES: usize = 1 << 14;
+
 /// A frame as recorded in the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapFrame<'a> {
@@ -136,12 +139,17 @@ impl SourceMap {
         let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
         let own = entry.1 as usize;
         let others = self.tables.origins[own].3.iter().take(MOST).map(|other| *other as usize);
-        std::iter::once(own).chain(others).map(|origin| self.source(origin, calls)).collect()
+        let mut frames = FRAMES;
+        let all = std::iter::once(own).chain(others);
+        all.map(|origin| self.source(origin, calls, &mut frames)).collect()
     }
 
     /// A node's own source.
     pub fn own_source(&self, node: usize, calls: &[usize]) -> Option<Source<'_>> {
-        self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize, calls))
+        self.tables
+            .nodes
+            .get(node)
+            .map(|entry| self.source(entry.1 as usize, calls, &mut { FRAMES }))
     }
 
     /// Whether the function that contains `node` is called by the node `call`.
@@ -158,16 +166,22 @@ impl SourceMap {
         entry.2.first().map(|node| *node as usize)
     }
 
-    /// The nodes `results` and all nodes upstream of them, up to those that are outside.
+    /// Returns the nodes whose results a node reads.
+    pub fn reads(&self, node: usize) -> impl Iterator<Item = usize> {
+        let read = self.tables.nodes.get(node).map_or(&[][..], |entry| &entry.2);
+        read.iter().map(|node| *node as usize)
+    }
+
+    /// Returns the nodes `results` and all nodes upstream of them, up to those that are `outside`.
     pub fn between(&self, results: Vec<usize>, is_outside: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut found = results;
-        let mut seen: FxHashSet<usize> = found.iter().copied().collect();
+        found.retain(|node| seen.insert(*node));
         let mut at = 0;
         while at < found.len() {
-            for input in &self.tables.nodes[found[at]].2 {
-                let input = *input as usize;
-                if !is_outside(input) && seen.insert(input) {
-                    found.push(input);
+            for read in self.reads(found[at]) {
+                if !is_outside(read) && seen.insert(read) {
+                    found.push(read);
                 }
             }
             at += 1;
@@ -181,7 +195,15 @@ impl SourceMap {
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
-    fn source(&self, origin: usize, calls: &[usize]) -> Source<'_> {
+    /// The files that were edited after their code had been loaded and before the export. The lines
+    /// in the map are those of a text that is not known.
+    pub fn edited(&self) -> impl Iterator<Item = &str> {
+        let files = self.tables.edited.iter().filter_map(|at| self.tables.files.get(*at as usize));
+        files.map(|entry| entry.0.as_str())
+    }
+
+    /// Returns one source of a node. Its other calls take from the `frames` that are left.
+    fn source(&self, origin: usize, calls: &[usize], frames: &mut usize) -> Source<'_> {
         let tables = &self.tables;
         let origin = &tables.origins[origin];
         let emitter = &tables.emitters[origin.2 as usize];
@@ -191,7 +213,7 @@ impl SourceMap {
         let site = site(&stack);
         let own = Cow::Borrowed(tables.scopes[origin.1 as usize].as_str());
         let scope = self.scope_in(own, &calls[..known.len()]);
-        Source { site, scope, rule, stack, others: self.others(&chain, &known) }
+        Source { site, scope, rule, stack, others: self.others(&chain, &known, frames) }
     }
 
     /// A call and those that enclose it, by position.
@@ -268,13 +290,15 @@ impl SourceMap {
 
     /// What else may be meant by a call of functions that are called in several places. The calls
     /// at the positions `known` of the chain are certain.
-    fn others(&self, chain: &[i64], known: &[usize]) -> Vec<OtherCall<'_>> {
+    fn others(&self, chain: &[i64], known: &[usize], frames: &mut usize) -> Vec<OtherCall<'_>> {
         let mut found = Vec::new();
         for level in (1..chain.len()).filter(|level| !known.contains(level)) {
             for other in self.beside(chain[level]).iter().take(MOST - found.len()) {
                 let mut stack = self.stack(&chain[..level]);
                 let inside = stack.len();
                 stack.extend(self.stack(&self.chain(i64::from(*other))));
+                let Some(left) = frames.checked_sub(stack.len()) else { return found };
+                *frames = left;
                 found.push(OtherCall { site: site(&stack), stack, inside });
             }
         }

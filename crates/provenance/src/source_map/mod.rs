@@ -33,17 +33,29 @@ pub struct SourceMap {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Tables {
     version: u32,
+    #[serde(deserialize_with = "text::bounded")]
     files: Vec<FileEntry>,
+    #[serde(default, deserialize_with = "text::bounded", skip_serializing_if = "Vec::is_empty")]
+    edited: Vec<u32>,
+    #[serde(deserialize_with = "text::bounded")]
     functions: Vec<String>,
+    #[serde(deserialize_with = "text::bounded")]
     frames: Vec<FrameEntry>,
+    #[serde(deserialize_with = "text::bounded")]
     stacks: Vec<StackEntry>,
+    #[serde(deserialize_with = "text::bounded")]
     scopes: Vec<String>,
+    #[serde(deserialize_with = "text::bounded")]
     emitters: Vec<EmitterEntry>,
+    #[serde(deserialize_with = "text::bounded")]
     calls: Vec<CallEntry>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "text::bounded")]
     callers: Vec<CallersEntry>,
+    #[serde(deserialize_with = "text::bounded")]
     origins: Vec<OriginEntry>,
+    #[serde(deserialize_with = "text::bounded")]
     inputs: Vec<String>,
+    #[serde(deserialize_with = "text::bounded")]
     nodes: Vec<NodeEntry>,
 }
 

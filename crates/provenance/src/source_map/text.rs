@@ -1,12 +1,15 @@
 //! The map as text: JSON, compressed when that makes it shorter.
 
+use std::fmt;
 use std::io::{Read, Write};
+use std::marker::PhantomData;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use serde::de::{Error as _, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
 use super::{SourceMap, Tables, VERSION};
@@ -20,6 +23,13 @@ const LEVEL: u32 = 4;
 /// The largest map that is decompressed, far beyond that of any real model. A hostile one must not
 /// exhaust memory.
 const LARGEST: u64 = 1 << 26;
+
+/// The number of bytes that a compressed byte may stand for. In the maps of real models, it is
+/// about ten.
+const RATIO: u64 = 200;
+
+/// The number of entries of a table.
+const ENTRIES: usize = 1 << 20;
 
 /// Why a text is not a source map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,15 +65,51 @@ impl SourceMap {
             None => read(text)?,
             Some(packed) => {
                 let packed = STANDARD.decode(packed).map_err(malformed)?;
+                let most = LARGEST.min((1 << 20) + RATIO * packed.len() as u64);
                 let mut json = String::new();
-                let mut decoder = ZlibDecoder::new(packed.as_slice()).take(LARGEST);
+                let mut decoder = ZlibDecoder::new(packed.as_slice()).take(most + 1);
                 decoder.read_to_string(&mut json).map_err(malformed)?;
+                if json.len() as u64 > most {
+                    let size = packed.len();
+                    return Err(malformed(format!(
+                        "its {size} compressed bytes are more than {most} bytes of text"
+                    )));
+                }
                 read(&json)?
             }
         };
         tables.check()?;
         Ok(Self::from_tables(tables))
     }
+}
+
+/// Reads a table of at most [`ENTRIES`] entries.
+pub(super) fn bounded<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de>,
+{
+    struct Bounded<T>(PhantomData<T>);
+    impl<'de, T: serde::Deserialize<'de>> Visitor<'de> for Bounded<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut entries: S) -> Result<Vec<T>, S::Error> {
+            let mut found = Vec::new();
+            while let Some(entry) = entries.next_element()? {
+                if found.len() == ENTRIES {
+                    let problem = format!("a table has more than {ENTRIES} entries");
+                    return Err(S::Error::custom(problem));
+                }
+                found.push(entry);
+            }
+            Ok(found)
+        }
+    }
+    deserializer.deserialize_seq(Bounded(PhantomData))
 }
 
 fn read(json: &str) -> Result<Tables, SourceMapError> {
@@ -94,6 +140,9 @@ impl Tables {
         for frame in &self.frames {
             within(frame.0, self.files.len(), "file")?;
             within(frame.1, self.functions.len(), "function")?;
+        }
+        for file in &self.edited {
+            within(*file, self.files.len(), "file")?;
         }
         for (own, stack) in self.stacks.iter().enumerate() {
             within(stack.0, self.frames.len(), "frame")?;
@@ -148,6 +197,10 @@ mod tests {
 
     /// Two nodes: `b`, inside a jitted function that is called on line 7, reads `a`.
     fn sample() -> SourceMap {
+        sample_with(&[])
+    }
+
+    fn sample_with(edited: &[String]) -> SourceMap {
         let (mut stacks, mut origins) = (Stacks::default(), Origins::default());
         let mut stack = |function, line, kind| {
             let (id, frame) = (stacks.reserve(), stacks.intern(frame(function, line, kind)));
@@ -173,7 +226,7 @@ mod tests {
             MapNode { name: "/Cos".into(), origin: b, inputs: vec![0], outputs: vec!["y"] },
         ];
         let text = |path: &str| Some(format!("text of {path}"));
-        let sources = Sources { text: Some(&text), embed: true };
+        let sources = Sources { text: Some(&text), embed: true, edited };
         SourceMap::build(&["x"], &nodes, &origins, &stacks, None, sources)
     }
 
@@ -183,6 +236,17 @@ mod tests {
         assert_eq!(SourceMap::parse(&map.to_text()).unwrap(), map);
         let json = serde_json::to_string(&map.tables).unwrap();
         assert_eq!(SourceMap::parse(&json).unwrap(), map);
+    }
+
+    #[test]
+    fn an_edited_file_has_neither_digest_nor_text() {
+        let map = sample();
+        assert_eq!(map.edited().count(), 0);
+        assert!(map.file("model.py").unwrap().0.is_some());
+        let map = sample_with(&["/m/model.py".to_owned()]);
+        let map = SourceMap::parse(&map.to_text()).unwrap();
+        assert_eq!(map.edited().collect::<Vec<_>>(), ["model.py"]);
+        assert_eq!(map.file("model.py"), Some((None, None)));
     }
 
     #[test]
@@ -207,6 +271,49 @@ mod tests {
         let map = sample();
         assert_eq!(map.between(vec![1], |_| false), [1, 0]);
         assert_eq!(map.between(vec![1], |node| node == 0), [1]);
+    }
+
+    #[test]
+    fn maps_that_grow_are_errors() {
+        let good = serde_json::to_string(&sample().tables).unwrap();
+        let pack = |json: &str| {
+            let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(json.as_bytes()).unwrap();
+            format!("{COMPRESSED}{}", STANDARD.encode(encoder.finish().unwrap()))
+        };
+        let scopes = |count: usize| {
+            let scopes = format!("\"scopes\":[{}", "\"\",".repeat(count));
+            good.replace("\"scopes\":[", &scopes)
+        };
+        assert!(SourceMap::parse(&pack(&scopes(10_000))).is_ok());
+        let error = SourceMap::parse(&pack(&scopes(5_000_000))).unwrap_err().to_string();
+        assert!(error.contains("compressed bytes are more than"), "{error}");
+        let error = SourceMap::parse(&scopes(2_000_000)).unwrap_err().to_string();
+        assert!(error.contains("a table has more than 1048576 entries"), "{error}");
+    }
+
+    /// A stack of a thousand frames in each of a thousand calls of a function.
+    #[test]
+    fn calls_with_long_stacks_are_cut() {
+        let (frames, calls) = (1000, 1000);
+        let stacks: Vec<String> = (0..frames).map(|at| format!("[0,{}]", at - 1)).collect();
+        let chain: Vec<String> = (0..calls).map(|_| format!("[{},-1,0]", frames - 1)).collect();
+        let others: Vec<String> = (1..calls).map(|call| call.to_string()).collect();
+        let json = format!(
+            r#"{{"version":1,"files":[["m.py",null,null]],"functions":["f"],
+            "frames":[[0,0,1,0,1,0,0]],"stacks":[{}],"scopes":[""],
+            "emitters":[["onnx_function","lower","f.rs",1]],"calls":[{},[0,0,0]],
+            "callers":[[0,[{}]]],"origins":[[{calls},0,0,[{}]]],"inputs":[],
+            "nodes":[["/A",0,[],[]]]}}"#,
+            stacks.join(","),
+            chain.join(","),
+            others.join(","),
+            vec!["0"; 300].join(","),
+        );
+        let map = SourceMap::parse(&json).unwrap();
+        let sources = map.sources(0, &[]);
+        let frames: usize = sources.iter().flat_map(|s| &s.others).map(|o| o.stack.len()).sum();
+        assert!(frames > 1000 && frames < 20_000, "{frames}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Storage for ArrayBytes {
         }
         #[expect(unsafe_code, reason = "the buffer is contiguous, `len` long and alive")]
         // SAFETY: the buffer protocol guarantees `len` readable bytes at `data` until release, and
-        // `self` owns the buffer. It was checked to be C-contiguous when it was made.
+        // `self` owns the buffer. It was checked to be C-contiguous when it was created.
         unsafe {
             std::slice::from_raw_parts(data, len)
         }
@@ -33,7 +33,7 @@ impl Storage for ArrayBytes {
 }
 
 impl<'py> Reader<'_, 'py> {
-    /// An array that a jaxpr holds; the same object gives the same tensor.
+    /// Reads an array that a jaxpr holds. The same object gives the same tensor.
     pub(super) fn array(&mut self, array: &Bound<'py, PyAny>) -> Result<Tensor> {
         if let Some(known) = self.arrays.get(&address(array)) {
             return Ok(known.clone());
@@ -66,13 +66,13 @@ impl<'py> Reader<'_, 'py> {
         Ok(tensor)
     }
 
-    /// A constant of a jaxpr. JAX may leave a wider numpy array than its variable is.
+    /// Reads a constant of a jaxpr. JAX may keep a NumPy array with a wider type than its variable.
     pub(super) fn constant(&mut self, array: &Bound<'py, PyAny>, ty: &Type) -> Result<Tensor> {
         let tensor = self.array(array)?;
         if tensor.dtype() == ty.dtype { Ok(tensor) } else { self.view(array, Some(ty.dtype)) }
     }
 
-    /// A literal, whose type is the one its variable would have.
+    /// Reads a literal, which gets the type of its variable.
     pub(super) fn literal(&mut self, value: &Bound<'py, PyAny>, ty: &Type) -> Result<Tensor> {
         if ty.shape.is_empty()
             && let Some(tensor) = scalar(value, ty.dtype)
@@ -84,7 +84,7 @@ impl<'py> Reader<'_, 'py> {
             && dtype == ty.dtype
             && axes.is_empty()
         {
-            // An array without axes does not show its memory.
+            // An array without axes does not expose its memory.
             let item = match ty.shape.is_empty() {
                 true => value.getattr_opt(attr::item(self.py))?,
                 false => None,
@@ -115,8 +115,8 @@ impl<'py> Reader<'_, 'py> {
         tensor.map_err(|error| ReadError::Malformed(error.to_string()))
     }
 
-    /// A large array that is not in the memory of this machine, or not in one piece. It is copied
-    /// while the model is written, one array at a time.
+    /// Creates a tensor for a large array that is not in the memory of this machine, or not
+    /// contiguous. It is copied while the model is written, one array at a time.
     fn elsewhere(&self, array: &Bound<'py, PyAny>, dtype: DType) -> Result<Option<Tensor>> {
         let py = self.py;
         let bytes = array.getattr_opt(attr::nbytes(py))?;
@@ -134,7 +134,7 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// A number of Python. JAX and NumPy have numbers of their own among them.
+/// Reads a Python number, including those number types of JAX and NumPy that are subclasses.
 fn scalar(value: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
     if let Ok(value) = value.cast::<PyFloat>() {
         return Tensor::scalar(dtype, value.value());
@@ -146,7 +146,7 @@ fn scalar(value: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
     Tensor::int_scalar(dtype, value.extract().ok()?)
 }
 
-/// An array that shows its memory, without the help of NumPy: a model has thousands of them.
+/// Reads an array that exposes its memory, without NumPy, because a model has thousands of them.
 fn as_it_lies(array: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
     let buffer = PyUntypedBuffer::get(array).ok()?;
     let is_swapped = matches!(buffer.format().to_bytes().first(), Some(b'>' | b'!'));
@@ -157,13 +157,14 @@ fn as_it_lies(array: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
     Tensor::new(dtype, &shape, stored(ArrayBytes(buffer), dtype)).ok()
 }
 
-/// The module that knows where arrays are.
+/// The module that knows the devices of arrays.
 const DEVICES: &str = "jax2onnx._devices";
 
-/// Smaller arrays are read at once: what they hold may matter for the graph.
+/// The minimum size of arrays that are fetched later. Smaller ones are read at once, because their
+/// elements may affect the graph.
 const LARGE: usize = 1 << 16;
 
-/// The bytes of a NumPy array in C order.
+/// Returns the bytes of a NumPy array in C order.
 pub(crate) fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let py = array.py();
     let numpy = py.import("numpy")?;
@@ -177,7 +178,7 @@ pub(crate) fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     Ok(ArrayBytes(buffer))
 }
 
-/// The elements as ONNX stores them.
+/// Returns the elements in ONNX's storage format.
 pub(crate) fn stored(bytes: ArrayBytes, dtype: DType) -> Arc<dyn Storage> {
     match dtype.bits() {
         bits @ 1..8 => Arc::new(packed(bytes.bytes(), bits)),
@@ -185,7 +186,8 @@ pub(crate) fn stored(bytes: ArrayBytes, dtype: DType) -> Arc<dyn Storage> {
     }
 }
 
-/// Elements of a byte each as ONNX stores those that are smaller: the first in the lowest bits.
+/// Packs elements of one byte each into ONNX's format for smaller types, the first in the lowest
+/// bits.
 fn packed(elements: &[u8], bits: u32) -> Vec<u8> {
     let mask = (1u8 << bits) - 1;
     let each = elements.chunks(8 / bits as usize);

@@ -8,26 +8,30 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rustc_hash::FxHashMap;
 
-use super::files::Files;
+use super::files::{Files, LoadedTexts, UsedParts};
 use super::{Address, address};
 use crate::jax_names::{self, FUNCTION_FRAME, attr};
 
-/// The tracebacks behind stack ids, and what is known about their frames.
+/// The tracebacks behind stack ids, and the known frames.
 #[derive(Debug)]
 pub(crate) struct Tracebacks(RefCell<Known>);
 
 #[derive(Debug)]
 struct Known {
-    /// In the order of their stack ids.
+    /// The tracebacks in the order of their stack ids.
     tracebacks: Vec<(StackId, Py<PyAny>, Part)>,
     parts: FxHashMap<(StackId, Part), StackId>,
     by_address: FxHashMap<Address, StackId>,
     frames: FxHashMap<(Address, i64), Resolved>,
     code: FxHashMap<Address, Code>,
+    /// The code objects of the user's files.
+    of_user: FxHashMap<Address, Py<PyAny>>,
+    /// The user's functions of which only the definition matters, by path.
+    definitions: FxHashMap<String, Vec<(String, u32)>>,
     files: Files,
 }
 
-/// Which frames of a traceback a stack consists of: those inside the call of one function and
+/// The part of a traceback that a stack consists of: the frames inside the call of one function and
 /// outside that of another, counted from the outermost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Part {
@@ -35,7 +39,7 @@ struct Part {
     outside: Option<usize>,
 }
 
-/// What a frame of a traceback is.
+/// The role of a frame in a traceback.
 #[derive(Clone, Copy, Debug)]
 enum Resolved {
     Frame(FrameId),
@@ -43,7 +47,7 @@ enum Resolved {
     Hidden,
     /// The frame of this project between a function of the model and its caller.
     Function,
-    /// The frame that traced the function: what follows belongs to its caller.
+    /// The frame that traced the function. The frames after it belong to its caller.
     Boundary,
 }
 
@@ -65,11 +69,13 @@ impl Tracebacks {
             by_address: FxHashMap::default(),
             frames: FxHashMap::default(),
             code: FxHashMap::default(),
+            of_user: FxHashMap::default(),
+            definitions: FxHashMap::default(),
             files: Files::new(py, absolute_paths)?,
         })))
     }
 
-    /// The stack of a traceback object.
+    /// Returns the stack of a traceback object.
     pub(super) fn stack(&self, traceback: &Bound<'_, PyAny>, stacks: &mut Stacks) -> StackId {
         let mut known = self.0.borrow_mut();
         let known = &mut *known;
@@ -80,8 +86,8 @@ impl Tracebacks {
         })
     }
 
-    /// The part of a stack that is inside the call of the function at one depth and outside the one
-    /// at another.
+    /// Returns the part of a stack inside the function call at one depth and outside the call at
+    /// another.
     pub(super) fn part(
         &self,
         py: Python<'_>,
@@ -104,20 +110,38 @@ impl Tracebacks {
         })
     }
 
-    /// The frame that stands for the definition of a function: its file, name and first line.
+    /// Returns a frame for the definition of a function: its file, name and first line.
     pub(crate) fn definition(
         &self,
         py: Python<'_>,
         (path, function, line): (String, String, u32),
     ) -> PyResult<Frame> {
-        let (kind, file) = self.0.borrow_mut().files.classify(py, &path)?;
+        let mut known = self.0.borrow_mut();
+        let (kind, file) = known.files.classify(py, &path)?;
+        known.definitions.entry(path.clone()).or_default().push((function.clone(), line));
         let span = Span { line, column: 0, end_line: line, end_column: 0 };
         Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
     }
 
-    /// The texts of the user's files that are not on disk, such as the cells of a notebook, by path.
-    pub(crate) fn unsaved(&self, py: Python<'_>) -> PyResult<FxHashMap<String, String>> {
-        self.0.borrow().files.unsaved(py)
+    /// The texts of the user's files that stacks were resolved to.
+    pub(crate) fn texts(&self, py: Python<'_>) -> PyResult<LoadedTexts> {
+        let known = self.0.borrow();
+        let mut offsets: FxHashMap<Address, Vec<i64>> = FxHashMap::default();
+        for (code, instruction) in known.frames.keys() {
+            offsets.entry(*code).or_default().push(*instruction);
+        }
+        let mut used: FxHashMap<&str, UsedParts> = FxHashMap::default();
+        for (address, code) in &known.of_user {
+            let (Some(about), Some(offsets)) = (known.code.get(address), offsets.remove(address))
+            else {
+                continue;
+            };
+            used.entry(&*about.path).or_default().0.push((code.clone_ref(py), offsets));
+        }
+        for (path, definitions) in &known.definitions {
+            used.entry(path).or_default().1.clone_from(definitions);
+        }
+        known.files.texts(py, used)
     }
 
     /// Looks up the frames of every stack.
@@ -226,6 +250,9 @@ impl Known {
         let calls = kind == FrameKind::Converter && function == FUNCTION_FRAME;
         let (file, path, function) = (file.into(), path.into(), function.into());
         let read = Code { file, path, function, kind, tracer, calls };
+        if kind == FrameKind::User {
+            self.of_user.insert(address(code), code.clone().unbind());
+        }
         self.code.insert(address(code), read.clone());
         Ok(read)
     }

@@ -21,12 +21,13 @@ use crate::expand::{self, Expansions, Plan};
 use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 use crate::objects::ByType;
 
+pub(crate) use files::LoadedTexts;
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
 
 type Result<T> = std::result::Result<T, ReadError>;
 
-/// Identity of a Python object that the jaxpr keeps alive while it is being read.
+/// The identity of a Python object that the jaxpr keeps alive while it is being read.
 pub(crate) type Address = usize;
 
 pub(crate) fn address(object: &Bound<'_, PyAny>) -> Address {
@@ -47,19 +48,27 @@ pub(crate) struct Traced {
     pub(crate) jaxprs: FxHashMap<Address, JaxprId>,
 }
 
-/// How to read call stacks.
+/// Settings for reading call stacks.
 #[derive(Debug)]
 pub(crate) struct StackOptions<'a, 'py> {
     /// The traceback of the call to the converter.
     pub(crate) entry: Option<&'a Bound<'py, PyAny>>,
-    /// Whether every stack's frames are looked up immediately, rather than on demand.
+    /// `true` to look up every stack's frames immediately, rather than on demand.
     pub(crate) resolve: bool,
-    /// Whether files are recorded with absolute paths.
+    /// `true` to record files with absolute paths.
     pub(crate) absolute_paths: bool,
 }
 
-/// How often a primitive without a row may be implemented by smaller cases of itself.
+/// The maximum recursion of a primitive without a row whose implementation uses smaller cases of
+/// itself.
 const MOST_NESTED: usize = 4;
+
+/// Why a jaxpr cannot be read, and what the message is made from.
+pub(crate) struct FailedRead {
+    pub(crate) error: ReadError,
+    pub(crate) stacks: Stacks,
+    pub(crate) texts: LoadedTexts,
+}
 
 /// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or
 /// `None`. The equations of the primitives `rules` are kept for external rules.
@@ -68,12 +77,15 @@ pub(crate) fn read(
     name_of: &Bound<'_, PyAny>,
     rules: &FxHashSet<&str>,
     options: &StackOptions<'_, '_>,
-) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
+) -> std::result::Result<Traced, Box<FailedRead>> {
     let py = closed.py();
     let mut stacks = Stacks::default();
     let tracebacks = match Tracebacks::new(py, options.absolute_paths) {
         Ok(tracebacks) => tracebacks,
-        Err(error) => return Err((error.into(), Box::new(stacks))),
+        Err(error) => {
+            let texts = LoadedTexts::default();
+            return Err(Box::new(FailedRead { error: error.into(), stacks, texts }));
+        }
     };
     let entry = options.entry.map(|traceback| tracebacks.stack(traceback, &mut stacks));
     let mut reader = Reader {
@@ -114,18 +126,20 @@ pub(crate) fn read(
         Ok(_) => Ok(Traced { program, stacks, tracebacks, entry, external, jaxprs }),
         Err(error) => {
             let at = innermost_of_user(&within, &stacks);
-            Err((error.at(at), Box::new(stacks)))
+            // Texts that cannot be found leave the message without its line.
+            let texts = tracebacks.texts(py).unwrap_or_default();
+            Err(Box::new(FailedRead { error: error.at(at), stacks, texts }))
         }
     }
 }
 
-/// The innermost stack with a line of the user: JAX itself wrote what is in some jaxprs.
+/// Returns the innermost stack with a line of the user, because JAX itself wrote some jaxprs.
 fn innermost_of_user(within: &[StackId], stacks: &Stacks) -> Option<StackId> {
     let of_user = |s: &&StackId| stacks.frames(**s).any(|f| f.kind == FrameKind::User);
     within.iter().rev().find(of_user).or(within.last()).copied()
 }
 
-/// The equation that calls what another one was expanded to: its primitive and parameters.
+/// Returns the primitive and parameters of the equation that calls an expansion.
 fn expansion(primitive: Arc<str>, jaxpr: JaxprId) -> (Arc<str>, Params) {
     (primitive, Params(vec![(EXPANSION.1.into(), Param::Jaxpr(jaxpr))]))
 }
@@ -135,32 +149,33 @@ struct Reader<'a, 'py> {
     stacks: Stacks,
     tracebacks: Tracebacks,
     program: Program,
-    /// Whether the constraints on dimension variables have been read.
+    /// `true` if the constraints on dimension variables have been read.
     knows_constraints: bool,
     jaxprs: FxHashMap<Address, JaxprId>,
-    /// Types of arrays and elements by their objects, with references that keep the addresses valid.
+    /// Types of arrays and elements by their objects, with references that keep the addresses
+    /// valid.
     types: FxHashMap<Address, (Type, bool, Bound<'py, PyAny>)>,
     dtypes: FxHashMap<Address, (DType, Bound<'py, PyAny>)>,
     primitives: FxHashMap<Address, Arc<str>>,
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
-    /// What to do with parameters of each type.
+    /// The kinds of parameters, by their Python types.
     kinds: ByType<params::Kind>,
-    /// The names of parameters, and their objects, which keep the addresses valid.
+    /// The names of parameters, with their objects, which keep the addresses valid.
     param_names: FxHashMap<Address, (ParamName, Bound<'py, PyAny>)>,
     name_of: &'a Bound<'py, PyAny>,
     /// The variables that are PRNG keys.
     keys: FxHashSet<Address>,
     /// The primitives without a row whose implementations are being read.
     unknown: Vec<Arc<str>>,
-    /// What JAX put in terms of other primitives.
+    /// The expansions that JAX has traced.
     expansions: Expansions<'py>,
-    /// The primitives that have rules from outside.
+    /// The primitives that have external rules.
     rules: &'a FxHashSet<&'a str>,
-    /// Their equations, and their numbers by what a rule sees of them.
+    /// The equations for external rules, and their numbers by everything that a rule sees of them.
     external: Vec<Py<PyAny>>,
     alike: Bound<'py, PyDict>,
-    /// The equation being read and those that it is inside of, for errors.
+    /// The equation being read and the enclosing ones, for errors.
     within: Vec<StackId>,
 }
 
@@ -250,8 +265,8 @@ impl<'py> Reader<'_, 'py> {
                 }
             }
             (None, None) => {
-                // Only built-in rules read these; rules from outside are given JAX's own, and what
-                // has no rule is refused.
+                // Only built-in rules read these. External rules get JAX's own parameters, and a
+                // primitive without a rule is an error.
                 (primitive, self.params(&params, row.is_some())?)
             }
         };
@@ -260,7 +275,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions, external })
     }
 
-    /// What is read of an equation that `plan` says what to do with.
+    /// Reads an equation according to `plan`.
     fn expansion(
         &mut self,
         row: &Primitive,
@@ -289,14 +304,14 @@ impl<'py> Reader<'_, 'py> {
         })
     }
 
-    /// What a primitive that the table does not know is implemented by, if JAX can trace that.
+    /// Reads the implementation of a primitive that the table lacks, if JAX can trace it.
     fn implementation(
         &mut self,
         primitive: &Arc<str>,
         eqn: &Bound<'py, PyAny>,
     ) -> Result<Option<JaxprId>> {
         if self.unknown.iter().filter(|outer| *outer == primitive).count() == MOST_NESTED {
-            return Ok(None); // it is implemented by itself
+            return Ok(None); // its implementation is recursive
         }
         let how = Expansion::Implementation;
         let Some(jaxpr) = self.expansions.trace(primitive, eqn, how)? else { return Ok(None) };
@@ -306,7 +321,7 @@ impl<'py> Reader<'_, 'py> {
         read.map(Some)
     }
 
-    /// Keeps an equation for a rule from outside; its number.
+    /// Keeps an equation for an external rule. Returns its number.
     fn leave_to_rule(&mut self, eqn: &Bound<'py, PyAny>) -> Result<u32> {
         let py = self.py;
         let next = u32::try_from(self.external.len()).unwrap_or(u32::MAX);
@@ -362,8 +377,8 @@ impl<'py> Reader<'_, 'py> {
         self.literal(&atom.getattr(attr::val(self.py))?, &ty).map(Atom::Literal)
     }
 
-    /// The type of an array, and whether it consists of PRNG keys. If so, it is the type of the
-    /// integers that they are made of.
+    /// Returns the type of an array, and `true` if it consists of PRNG keys. In that case, the type
+    /// is that of the integers that make up the keys.
     fn aval(&mut self, aval: &Bound<'py, PyAny>) -> Result<(Type, bool)> {
         if let Some((ty, key, _)) = self.types.get(&address(aval)) {
             return Ok((ty.clone(), *key));
@@ -395,7 +410,7 @@ impl<'py> Reader<'_, 'py> {
             .map_err(|error| ReadError::Malformed(error.to_string()))
     }
 
-    /// Notes the constraints of the scope of a symbolic dimension. JAX does not mix scopes, so they
+    /// Reads the constraints of the scope of a symbolic dimension. JAX does not mix scopes, so they
     /// are read once.
     fn constraints(&mut self, dim: &Bound<'py, PyAny>) -> Result<()> {
         if std::mem::replace(&mut self.knows_constraints, true) {
@@ -412,7 +427,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(())
     }
 
-    /// An element type as the numbers it is made of.
+    /// Returns the numbers that make up an element type.
     fn element(&mut self, dtype: &Bound<'py, PyAny>) -> Result<Element> {
         let py = self.py;
         if let Some((dtype, _)) = self.dtypes.get(&address(dtype)) {
@@ -438,7 +453,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(known)
     }
 
-    /// Parameters. Unless `strict` is set, those that cannot be read are skipped.
+    /// Reads parameters. Unless `strict` is set, unreadable ones are skipped.
     fn params(&mut self, params: &Bound<'py, PyDict>, strict: bool) -> Result<Params> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
@@ -459,7 +474,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(Params(read))
     }
 
-    /// A parameter's name. Names are few, and nearly always the same objects.
+    /// Reads a parameter's name. Names are few, and nearly always the same objects.
     fn param_name(&mut self, name: &Bound<'py, PyAny>) -> Result<ParamName> {
         if let Some((known, _)) = self.param_names.get(&address(name)) {
             return Ok(known.clone());
@@ -475,21 +490,21 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// What was read of an equation.
+/// The result of reading an equation.
 enum Read {
-    /// Its parameters.
+    /// The parameters of an equation that is preserved.
     AsItIs(Params),
-    /// What JAX put in its place.
+    /// The expansion of the equation.
     Expanded(JaxprId),
 }
 
-/// What an element of an array is made of: a number, or a small array of them.
+/// The representation of an array's element: a number, or a small array of numbers.
 struct Element {
     dtype: DType,
     axes: Shape,
 }
 
-/// The text of a parameter's name.
+/// A parameter's name.
 #[derive(Clone)]
 enum ParamName {
     Ignored,
@@ -504,7 +519,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// For a jaxpr with this many equations.
+    /// Creates a scope for a jaxpr with this many equations.
     fn with_capacity(eqns: usize) -> Self {
         let mut scope = Self { jaxpr: Jaxpr::default(), vars: FxHashMap::default() };
         scope.jaxpr.eqns.reserve(eqns);

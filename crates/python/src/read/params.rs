@@ -11,7 +11,7 @@ use super::{Reader, Result};
 use crate::error::ReadError;
 use crate::jax_names::{DIM_EXPR, attr, class};
 
-/// What to do with the objects of one Python type.
+/// The conversion of objects of one Python type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     None,
@@ -105,7 +105,7 @@ impl<'py> Reader<'_, 'py> {
             Kind::Enum => {
                 Param::Enum(value.getattr(attr::name(self.py))?.extract::<String>()?.into())
             }
-            // Nearly all of them are tuples, which tell their length faster than iterators.
+            // Nearly all of them are tuples, which give their length faster than iterators.
             Kind::Sequence => Param::List(match value.cast_exact::<PyTuple>() {
                 Ok(tuple) => tuple.iter().map(|item| self.param(&item)).collect::<Result<_>>()?,
                 Err(_) => {
@@ -148,7 +148,8 @@ impl<'py> Reader<'_, 'py> {
         Ok(Param::Fields(fields.collect::<Result<_>>()?))
     }
 
-    /// A NumPy scalar is read as a number, since JAX sometimes uses them in place of Python's.
+    /// Reads an array. A NumPy scalar is read as a number, since JAX sometimes uses them in place
+    /// of Python's.
     fn array_param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         let tensor = self.array(value)?;
         if tensor.shape().is_empty() {

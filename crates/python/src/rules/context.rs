@@ -1,4 +1,4 @@
-//! What a rule written in Python gets as its first argument.
+//! The first argument of rules written in Python.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,17 +18,18 @@ use crate::error::raise;
 use crate::jax_names::attr;
 use crate::read::address;
 
-/// The equation that a rule lowers, and what it emits nodes with.
+/// The equation that a rule lowers, and methods that emit nodes.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct LoweringContext {
     pub(super) loan: Arc<Loan>,
-    /// The call of the rule.
+    /// The number of the rule's call.
     pub(super) owner: u64,
     pub(super) eqn: Py<PyAny>,
     pub(super) function: Arc<Function>,
     pub(super) shared: Arc<Shared>,
-    /// Values whose types were taken from the equation's results: the result, and the line.
+    /// Values whose types were taken from the equation's results: the value, the index of the
+    /// result, and the line.
     pub(super) assumed: Mutex<Vec<(ValueId, usize, u32)>>,
 }
 
@@ -85,7 +86,7 @@ impl LoweringContext {
         }
     }
 
-    /// A constant: an array, or numbers with a `dtype`.
+    /// Adds a constant: an array, or numbers with a `dtype`.
     #[pyo3(signature = (value, dtype = None))]
     fn constant(
         &self,
@@ -112,7 +113,7 @@ impl LoweringContext {
         })
     }
 
-    /// A complex value made of two real ones.
+    /// Creates a complex value from two real ones.
     fn complex(&self, py: Python<'_>, real: &Value, imag: &Value) -> PyResult<Value> {
         let join = || -> Result<Value> {
             let (Parts::Real(re), Parts::Real(im)) = (self.own(real)?, self.own(imag)?) else {
@@ -130,7 +131,8 @@ impl LoweringContext {
         self.or_raise(py, join())
     }
 
-    /// Dimensions as a vector of 64-bit integers, computed when the model runs if necessary.
+    /// Returns dimensions as a vector of 64-bit integers, computed when the model runs if
+    /// necessary.
     fn dims(&self, py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyResult<Value> {
         let dims = self.or_raise(py, operand::dims(shape))?;
         let site = self.site(py)?;
@@ -140,7 +142,7 @@ impl LoweringContext {
         })
     }
 
-    /// The results of a jaxpr that is a parameter of the equation, called with `inputs`.
+    /// Inlines a jaxpr among the equation's parameters, called with `inputs`. Returns its results.
     #[pyo3(signature = (jaxpr, /, *inputs))]
     fn inline<'py>(
         &self,
@@ -185,7 +187,7 @@ impl LoweringContext {
         })
     }
 
-    /// What the built-in rule for the primitive makes of `inputs`.
+    /// Applies the built-in rule for the primitive to `inputs`.
     #[pyo3(signature = (*inputs))]
     fn built_in(&self, py: Python<'_>, inputs: Vec<PyRef<'_, Value>>) -> PyResult<Vec<Value>> {
         let parts = self.or_raise(py, self.given(&inputs))?;
@@ -204,7 +206,7 @@ impl LoweringContext {
         })
     }
 
-    /// Raises an `UnsupportedError` at the line of the program that the equation comes from.
+    /// Raises an `UnsupportedError` at the equation's line in the program.
     #[pyo3(signature = (reason, help = None))]
     fn unsupported(&self, py: Python<'_>, reason: String, help: Option<String>) -> PyResult<()> {
         let code = "unsupported-equation";
@@ -237,7 +239,7 @@ impl LoweringContext {
         done.map_err(|wrong| wrong.raise(py, &self.shared))
     }
 
-    /// The values that `value` consists of, unless it belongs to another call of a rule.
+    /// Returns the values that `value` consists of, unless it belongs to another call of a rule.
     pub(super) fn own(&self, value: &Value) -> Result<Parts> {
         if value.owner == self.owner {
             Ok(value.parts)
@@ -254,7 +256,7 @@ impl LoweringContext {
         Value { parts, ty: cx.ty(parts.re()).clone(), owner: self.owner }
     }
 
-    /// The line of the rule that is being executed.
+    /// Returns the line of the rule that is being executed.
     pub(super) fn site(&self, py: Python<'_>) -> PyResult<Site> {
         let mut frame = py.import("sys")?.call_method0("_getframe")?;
         while !frame.is_none() {

@@ -21,7 +21,7 @@ enum Given {
 }
 
 impl LoweringContext {
-    /// Emits a node; returns its results, `outputs` or one.
+    /// Emits a node and returns its results: `outputs` of them, or one.
     pub(super) fn emit(
         &self,
         py: Python<'_>,

@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 #[derive(Debug)]
 pub(super) struct Loan(Mutex<Option<Lent>>);
 
-/// Points to the lent context. The lifetime is a placeholder.
+/// A pointer to the lent context. The lifetime is a placeholder.
 #[derive(Debug)]
 struct Lent(NonNull<Context<'static>>);
 
 #[expect(unsafe_code, reason = "the pointer is as valid as the `&mut Context` it was made from")]
-// SAFETY: a `Context` may be used by any one thread at a time (`is_send` below), the mutex of
-// `Loan` sees to it that it is one.
+// SAFETY: a `Context` may be used by any one thread at a time (`is_send` below), and the mutex of
+// `Loan` guarantees that it is only one.
 unsafe impl Send for Lent {}
 
 const _: () = {
@@ -24,7 +24,7 @@ const _: () = {
     is_send::<Context<'_>>();
 };
 
-/// Why a context cannot be used.
+/// The reason that a context cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     /// Its rule has returned.
@@ -46,7 +46,7 @@ impl Loan {
         borrow(&loan)
     }
 
-    /// Uses the context.
+    /// Runs `job` with the context.
     pub(super) fn with<T>(&self, job: impl FnOnce(&mut Context<'_>) -> T) -> Result<T, Refused> {
         let mut lent = match self.0.try_lock() {
             Ok(lent) => lent,
@@ -55,14 +55,14 @@ impl Loan {
         };
         let Some(Lent(context)) = lent.as_mut() else { return Err(Refused::Over) };
         #[expect(unsafe_code, reason = "the loan has not ended")]
-        // SAFETY: `lend` borrows the context mutably until `End` takes the pointer away, which it
-        // does under the same mutex that is held here, so this is the only reference. The job
-        // takes a context of any lifetime, so it can keep nothing of it.
+        // SAFETY: `lend` borrows the context mutably until `End` removes the pointer, under the
+        // same mutex that is held here, so this is the only reference. The job takes a context of
+        // any lifetime, so it cannot keep a reference to it.
         Ok(job(unsafe { context.as_mut() }))
     }
 }
 
-/// Ends a loan, however its user returns.
+/// A guard that ends a loan, however its user returns.
 struct End<'a, 'py> {
     py: Python<'py>,
     loan: &'a Loan,

@@ -28,11 +28,11 @@ use crate::jax_names::class;
 use crate::read::{Address, Tracebacks};
 use loan::Loan;
 
-/// A rule as Python registers it: the primitive, the function, its code object, and the file, name
-/// and first line of it.
+/// A registered rule: the primitive, the function, its code object, and its file, name and first
+/// line.
 pub(crate) type Registered = (String, Py<PyAny>, Py<PyAny>, (String, String, u32));
 
-/// What all rules of one conversion share.
+/// The state that all rules of one conversion share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// The equations that are left to rules, by their number.
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     failure: Mutex<Option<Failure>>,
 }
 
-/// What is known about a failed rule besides the reason.
+/// The details of a failed rule, besides the reason.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The line of the rule.
@@ -60,7 +60,7 @@ impl Shared {
         Arc::new(Self { eqns, jaxprs, ..Self::default() })
     }
 
-    /// Takes what is known about the failed rule.
+    /// Takes the details of the failed rule.
     pub(crate) fn take_failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -72,7 +72,7 @@ struct Function {
     function: Py<PyAny>,
     code: Py<PyAny>,
     name: &'static str,
-    /// The file as displayed.
+    /// The displayed name of the file.
     file: &'static str,
     path: String,
     /// The line of its definition.
@@ -86,7 +86,7 @@ struct Rule {
     shared: Arc<Shared>,
 }
 
-/// The registered rules, for one conversion.
+/// Returns the registered rules, for one conversion.
 pub(crate) fn external(
     py: Python<'_>,
     registered: Vec<Registered>,
@@ -110,10 +110,11 @@ pub(crate) fn external(
     registered.into_iter().map(rule).collect()
 }
 
-/// Numbers the calls of rules, so that values of one call cannot be used in another.
+/// The number of calls of rules so far. It identifies calls, so that values of one call cannot be
+/// used in another.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// What a rule did wrong: the reason, and where if that is known.
+/// A mistake of a rule: the reason, and the position if it is known.
 enum Mistake {
     Raised(PyErr),
     Returned(String, Option<u32>),
@@ -197,7 +198,7 @@ impl Rule {
         Ok(results.into_iter().map(|value| value.parts).collect())
     }
 
-    /// What the driver is told; the rest is left in what all rules share.
+    /// Returns the error for the driver. The details are stored in the shared state.
     fn explain(&self, py: Python<'_>, mistake: Mistake) -> RuleError {
         let (reason, span, help, cause) = match mistake {
             Mistake::Returned(reason, line) => {
@@ -230,7 +231,7 @@ impl Rule {
                 });
                 let place = self.place(py, &error).ok().flatten();
                 let cause = match text("message") {
-                    // Adds nothing new.
+                    // The cause adds nothing new.
                     Some(_) => None,
                     None => Some(error),
                 };
@@ -251,7 +252,7 @@ impl Rule {
         RuleError::External(reason)
     }
 
-    /// The expression of the rule that an exception came through.
+    /// Returns the expression of the rule that an exception passed through.
     fn place(&self, py: Python<'_>, error: &PyErr) -> PyResult<Option<Span>> {
         let mut found = None;
         let Some(level) = error.traceback(py) else { return Ok(None) };
@@ -277,7 +278,7 @@ impl Rule {
     }
 }
 
-/// The values that a rule returned: one, or a sequence.
+/// Returns the values that a rule returned: one, or a sequence.
 fn returned_values(returned: &Bound<'_, PyAny>, owner: u64) -> Result<Vec<Value>, String> {
     let value = |object: &Bound<'_, PyAny>| -> Result<Value, String> {
         let Ok(value) = object.cast::<Value>() else {
@@ -299,7 +300,7 @@ fn returned_values(returned: &Bound<'_, PyAny>, owner: u64) -> Result<Vec<Value>
     Ok(vec![value(returned)?])
 }
 
-/// Whether an exception is one that programs handle, rather than a request to stop.
+/// Returns `true` if an exception is one that programs handle, rather than a request to stop.
 pub(crate) fn is_ordinary(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py)
 }

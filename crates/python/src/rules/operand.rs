@@ -54,8 +54,8 @@ impl<'py> Operand<'py> {
     }
 }
 
-/// The element type of the numbers at `index` among `operands`: that of the operands
-/// that must have the same type, or the only one that the operator takes there.
+/// Returns the element type of the numbers at `index` among `operands`: that of the operands that
+/// must have the same type, or the only one that the operator accepts there.
 pub(super) fn numbers_dtype(op: &Op, operands: &[Operand<'_>], index: usize) -> Option<DType> {
     let schema = schema::versions(op).last()?;
     let param = schema.input(index)?;
@@ -75,7 +75,7 @@ fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         || object.is_instance(class::jax_array(py)?)?)
 }
 
-/// A copy of an array or of numbers. It is an error if a fraction should be an integer.
+/// Copies an array or numbers. Fails if a fraction would become an integer.
 pub(super) fn tensor(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> Result<Tensor> {
     let py = object.py();
     let numpy = py.import("numpy")?;
@@ -99,8 +99,8 @@ pub(super) fn tensor(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> Result<
     Tensor::new(dtype, &shape, Arc::new(bytes)).map_err(|error| error.to_string().into())
 }
 
-/// The attribute `name` of `op`. Its kind follows from the operator if it is ONNX's own, or else
-/// from its Python type.
+/// Converts the attribute `name` of `op`. Its kind follows from the operator if it is ONNX's own,
+/// and otherwise from its Python type.
 pub(super) fn attribute(op: &Op, name: &str, value: &Bound<'_, PyAny>) -> Result<Attr> {
     let versions = schema::versions(op);
     let Some(latest) = versions.last() else { return by_type(name, value) };
@@ -174,7 +174,7 @@ fn by_type(name: &str, value: &Bound<'_, PyAny>) -> Result<Attr> {
     })
 }
 
-/// The element type that an object represents, such as `np.dtype("int64")` or `jnp.int64`.
+/// Returns the element type that an object represents, such as `np.dtype("int64")` or `jnp.int64`.
 pub(super) fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     let py = object.py();
     let is_type = object.is_instance_of::<PyType>();
@@ -186,7 +186,7 @@ pub(super) fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     Ok(DType::from_numpy_name(&name))
 }
 
-/// The type of something with a shape and an element type.
+/// Returns the type of an object with a shape and an element type.
 pub(super) fn type_of(object: &Bound<'_, PyAny>) -> Result<Type> {
     let py = object.py();
     if let Ok(value) = object.cast::<Value>() {
@@ -206,7 +206,7 @@ pub(super) fn type_of(object: &Bound<'_, PyAny>) -> Result<Type> {
     Ok(Type::new(dtype, dims(&shape)?))
 }
 
-/// Dimensions: integers, or expressions such as JAX's `2*B`.
+/// Parses dimensions: integers, or expressions such as JAX's `2*B`.
 pub(super) fn dims(shape: &Bound<'_, PyAny>) -> Result<Shape> {
     let dim = |dim: PyResult<Bound<'_, PyAny>>| -> Result<Dim> {
         let dim = dim?;

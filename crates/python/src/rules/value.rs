@@ -1,4 +1,4 @@
-//! Values as rules see them.
+//! Values, as rules use them.
 
 use lower::Parts;
 use onnx::ValueId;
@@ -13,7 +13,7 @@ pub(crate) struct Value {
     pub(super) parts: Parts,
     /// The type of its parts.
     pub(super) ty: Type,
-    /// The call of a rule that it belongs to.
+    /// The number of the rule's call that it belongs to.
     pub(super) owner: u64,
 }
 
@@ -29,7 +29,7 @@ impl Value {
 
 #[pymethods]
 impl Value {
-    /// Its shape: an integer, or a string such as `2*B`, for each dimension.
+    /// The shape: an integer, or a string such as `2*B`, for each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let dims = self.ty.shape.iter().map(|dim| match dim {
@@ -39,7 +39,7 @@ impl Value {
         PyTuple::new(py, dims.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Its element type as a NumPy dtype.
+    /// The element type as a NumPy dtype.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let name = match (self.parts.is_complex(), self.ty.dtype) {
@@ -50,19 +50,19 @@ impl Value {
         py.import("numpy")?.call_method1("dtype", (name,))
     }
 
-    /// How many axes it has.
+    /// The number of axes.
     #[getter]
     fn ndim(&self) -> usize {
         self.ty.rank()
     }
 
-    /// Whether it is complex: two values, since ONNX has no complex numbers.
+    /// `True` for a complex value, which is two values, since ONNX has no complex numbers.
     #[getter]
     fn is_complex(&self) -> bool {
         self.parts.is_complex()
     }
 
-    /// The real part; the value itself if it is real.
+    /// The real part, or the value itself if it is real.
     #[getter]
     fn real(&self) -> Self {
         Self { parts: Parts::Real(self.parts.re()), ..self.clone() }

@@ -1,4 +1,4 @@
-//! What a rule written in Python did wrong, on its way through Python.
+//! Mistakes of rules written in Python, on their way through Python.
 
 use std::sync::PoisonError;
 
@@ -12,7 +12,7 @@ use crate::error::raise;
 
 pub(super) type Result<T> = std::result::Result<T, Wrong>;
 
-/// Why a rule's request failed.
+/// The reason that a rule's request failed.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// The rule passed something invalid.
@@ -51,7 +51,7 @@ impl From<RuleError> for Wrong {
 }
 
 impl Wrong {
-    /// The exception that the rule sees. If the rule does not catch it, its cause is found in
+    /// Returns the exception for the rule. If the rule does not catch it, its cause is found in
     /// `shared`.
     pub(super) fn raise(self, py: Python<'_>, shared: &Shared) -> PyErr {
         let (family, message, help) = match &self {

@@ -1,7 +1,8 @@
-//! Dimensions: a number, or a symbolic expression in a normal form in which equal sizes are equal.
+//! Dimensions: a number, or a symbolic expression in a normal form that makes equal sizes compare
+//! equal.
 //!
 //! An expression is an integer polynomial over atoms; an atom is a variable or a `floordiv`, `mod`,
-//! `max` or `min` of two expressions. The text form is the one `jax.export.symbolic_shape` reads.
+//! `max` or `min` of two expressions. The text form is that of `jax.export.symbolic_shape`.
 
 mod text;
 
@@ -30,7 +31,7 @@ pub struct Polynomial(BTreeMap<Monomial, i64>);
 /// A product of atoms with their powers; empty for the constant term.
 type Monomial = BTreeMap<Atom, u32>;
 
-/// What a polynomial is made of.
+/// A variable or a non-polynomial operation: the building block of a polynomial.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// A dimension variable.
@@ -39,7 +40,7 @@ pub enum Atom {
     Op(DimOp, Dim, Dim),
 }
 
-/// A dimension variable. It is its name: a model has one scope of variables.
+/// A dimension variable, identified by its name because a model has one scope of variables.
 #[derive(Clone, Debug)]
 pub struct Variable {
     name: Arc<str>,
@@ -47,7 +48,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Its name.
+    /// Returns the variable's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -101,7 +102,8 @@ impl DimOp {
         Self::ALL[self as usize].1
     }
 
-    /// The operation on numbers, rounding towards minus infinity; `None` for a division by zero.
+    /// Applies the operation to numbers, rounding towards minus infinity. Returns `None` for a
+    /// division by zero.
     pub fn apply(self, a: i64, b: i64) -> Option<i64> {
         match self {
             DimOp::FloorDiv => a.checked_div_euclid(b).map(|_| a.div_floor_(b)),
@@ -112,7 +114,7 @@ impl DimOp {
     }
 }
 
-/// Floor division of signed integers, which the standard library has only for unsigned ones.
+/// Floor division of signed integers, which the standard library offers only for unsigned ones.
 trait DivFloor {
     fn div_floor_(self, other: Self) -> Self;
 }
@@ -125,18 +127,18 @@ impl DivFloor for i64 {
 }
 
 impl Dim {
-    /// A dimension variable without constraints.
+    /// Creates a dimension variable without constraints.
     pub fn var(name: &str) -> Self {
         Self::atom(Atom::Var(Variable { name: name.into(), constraints: None }))
     }
 
-    /// The dimension that is just this atom.
+    /// Creates the dimension that consists of this atom alone.
     pub fn atom(atom: Atom) -> Self {
         let monomial = Monomial::from([(atom, 1)]);
         Dim::Symbolic(Arc::new(Polynomial(BTreeMap::from([(monomial, 1)]))))
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the dimension is known.
     pub fn as_known(&self) -> Option<i64> {
         match self {
             Dim::Known(n) => Some(*n),
@@ -144,7 +146,7 @@ impl Dim {
         }
     }
 
-    /// The variable's name, if the dimension is a single variable.
+    /// Returns the variable's name, if the dimension is a single variable.
     pub fn as_var(&self) -> Option<&str> {
         let Dim::Symbolic(poly) = self else { return None };
         let mut terms = poly.0.iter();
@@ -156,7 +158,8 @@ impl Dim {
         }
     }
 
-    /// The terms of the sum: each a factor and the atoms it multiplies (with powers).
+    /// Returns the terms of the sum: each a factor and the atoms that it multiplies, with their
+    /// powers.
     pub fn terms(&self) -> Vec<(i64, Vec<(Atom, u32)>)> {
         match self {
             Dim::Known(n) => vec![(*n, Vec::new())],
@@ -176,7 +179,7 @@ impl Dim {
         }
     }
 
-    /// An operation of [`DimOp`], computed when both sides are known.
+    /// Applies an operation of [`DimOp`], which is computed if both operands are known.
     pub fn op(op: DimOp, a: &Dim, b: &Dim) -> Dim {
         if let (Dim::Known(x), Dim::Known(y)) = (a, b)
             && let Some(value) = op.apply(*x, *y)
@@ -192,7 +195,7 @@ impl Dim {
                 if op == DimOp::FloorDiv && quotient != Dim::Known(0) {
                     return quotient + Dim::op(op, &rest, b);
                 }
-                // A quotient that JAX rounds up is written in two ways: ⌈a/k⌉ = ⌊(a+k-1)/k⌋.
+                // JAX writes a quotient that is rounded up in two ways: ⌈a/k⌉ = ⌊(a+k-1)/k⌋.
                 if op == DimOp::FloorDiv && a.has_negative_terms_only() {
                     let rounded_up = Dim::op(op, &(Dim::Known(k - 1) - a.clone()), b);
                     return Dim::Known(0) - rounded_up;
@@ -205,14 +208,15 @@ impl Dim {
         Dim::atom(Atom::Op(op, a.clone(), b.clone()))
     }
 
-    /// Whether all of its terms but the constant are negative.
+    /// Returns `true` if all terms except the constant are negative.
     fn has_negative_terms_only(&self) -> bool {
         let polynomial = self.polynomial();
         let mut terms = polynomial.0.iter().filter(|(monomial, _)| !monomial.is_empty());
         !matches!(self, Dim::Known(_)) && terms.all(|(_, factor)| *factor < 0)
     }
 
-    /// `self = k * quotient + rest`, taking into the quotient every term that `k` divides.
+    /// Splits `self` into `k * quotient + rest`, where the quotient takes every term that `k`
+    /// divides.
     fn split_multiples(&self, k: i64) -> (Dim, Dim) {
         let mut quotient = BTreeMap::new();
         let mut rest = BTreeMap::new();
@@ -243,8 +247,8 @@ impl Dim {
         }
     }
 
-    /// The value when each variable has the value that `env` gives; `None` if one is missing or
-    /// the arithmetic overflows.
+    /// Evaluates the dimension with the values of variables from `env`. Returns `None` if a value
+    /// is missing or the arithmetic overflows.
     pub fn eval(&self, env: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         let Dim::Symbolic(poly) = self else { return self.as_known() };
         let mut sum = 0i64;
@@ -262,7 +266,7 @@ impl Dim {
         Some(sum)
     }
 
-    /// What is known of its variables.
+    /// Returns the constraints on its variables.
     pub fn constraints(&self) -> Option<&Arc<Constraints>> {
         let Dim::Symbolic(poly) = self else { return None };
         poly.0.keys().flat_map(BTreeMap::keys).find_map(|atom| match atom {
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotient_that_is_rounded_up_has_one_form() {
+    fn quotients_rounded_up_have_one_form() {
         assert_eq!(dim("-floordiv(-b, 2)"), dim("floordiv(b + 1, 2)"));
         assert_eq!(dim("-floordiv(-b - 1, 4)"), dim("floordiv(b + 4, 4)"));
         assert_eq!(

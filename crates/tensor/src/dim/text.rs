@@ -1,4 +1,4 @@
-//! The text of dimensions: what `jax.export.symbolic_shape` reads.
+//! The text form of dimensions, as `jax.export.symbolic_shape` reads it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Atom, Dim, DimOp, Variable};
 use crate::Constraints;
 
-/// Why the text of a dimension cannot be read.
+/// A parse error in the text of a dimension.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read the dimension `{text}`: {reason} at column {column}")]
 pub struct DimError {
@@ -22,12 +22,12 @@ impl DimError {
 }
 
 impl Dim {
-    /// Reads the text form, such as `4*b + 3` or `floordiv(b, 2)`.
+    /// Parses the text form, such as `4*b + 3` or `floordiv(b, 2)`.
     pub fn parse(text: &str) -> Result<Dim, DimError> {
         Self::parse_with(text, None)
     }
 
-    /// Reads the text form. The variables are subject to `constraints`.
+    /// Parses the text form, with variables subject to `constraints`.
     pub fn parse_with(text: &str, constraints: Option<&Arc<Constraints>>) -> Result<Dim, DimError> {
         let mut parser = Parser { text, constraints, at: 0, depth: 0 };
         let dim = parser.sum()?;
@@ -148,7 +148,7 @@ impl Parser<'_> {
         Ok(if negative { -product } else { product })
     }
 
-    /// A product, unless it has too many terms: a short text can ask for billions.
+    /// Multiplies, unless the product has too many terms: a short text can ask for billions.
     fn times(&self, a: Dim, b: Dim) -> Result<Dim, DimError> {
         if a.term_count().saturating_mul(b.term_count()) > 1024 {
             return Err(self.error("the expression has too many terms"));

@@ -1,23 +1,23 @@
-//! The integers, scales and zero points of the rows that share them.
+//! Quantisation of blocks: integers, scales and zero points.
 
 use half::{bf16, f16};
 
 use super::{Blocks, Part, encode, is_unsigned};
 use crate::DType;
 
-/// Rows of a matrix that share their scales.
+/// The rows of a matrix that share their scales.
 pub(super) struct Block {
     blocks: Blocks,
     part: Part,
     columns: usize,
     elements: Vec<f32>,
-    /// The least and the largest element of each column, and zero.
+    /// The least and the largest element of each column, where zero counts as an element.
     low: Vec<f32>,
     high: Vec<f32>,
     chosen: Scales,
-    /// Scales that may be better.
+    /// Candidate scales, compared with the chosen ones.
     tried: Scales,
-    /// The integers of a row.
+    /// The integers of one row.
     row: Vec<u8>,
     /// The bytes to hand out.
     out: Vec<u8>,
@@ -34,7 +34,7 @@ impl Block {
         Self { blocks, part, columns, elements, low, high, chosen, tried, row, out, packer }
     }
 
-    /// Takes as many elements as there is room for, and returns the others.
+    /// Takes as many elements as there is room for, and returns the rest.
     pub(super) fn take<'a>(&mut self, elements: &'a [f32]) -> &'a [f32] {
         let room = self.blocks.size * self.columns - self.elements.len();
         let (mine, rest) = elements.split_at(room.min(elements.len()));
@@ -46,7 +46,7 @@ impl Block {
         self.elements.len() == self.blocks.size * self.columns
     }
 
-    /// The bytes of the rows so far.
+    /// Returns the bytes of the rows taken so far.
     pub(super) fn reduce(&mut self) -> Result<&[u8], &'static str> {
         self.out.clear();
         self.low.fill(0.0);
@@ -54,7 +54,7 @@ impl Block {
         let mut finite = true;
         for row in self.elements.chunks_exact(self.columns) {
             for ((value, low), high) in row.iter().zip(&mut self.low).zip(&mut self.high) {
-                // Comparisons, unlike `min` and `max`, are single instructions on several numbers.
+                // Comparisons, unlike `min` and `max`, compile to single vector instructions.
                 finite &= value.abs() <= f32::MAX;
                 *low = if *value < *low { *value } else { *low };
                 *high = if *value > *high { *value } else { *high };
@@ -98,13 +98,13 @@ impl Block {
         if !self.chosen.fill(&self.low, &self.high, 1.0, self.blocks) {
             return Err("has a scale that is too large for its type");
         }
-        // With eight bits, all elements are rounded well, and cutting off does not pay.
+        // With eight bits, all elements are rounded well, and clipping does not pay off.
         if self.blocks.dtype.bits() != 4 {
             return Ok(());
         }
         self.chosen.measure(&self.elements, self.blocks.dtype);
         for part in RANGES {
-            // A larger range may be too large where the whole one is not.
+            // A larger range may need too large a scale even if the whole range does not.
             if self.tried.fill(&self.low, &self.high, *part, self.blocks) {
                 self.tried.measure(&self.elements, self.blocks.dtype);
                 self.chosen.improve(&self.tried);
@@ -113,7 +113,8 @@ impl Block {
         Ok(())
     }
 
-    /// The bytes of the last rows, which may be fewer than a block, and of what is half a byte.
+    /// Returns the bytes of the last rows, which may be fewer than a block, including a half-filled
+    /// last byte.
     pub(super) fn finish(&mut self) -> Result<&[u8], &'static str> {
         if self.elements.is_empty() {
             self.out.clear();
@@ -125,12 +126,12 @@ impl Block {
     }
 }
 
-/// Which parts of a block's range integers of four bits may span, other than the whole: a smaller one
-/// cuts off the farthest elements and rounds all others better. A larger one reaches an element that
-/// is as far on the other side of zero, where there is one integer less.
+/// Fractions of a block's range that four-bit integers may span, besides the whole. A smaller range
+/// clips the farthest elements and rounds all others more precisely. A larger one reaches an
+/// element that is equally far on the other side of zero, where there is one integer less.
 const RANGES: &[f32] = &[1.05, 0.95, 0.9, 0.85, 0.8, 0.75];
 
-/// How the columns of a block become integers.
+/// The scales and zero points that map the columns of a block to integers.
 struct Scales {
     scales: Vec<f32>,
     zeros: Vec<f32>,
@@ -143,7 +144,8 @@ impl Scales {
         Self { scales: vec![1.0; columns], zeros: vec![0.0; columns], errors: vec![0.0; columns] }
     }
 
-    /// Takes the scales that span a part of each column's range; false if one is too large.
+    /// Sets the scales that span a fraction of each column's range. Returns `false` if one is too
+    /// large.
     fn fill(&mut self, low: &[f32], high: &[f32], part: f32, blocks: Blocks) -> bool {
         let columns = self.scales.iter_mut().zip(&mut self.zeros);
         for ((scale, zero), (low, high)) in columns.zip(low.iter().zip(high)) {
@@ -161,7 +163,7 @@ impl Scales {
         for row in elements.chunks_exact(self.scales.len()) {
             let columns = self.scales.iter().zip(&self.zeros).zip(&mut self.errors);
             for (value, ((scale, zero), error)) in row.iter().zip(columns) {
-                // Comparisons are single instructions on several numbers, and there is no NaN.
+                // Comparisons compile to single vector instructions, and no operand is NaN.
                 let number = nearest(value / scale) + zero;
                 let number = if number < least { least } else { number };
                 let number = if number > most { most } else { number };
@@ -171,7 +173,7 @@ impl Scales {
         }
     }
 
-    /// Takes over what is better for a column.
+    /// Adopts the scale of `other` for each column where its error is smaller.
     fn improve(&mut self, other: &Self) {
         for column in 0..self.scales.len() {
             if other.errors[column] < self.errors[column] {
@@ -183,7 +185,7 @@ impl Scales {
     }
 }
 
-/// Puts integers of four bits into bytes, the first into the lower half.
+/// A packer of four-bit integers into bytes, the first into the lower half.
 struct Packer {
     packs: bool,
     half: Option<u8>,
@@ -212,7 +214,7 @@ impl Packer {
     }
 }
 
-/// The least and the largest of the integers.
+/// Returns the least and the largest integer of the type.
 fn range(dtype: DType) -> (f32, f32) {
     match dtype {
         DType::I4 => (-8.0, 7.0),
@@ -222,15 +224,15 @@ fn range(dtype: DType) -> (f32, f32) {
     }
 }
 
-/// The scale and the zero point of a block whose elements lie between `low` and `high`, which
-/// enclose zero; `None` if the scale is too large for its type.
+/// Returns the scale and the zero point of a block with elements between `low` and `high`, which
+/// enclose zero, or `None` if the scale is too large for its type.
 fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
     let (least, most) = range(blocks.dtype);
     let exact = if is_unsigned(blocks.dtype) {
         (high - low) / most
     } else {
-        // The element that is farthest from zero becomes the least integer, which is farther from
-        // zero than the largest. The scale may be negative.
+        // The element farthest from zero becomes the least integer, which is farther from zero than
+        // the largest. The scale may be negative.
         (if high > -low { high } else { low }) / least
     };
     if exact == 0.0 && low == 0.0 && high == 0.0 {
@@ -253,13 +255,13 @@ fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
     Some((scale, zero))
 }
 
-/// The nearest integer, of two the even one, for numbers far below 2²².
+/// Rounds to the nearest integer, ties to even, for numbers far below 2²².
 pub(super) fn nearest(value: f32) -> f32 {
-    const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³: its neighbours are integers
+    const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³, where neighbouring floats are integers
     (value + SHIFT) - SHIFT
 }
 
-/// A small integer as a byte.
+/// Returns a small integer as a byte.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to the range of the type")]
 fn byte(number: f32) -> u8 {
     (number as i32).to_le_bytes()[0]

@@ -1,15 +1,15 @@
-//! Floats of all widths, as bytes.
+//! Conversion between floats of all widths, as bytes.
 
 use half::{bf16, f16};
 
 use crate::DType;
 
-/// Whether elements are floats that can be converted here.
+/// Returns `true` for the float types that can be converted here.
 pub(super) fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
 }
 
-/// Appends the elements in `bytes` as another float type: rounded to the nearest, of two the even one, and
+/// Appends the elements in `bytes` as another float type: rounded to nearest, ties to even, and
 /// infinite if they are too large.
 pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
     fn each<const N: usize, const M: usize>(
@@ -27,7 +27,7 @@ pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
         (DType::F64, DType::F16) => {
             each(bytes, out, |c| half_of(f64::from_le_bytes(c)).to_le_bytes());
         }
-        // XLA goes by way of 32 bits.
+        // XLA converts by way of 32 bits.
         (DType::F64, DType::BF16) => {
             each(bytes, out, |c| bf16::from_f32(f64::from_le_bytes(c) as f32).to_le_bytes());
         }
@@ -53,10 +53,11 @@ pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A number rounded once. Processors go by way of 32 bits, which may turn what is nearly halfway into a tie:
-/// with an odd last bit for what is cut off, it is none.
+/// Rounds a number to 16 bits in one step. Processors round to 32 bits first, which may turn a
+/// number that is nearly halfway into a tie. Setting the last bit if anything was cut off prevents
+/// that.
 pub(crate) fn half_of(value: f64) -> f16 {
-    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is seen to")]
+    #[expect(clippy::cast_possible_truncation, reason = "the last bit records what is cut off")]
     let near = value as f32;
     if !near.is_finite() || f64::from(near) == value {
         return f16::from_f32(near);
@@ -65,7 +66,7 @@ pub(crate) fn half_of(value: f64) -> f16 {
     f16::from_f32(f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1))
 }
 
-/// Appends a number as `dtype`, and returns what it became.
+/// Appends a number as `dtype`, and returns the rounded value.
 pub(super) fn encode(dtype: DType, value: f32, out: &mut Vec<u8>) -> f32 {
     match dtype {
         DType::F16 => {
@@ -85,7 +86,7 @@ pub(super) fn encode(dtype: DType, value: f32, out: &mut Vec<u8>) -> f32 {
     }
 }
 
-/// The elements in `bytes`, instead of what was in `floats`.
+/// Replaces `floats` with the elements in `bytes`.
 pub(super) fn decode(dtype: DType, bytes: &[u8], floats: &mut Vec<f32>) {
     floats.clear();
     #[expect(clippy::cast_possible_truncation, reason = "they are rounded further anyway")]

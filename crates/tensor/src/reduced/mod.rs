@@ -1,4 +1,4 @@
-//! Weights in another type, computed only while somebody reads them: a quantised model costs no second
+//! Weights in another type, computed only while they are read, so a quantised model needs no second
 //! copy of the weights.
 
 mod block;
@@ -12,20 +12,21 @@ use self::block::Block;
 use self::floats::{convert, decode, encode, is_float};
 use crate::{DType, Tensor, TensorError};
 
-/// How the elements of a matrix become small integers: those of a block, which are neighbours in a
-/// column, share a scale, and a zero point if the integers are unsigned.
+/// The block-wise quantisation of a matrix to small integers. A block consists of neighbours in a
+/// column. They share a scale, and a zero point if the integers are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
-    /// The integers: signed ones are multiples of the scale, unsigned ones count from a zero point.
+    /// The integer type. Signed integers are multiples of the scale, unsigned ones count from a
+    /// zero point.
     pub dtype: DType,
-    /// How many elements share a scale.
+    /// The number of elements that share a scale.
     pub size: usize,
     /// The element type of scales.
     pub scale: DType,
 }
 
-/// A matrix in blocks. `values[i, j]` less its zero point, times its scale, is about the element;
-/// both are those at `[i / size, j]`.
+/// A matrix quantised in blocks. An element is about `(values[i, j] - zero_point) * scale`, with
+/// the zero point and scale at `[i / size, j]`.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     /// One integer for each element.
@@ -36,46 +37,46 @@ pub struct Quantized {
     pub zero_points: Option<Tensor>,
 }
 
-/// Why a tensor cannot be stored in fewer bits.
+/// The reason that a tensor cannot be stored in fewer bits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReduceError {
-    /// It does not hold numbers that can be rounded.
+    /// The elements are not floats.
     #[error("it holds {0}")]
     NotFloat(DType),
-    /// It is not a matrix.
+    /// The tensor is not a matrix.
     #[error("it has {0} axes instead of two")]
     NotMatrix(usize),
-    /// There is no such format.
+    /// The format does not exist.
     #[error("{0} is not a type for smaller weights")]
     Format(DType),
-    /// The sizes do not work out.
+    /// The sizes are inconsistent.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }
 
 pub(crate) struct Reduced {
     pub(crate) source: Tensor,
-    /// What the elements are called, for errors.
+    /// The name of the tensor in errors.
     name: String,
     how: How,
 }
 
-/// What becomes of the elements.
+/// The conversion applied to the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
-    /// Every element as another float, infinite if it is too large.
+    /// A cast to another float type, where elements that are too large become infinite.
     Cast(DType),
-    /// Every element rounded to a smaller float, where it must not be too large.
+    /// A cast to a smaller float type, where elements that are too large are an error.
     Rounded(DType),
     Blocks(Blocks, Part),
 }
 
-/// What the elements of an array become, whatever they are.
+/// A conversion, independent of the elements' values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Step {
-    /// The type that the bytes of the array are read in.
+    /// The element type of the source.
     from: DType,
-    /// The sizes of the array, if they matter: blocks lie in columns.
+    /// The shape of the source, if it matters: blocks run along columns.
     sizes: Option<Vec<usize>>,
     how: How,
 }
@@ -88,8 +89,8 @@ pub(crate) enum Part {
 }
 
 impl Tensor {
-    /// The elements as floats of another type, as JAX casts them: rounded to the nearest, infinite if they are
-    /// too large. They are computed whenever they are read.
+    /// Casts the elements to another float type like JAX: rounded to nearest, and infinite if they
+    /// are too large. They are computed whenever they are read.
     pub fn cast(&self, dtype: DType) -> Result<Tensor, ReduceError> {
         self.check_float()?;
         if !is_float(dtype) {
@@ -99,8 +100,8 @@ impl Tensor {
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
     }
 
-    /// The elements as `float16`, `bfloat16` or `float32`. `name` is what errors call the tensor: one
-    /// that holds numbers which are too large is an error when it is read.
+    /// Rounds the elements to `float16`, `bfloat16` or `float32`. Reading fails if an element is
+    /// too large; the error mentions `name`.
     pub fn rounded(&self, dtype: DType, name: &str) -> Result<Tensor, ReduceError> {
         self.check_float()?;
         if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32) {
@@ -111,7 +112,7 @@ impl Tensor {
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
     }
 
-    /// A matrix as small integers. `name` is what errors call it.
+    /// Quantises a matrix to small integers. Errors mention `name`.
     pub fn quantized(&self, blocks: Blocks, name: &str) -> Result<Quantized, ReduceError> {
         self.check_float()?;
         let &[rows, columns] = self.shape() else {
@@ -152,7 +153,7 @@ fn is_unsigned(dtype: DType) -> bool {
 }
 
 impl Reduced {
-    /// The same of other elements, if each of them is computed from one.
+    /// Applies the same conversion to another source, if it is elementwise.
     pub(crate) fn of(&self, source: Tensor) -> Option<Self> {
         match self.how {
             How::Cast(_) | How::Rounded(_) => {
@@ -162,7 +163,7 @@ impl Reduced {
         }
     }
 
-    /// What is done to the elements.
+    /// Returns the conversion, without its source.
     pub(crate) fn step(&self) -> Step {
         let sizes = match self.how {
             How::Blocks(..) => Some(self.source.shape().to_vec()),
@@ -171,7 +172,7 @@ impl Reduced {
         Step { from: self.source.dtype(), sizes, how: self.how }
     }
 
-    /// Whether somebody may ask for the elements before they are written.
+    /// Returns `true` if the elements are available before the tensor is written.
     pub(crate) fn is_known(&self) -> bool {
         matches!(self.how, How::Cast(_)) && self.source.is_known()
     }
@@ -191,7 +192,7 @@ impl Reduced {
         }
     }
 
-    /// Hands out all bytes in order, a piece at a time.
+    /// Passes all bytes to `each` in order, one chunk at a time.
     pub(crate) fn chunks(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let (dtype, mut floats) = (self.source.dtype(), Vec::new());
         match &self.how {
@@ -210,7 +211,7 @@ impl Reduced {
                     rounded.clear();
                     for value in &floats {
                         if !encode(*to, *value, &mut rounded).is_finite() && value.is_finite() {
-                            return Err(self.error(&format!("holds {value}, too much for {to}")));
+                            return Err(self.error(&format!("holds {value}, too large for {to}")));
                         }
                     }
                     each(&rounded)

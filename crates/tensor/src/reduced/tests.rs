@@ -41,7 +41,7 @@ fn floats(tensor: &Tensor) -> Vec<f32> {
     floats
 }
 
-/// The largest difference from the elements, in scales of their blocks.
+/// Returns the largest quantisation error, in units of the block's scale.
 fn worst(rows: usize, columns: usize, blocks: Blocks) -> f32 {
     let source = matrix(rows, columns, wave);
     let Quantized { values, scales, zero_points } = source.quantized(blocks, "w").unwrap();
@@ -64,7 +64,8 @@ fn elements_are_near() {
         for scale in [DType::F16, DType::BF16, DType::F32] {
             for (rows, columns, size) in [(64, 6, 16), (50, 7, 16), (3, 5, 32), (1, 1, 32)] {
                 let worst = worst(rows, columns, Blocks { dtype, size, scale });
-                // One step where the sign opposite to the farthest element is just as far.
+                // The error is a whole step if the element of opposite sign is as far from zero as
+                // the farthest one.
                 let allowed = if is_unsigned(dtype) { 1.01 } else { 1.1 };
                 assert!(worst < allowed, "{dtype} {scale} {rows}x{columns}: {worst}");
             }
@@ -75,12 +76,12 @@ fn elements_are_near() {
 #[test]
 fn an_element_far_from_the_others_is_cut_off() {
     let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16 };
-    // Multiples of 0.85 of the scale for the whole range, and one element at its end.
+    // Multiples of 0.85 times the scale of the whole range, and one element at its end.
     let source = matrix(128, 1, |i, _| if i == 0 { -8.0 } else { 0.85 * (1 + i % 3) as f32 });
     let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
     assert_eq!(floats(&scales), [f16::from_f32(0.85).to_f32()]);
     assert_eq!(integers(&values)[..4], [-8, 2, 3, 1]);
-    // Eight bits keep the range.
+    // With eight bits, the whole range is kept.
     let blocks = Blocks { dtype: DType::I8, ..blocks };
     let scales = source.quantized(blocks, "w").unwrap().scales;
     assert_eq!(floats(&scales), [8.0 / 128.0]);
@@ -117,7 +118,7 @@ fn all_levels_are_used() {
 }
 
 #[test]
-fn zeros_stay_zeros_and_what_is_tiny_stays_small() {
+fn zeros_stay_zero_and_tiny_elements_become_zero() {
     let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
     let zero = matrix(16, 2, |_, _| 0.0).quantized(blocks, "w").unwrap();
     assert!(integers(&zero.values).iter().all(|v| *v == 0));
@@ -127,7 +128,7 @@ fn zeros_stay_zeros_and_what_is_tiny_stays_small() {
 }
 
 #[test]
-fn what_cannot_be_held_is_an_error() {
+fn unrepresentable_elements_are_errors() {
     let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
     for (bad, problem) in [
         (f32::NAN, "`layer.w` holds NaN or infinity; keep it as it is"),
@@ -141,7 +142,7 @@ fn what_cannot_be_held_is_an_error() {
     }
     let large = matrix(1, 1, |_, _| 1e5).rounded(DType::F16, "w").unwrap();
     let problem = large.read().unwrap_err().to_string();
-    assert_eq!(problem, "`w` holds 100000, too much for f16; keep it as it is");
+    assert_eq!(problem, "`w` holds 100000, too large for f16; keep it as it is");
     let infinite = matrix(1, 1, |_, _| f32::INFINITY).rounded(DType::F16, "w").unwrap();
     assert_eq!(floats(&infinite), [f32::INFINITY]);
 }
@@ -156,9 +157,9 @@ fn floats_are_rounded() {
 }
 
 #[test]
-fn a_transposed_matrix_is_reduced_in_its_own_order() {
+fn a_transposed_matrix_is_quantized_in_its_own_order() {
     let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32 };
-    // The second is read in pieces, which end inside of blocks.
+    // The second one is read in chunks that end inside of blocks.
     for (rows, columns) in [(40, 9), (300, 1000)] {
         let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
         let back = matrix(columns, rows, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
@@ -175,7 +176,7 @@ fn doubles(values: &[f64]) -> Tensor {
 
 #[test]
 fn casts_round_to_the_nearest_and_overflow_to_infinity() {
-    // Halfway between neighbours, the even one; what rounds to more than the largest is infinite.
+    // Ties round to even; values that round above the largest finite number become infinite.
     let cases: [(DType, &[f32], &[f32]); 2] = [
         (
             DType::BF16,
@@ -216,7 +217,7 @@ fn casts_round_to_the_nearest_and_overflow_to_infinity() {
         }
     }
     assert!(floats(&matrix(1, 1, |_, _| f32::NAN).cast(DType::F16).unwrap())[0].is_nan());
-    // Rounded once: by way of 32 bits this would be a tie.
+    // Rounded once: by way of 32 bits, these would be ties.
     let tie = 1.0 + 1.0 / 2048.0;
     let once = [tie + 1e-12, tie - 1e-12, tie, -tie - 1e-12, 1e300, -0.0, 1e-300, 65_519.999_999];
     let above = 1.0 + 1.0 / 1024.0;
@@ -235,7 +236,7 @@ fn casts_are_read_like_other_tensors() {
     let wide = rounded.cast(DType::F32).unwrap();
     assert_eq!((wide.byte_len(), wide.source_len()), (1_200_000, 1_200_000));
     assert_eq!(floats(&wide), floats(&rounded));
-    // In another order: first cast, first moved, and with a shape in between.
+    // In another order: cast first, moved first, and with a reshape in between.
     let moved = |tensor: &Tensor| {
         let apart = tensor.transposed(&[1, 0]).unwrap().reshaped(&[10, 100, 300]).unwrap();
         apart.transposed(&[2, 0, 1]).unwrap()
@@ -262,7 +263,7 @@ impl crate::Source for Far {
 }
 
 #[test]
-fn what_is_elsewhere_is_cast_and_moved_when_it_is_read() {
+fn fetched_tensors_are_cast_and_moved_when_read() {
     let near = matrix(4, 6, wave);
     let bytes = near.read().unwrap().into_owned();
     let far = Tensor::fetched(DType::F32, &[4, 6], Arc::new(Far(bytes))).unwrap();
@@ -275,9 +276,9 @@ fn what_is_elsewhere_is_cast_and_moved_when_it_is_read() {
     assert!(moved_far.read().unwrap() == moved(&near).read().unwrap());
 }
 
-/// What has one place is written once.
+/// Tensors that share a place are written once, so different results must differ in their place.
 #[test]
-fn blocks_of_other_columns_are_elsewhere() {
+fn blocks_along_other_columns_have_another_place() {
     let tall = matrix(8, 4, wave);
     let wide = tall.reshaped(&[4, 8]).unwrap();
     let blocks = Blocks { dtype: DType::I8, size: 4, scale: DType::F32 };
@@ -285,7 +286,7 @@ fn blocks_of_other_columns_are_elsewhere() {
     assert_eq!(values(&tall).place(), values(&tall).place());
     assert_ne!(values(&tall).place(), values(&wide).place());
     assert_ne!(integers(&values(&tall)), integers(&values(&wide)));
-    // Other shapes of the same numbers are the same bytes.
+    // A reshape does not change the bytes of an elementwise cast.
     let half = |x: &Tensor| x.cast(DType::F16).unwrap();
     assert_eq!(half(&tall).place(), half(&wide).place());
 }

@@ -1,6 +1,6 @@
 //! The operators that were nearly recognised, as the model remembers them.
 
-use provenance::MISSED;
+use provenance::{CALLSITE, MISSED, PLUGIN, SOURCE_MAP};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
@@ -22,11 +22,23 @@ pub(super) fn show(
         let mut text = terminal.text();
         missed.iter().for_each(|line| text.line(line));
         if missed.is_empty() {
-            text.line("no operator was nearly recognised, or the model was exported without `--stacktrace`");
+            let known = "no operator was nearly recognised";
+            text.line(&match is_recorded(model) {
+                true => known.to_owned(),
+                false => format!("{known}, or the model was exported without `--stacktrace`"),
+            });
         }
         terminal.show(&text)?;
     }
     Ok(Status::Yes)
+}
+
+/// Returns `true` if the model was exported with metadata, which includes what was missed. A model
+/// whose map is a separate file may have none.
+fn is_recorded(model: &Model) -> bool {
+    let nodes = model.proto.graph.iter().flat_map(|graph| &graph.node);
+    let mut keys = nodes.flat_map(|node| &node.metadata_props).map(|entry| entry.key.as_str());
+    model.property(SOURCE_MAP).is_some() || keys.any(|key| key == PLUGIN || key == CALLSITE)
 }
 
 /// `OP at FILE:LINE stays elementary: REASON` in its parts.

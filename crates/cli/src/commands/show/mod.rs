@@ -10,6 +10,7 @@ mod tree;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use provenance::SourceMap;
 
 use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
@@ -81,6 +82,9 @@ impl Show {
         let model = Model::open(&self.model, self.map.as_deref())?;
         for remark in &model.remarks {
             terminal.remark(remark)?;
+        }
+        for file in model.map.iter().flat_map(SourceMap::edited) {
+            terminal.remark(&provenance::edited_since_loaded(file))?;
         }
         self.show(&model, terminal)
     }

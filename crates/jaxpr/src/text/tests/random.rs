@@ -1,4 +1,4 @@
-//! Random programs, and whether two programs are the same up to the numbers of things.
+//! Random programs, and a comparison of programs up to numbering.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tensor::{DType, Dim, Tensor, Type};
 use crate::text::Document;
 use crate::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, VarId};
 
-/// The same numbers for the same seed (SplitMix64).
+/// A deterministic generator of random numbers (SplitMix64).
 pub(super) struct Random(u64);
 
 impl Random {
@@ -105,7 +105,7 @@ fn define(jaxpr: &mut Jaxpr, ty: Type) -> VarId {
     VarId(u32::try_from(jaxpr.vars.len() - 1).unwrap())
 }
 
-/// A random program with its lines; programs of equal seeds are equal.
+/// Returns a random program with its source lines. Equal seeds give equal programs.
 pub(super) fn document(seed: u64) -> Document {
     let mut random = Random::new(seed);
     let mut document = Document::default();
@@ -171,8 +171,7 @@ pub(super) fn document(seed: u64) -> Document {
     document
 }
 
-/// Fails unless two programs are the same, whatever the numbers of their variables, jaxprs, arrays
-/// and stacks are.
+/// Asserts that two programs are equal up to the numbering of variables, jaxprs, arrays and stacks.
 pub(super) fn assert_same(a: &Document, b: &Document) {
     let mut same = Same { a, b, jaxprs: FxHashMap::default(), arrays: FxHashMap::default() };
     same.jaxpr(a.program.main.unwrap(), b.program.main.unwrap());

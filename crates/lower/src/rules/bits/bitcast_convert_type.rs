@@ -1,5 +1,5 @@
-//! bitcast_convert_type[new_dtype](x) → BitCast, Cast between integers of one width; another width is
-//! another number of words in the last axis, the lowest first
+//! bitcast_convert_type[new_dtype](x) → BitCast, or Cast between integers of one width; a change of
+//! width splits or joins words along the last axis, the lowest word first
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -21,7 +21,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![reinterpret(cx, bits, to)?])
 }
 
-/// The same bits as another type of the same width.
+/// Reinterprets the bits as another type of the same width.
 #[track_caller]
 pub(crate) fn reinterpret(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let from = cx.dtype(x);
@@ -34,7 +34,7 @@ pub(crate) fn reinterpret(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result
     Ok(cx.op("BitCast", &[x], attrs! { to: to })?)
 }
 
-/// By how much each of the words that make up a wider one is shifted.
+/// Returns the shift amount of each narrow word within a wide one.
 fn offsets(cx: &mut Context<'_>, wide: DType, narrow: DType) -> Result<ValueId> {
     let step = narrow.bits() as usize;
     let amounts: Vec<i64> = (0..wide.bits() as usize).step_by(step).map(|n| n as i64).collect();

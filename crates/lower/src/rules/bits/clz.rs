@@ -1,4 +1,5 @@
-//! clz(x) → the width less the number of ones, after the highest one is copied to all places below
+//! clz(x) → the width minus the number of ones, after the highest one is copied to all lower
+//! positions
 
 use onnx::ValueId;
 

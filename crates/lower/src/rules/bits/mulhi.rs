@@ -1,4 +1,4 @@
-//! mulhi(x, y) → the upper half of a product: Mul in twice the width, or of the halves of 64 bits
+//! mulhi(x, y) → the upper half of a product: Mul in twice the width, or Mul of halves for 64 bits
 
 use onnx::ValueId;
 use tensor::{DType, Kind};
@@ -20,12 +20,12 @@ fn upper_of_short<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
     let dtype = x.dtype();
     let wide = if dtype.kind() == Kind::Signed { DType::I64 } else { DType::U64 };
     let product = x.cast(wide) * y.cast(wide);
-    // The sign is a bit like all others: what is above the upper half is cut off.
+    // The sign is a bit like any other: everything above the upper half is cut off.
     let upper = product.cast(DType::U64) >> u64::from(dtype.bits());
     upper.cast(dtype.unsigned()).cast(dtype)
 }
 
-/// Products of halves, added up from the lowest to the highest word.
+/// Computes the upper half from products of halves, added from the lowest to the highest word.
 fn upper_of_long<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
     let dtype = x.dtype();
     let [a, b] = [x, y].map(|factor| factor.cast(DType::U64)).map(halves);

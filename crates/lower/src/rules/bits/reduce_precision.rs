@@ -1,5 +1,5 @@
-//! reduce_precision[exponent_bits, mantissa_bits](x) → rounding of the bits of x, as XLA does it: to
-//! nearest even, to infinity above the largest exponent, to zero up to the smallest
+//! reduce_precision[exponent_bits, mantissa_bits](x) → rounding of the bits of x as in XLA: to
+//! nearest even, to infinity above the largest exponent, to zero at or below the smallest
 
 use onnx::{Attrs, ValueId};
 use tensor::DType;
@@ -43,7 +43,7 @@ fn bits(cx: &Context<'_>, name: &str) -> Result<u32> {
         .map_err(|_| RuleError::unsupported(format!("{name} = {count} is not supported")))
 }
 
-/// How many bits of a float are the exponent and the mantissa.
+/// The number of exponent and mantissa bits of a float.
 #[derive(Clone, Copy, Debug)]
 struct Format {
     exponent: u32,
@@ -56,8 +56,8 @@ impl Format {
         Some(Self { exponent, mantissa })
     }
 
-    /// Rounds `dropped` bits of the mantissa away. What overflows goes into the exponent, where it
-    /// belongs.
+    /// Rounds away `dropped` bits of the mantissa. An overflow carries into the exponent, as it
+    /// should.
     fn round(self, x: Num<'_>, dropped: u32) -> Num<'_> {
         let last = 1u64 << dropped;
         let odd = (x >> u64::from(dropped)) & 1_u64;
@@ -65,7 +65,7 @@ impl Format {
         (x + bias) & (self.all() & !(last - 1))
     }
 
-    /// Replaces what does not fit an exponent of `bits` by infinities and zeros.
+    /// Replaces numbers that do not fit an exponent of `bits` with infinities and zeros.
     fn limit(self, x: Num<'_>, bits: u32) -> Num<'_> {
         let bias = |bits: u32| (1u64 << (bits - 1)) - 1;
         let field = ((1u64 << self.exponent) - 1) << self.mantissa;
@@ -78,7 +78,7 @@ impl Format {
         under.select(zero, over.select(infinity, x))
     }
 
-    /// A word of ones.
+    /// Returns a word of ones.
     fn all(self) -> u64 {
         u64::MAX >> (63 - self.exponent - self.mantissa)
     }

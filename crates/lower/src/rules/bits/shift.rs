@@ -1,5 +1,5 @@
 //! shift_left, shift_right_logical, shift_right_arithmetic → arithmetic on unsigned integers, with
-//! JAX's results for amounts of the width and more
+//! JAX's results for amounts of at least the width
 
 use onnx::{Attrs, ValueId, attrs};
 
@@ -7,8 +7,8 @@ use super::unsigned_words::{signed, word};
 use crate::Context;
 use crate::rules::Result;
 
-/// Shifts the bits of `x`; what is shifted by the width or more (negative amounts are huge unsigned
-/// ones) becomes zero.
+/// Shifts the bits of `x`. An amount of at least the width gives zero; negative amounts are huge as
+/// unsigned numbers.
 fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<ValueId> {
     let dtype = cx.dtype(x[0]);
     let bits = dtype.unsigned();
@@ -33,14 +33,14 @@ fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<Value
     Ok(cx.cast(result, dtype)?)
 }
 
-/// The amount by which all elements are shifted, as an unsigned number.
+/// Returns the amount that all elements are shifted by, as an unsigned number.
 fn known_amount(cx: &Context<'_>, amount: ValueId) -> Option<u64> {
     let amounts = cx.known(amount)?;
     if !amounts.shape().is_empty() {
         return None;
     }
     let amount = *amounts.to_ints()?.first()?;
-    // A negative amount is as good as any that is too large.
+    // A negative amount is equivalent to any amount that is too large.
     Some(u64::try_from(amount).unwrap_or(u64::MAX))
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn right_logical(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![logical(cx, x, "RIGHT")?])
 }
 
-/// Copies of the highest bit come in from the left, whether it is a sign or not. Where it is set, the
-/// complement is shifted; an amount of the width or more leaves nothing but copies.
+/// Shifts in copies of the highest bit from the left, for signed and unsigned types. Where that bit
+/// is set, the complement is shifted. An amount of at least the width leaves only copies.
 pub(crate) fn right_arithmetic(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let dtype = cx.dtype(x[0]);
     let signed = cx.cast(x[0], signed(dtype))?;

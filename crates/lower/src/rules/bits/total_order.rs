@@ -1,5 +1,6 @@
-//! eq_to, le_to, lt_to → Equal, LessOrEqual, Less in the order of the bits: minus zero is less than
-//! zero and infinity less than NaN, which are taken to be positive, as JAX makes them before it compares
+//! eq_to, le_to, lt_to → Equal, LessOrEqual, Less in the total order of the bits: minus zero is
+//! less than zero, and infinity is less than NaN. NaNs count as positive, because JAX makes them so
+//! before it compares
 
 use onnx::{Attrs, ValueId};
 
@@ -19,7 +20,7 @@ pub(crate) fn eq(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     compare(cx, x, "Equal", |a, b| is_at_most(a, b) & is_at_most(b, a))
 }
 
-/// Floats by a formula, all others by an operator.
+/// Compares floats with a formula, and all other types with an operator.
 #[track_caller]
 fn compare(
     cx: &mut Context<'_>,
@@ -36,8 +37,8 @@ fn compare(
 
 fn is_at_most<'f>(a: Num<'f>, b: Num<'f>) -> Num<'f> {
     let smaller = a.at_most(b);
-    // Only the reciprocals of zeros tell their signs. Those of equal numbers may differ: one of them may be
-    // rounded to half precision.
+    // Only the reciprocals of zeros reveal their signs. The reciprocals of equal numbers may
+    // differ, because one of them may be rounded to half precision.
     let behind = a.equals(b) & a.reciprocal().greater(0.0) & b.reciprocal().less(0.0);
     (smaller & !behind) | b.is_nan()
 }

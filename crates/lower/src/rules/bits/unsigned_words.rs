@@ -7,7 +7,7 @@ use crate::Context;
 use crate::formula::Num;
 use crate::rules::Result;
 
-/// The signed type of the same width.
+/// Returns the signed type of the same width.
 pub(crate) fn signed(dtype: DType) -> DType {
     match dtype {
         DType::U2 => DType::I2,
@@ -20,33 +20,33 @@ pub(crate) fn signed(dtype: DType) -> DType {
     }
 }
 
-/// A constant word.
+/// Adds a constant word.
 pub(crate) fn word(cx: &mut Context<'_>, dtype: DType, value: u64) -> Result<ValueId> {
     Ok(cx.int(dtype, i128::from(value))?)
 }
 
-/// The low and the high half of 64-bit words.
+/// Splits 64-bit words into their low and high halves.
 #[track_caller]
 pub(crate) fn halves(x: Num<'_>) -> [Num<'_>; 2] {
     [x.cast(DType::U32), (x >> 32_u64).cast(DType::U32)]
 }
 
-/// 64-bit words of a low and a high half.
+/// Joins a low and a high half into 64-bit words.
 #[track_caller]
 pub(crate) fn join<'f>([low, high]: [Num<'f>; 2]) -> Num<'f> {
     let (low, high) = (low.cast(DType::U64), high.cast(DType::U64));
     low | (high << 32_u64)
 }
 
-/// The bits of integers as words of 32 or 64 bits, with zeros in front.
+/// Zero-extends the bits of integers to words of 32 or 64 bits.
 #[track_caller]
 pub(crate) fn wide(x: Num<'_>) -> Num<'_> {
     let bits = x.cast(x.dtype().unsigned());
     bits.cast(if bits.dtype() == DType::U64 { DType::U64 } else { DType::U32 })
 }
 
-/// The number of ones in each word of 32 or 64 bits: pairs of bits count themselves, then pairs of
-/// pairs, and so on; a product adds up the bytes in the highest one.
+/// Counts the ones in each word of 32 or 64 bits: first in pairs of bits, then in pairs of pairs,
+/// and so on. A product adds up the bytes in the highest byte.
 #[track_caller]
 pub(crate) fn ones(x: Num<'_>) -> Num<'_> {
     let all = if x.dtype() == DType::U64 { u64::MAX } else { u64::from(u32::MAX) };

@@ -13,7 +13,7 @@ pub(in crate::rules) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<
     unary(cx, x, |z| z.squared())
 }
 
-/// (1 + z)(1 - z), in which nothing cancels near 1
+/// Computes (1 + z)(1 - z), which does not cancel near 1.
 pub(in crate::rules) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let more = Number::complex(z.re + 1.0, z.im());
@@ -34,7 +34,7 @@ pub(in crate::rules) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result
     })
 }
 
-/// A real divisor divides each part.
+/// Divides. A real divisor divides each part.
 pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if is_real(cx, x[1]) {
         return binary(cx, x, |a, b| a / b.re);
@@ -42,7 +42,7 @@ pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     binary(cx, x, |a, b| a.over(b))
 }
 
-/// 1 / (1 + e⁻ᶻ)
+/// Computes 1 / (1 + e⁻ᶻ).
 pub(in crate::rules) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let power = (-z).exp();
@@ -50,10 +50,11 @@ pub(in crate::rules) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Ve
     })
 }
 
-/// A divisor by Smith's method, which divides by its larger part first, so that its square cannot
-/// overflow: (a + bi) / (c + di) = (a + br + (b - ar)i) / (c + dr) with r = d / c, if |c| ≥ |d|.
+/// A divisor prepared for Smith's method, which divides by the larger part first so that the square
+/// cannot overflow: (a + bi) / (c + di) = (a + br + (b - ar)i) / (c + dr) with r = d / c, if |c| ≥
+/// |d|.
 struct Divisor<'f> {
-    /// Whether |c| ≥ |d|.
+    /// The mask |c| ≥ |d|.
     wide: Num<'f>,
     /// The smaller part divided by the larger one.
     ratio: Num<'f>,
@@ -80,7 +81,7 @@ fn largest(x: Num<'_>) -> f64 {
 }
 
 impl<'f> Number<'f> {
-    /// The square.
+    /// Returns the square.
     #[track_caller]
     pub(super) fn squared(self) -> Self {
         let (re, im) = (self.re, self.im());
@@ -88,7 +89,7 @@ impl<'f> Number<'f> {
         Number::complex((re - im) * (re + im), half + half)
     }
 
-    /// A positive power.
+    /// Returns a positive power.
     #[track_caller]
     fn power(self, exponent: u64) -> Self {
         let (mut base, mut rest, mut product) = (self, exponent, None);
@@ -104,7 +105,7 @@ impl<'f> Number<'f> {
         }
     }
 
-    /// The quotient.
+    /// Returns the quotient.
     #[track_caller]
     pub(super) fn over(self, divisor: Self) -> Self {
         let Divisor { wide, ratio, whole } = Divisor::of(divisor);
@@ -115,7 +116,7 @@ impl<'f> Number<'f> {
         Number::complex(re, im)
     }
 
-    /// One divided by it.
+    /// Returns the reciprocal.
     #[track_caller]
     pub(super) fn reciprocal(self) -> Self {
         let Divisor { wide, ratio, whole } = Divisor::of(self);

@@ -1,12 +1,12 @@
-//! convert_element_type, bitcast_convert_type, iota: between types, and numbers from nothing
+//! convert_element_type, bitcast_convert_type, iota: conversion and creation of complex numbers
 
 use super::Result;
 use crate::rules::elementwise::convert_element_type;
 use crate::rules::movement::iota;
 use crate::{Context, Parts, RuleError};
 
-/// Real numbers become complex ones without an imaginary part, and the other way round what they
-/// have of it is dropped.
+/// Converts real to complex numbers with a zero imaginary part, and complex to real ones by
+/// dropping it.
 pub(in crate::rules) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if !cx.is_complex() {
         let real = convert_element_type::lower(cx, &[x[0].re()])?;
@@ -21,7 +21,7 @@ pub(in crate::rules) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec
     Ok(vec![Parts::Complex(re, im)])
 }
 
-/// JAX has no other bits for complex numbers than their own.
+/// Handles only the identity, because JAX does not reinterpret the bits of complex numbers.
 pub(in crate::rules) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     match x[0] {
         Parts::Complex(re, _) if cx.is_complex() && cx.dtype(re) == cx.out(0).dtype => {
@@ -38,7 +38,7 @@ pub(in crate::rules) fn iota(cx: &mut Context<'_>, _: &[Parts]) -> Result<Vec<Pa
     Ok(vec![Parts::Complex(re, zeros(cx)?)])
 }
 
-/// The imaginary part of a result that has none.
+/// Returns the imaginary part of a real result: zeros.
 #[track_caller]
 fn zeros(cx: &mut Context<'_>) -> Result<onnx::ValueId> {
     let ty = cx.out(0);

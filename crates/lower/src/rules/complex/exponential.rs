@@ -16,7 +16,7 @@ pub(in crate::rules) fn exp2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
     unary(cx, x, |z| z.each(|part| part * LN_2).exp())
 }
 
-/// e^(x+iy) - 1 = (eˣ - 1) cos y - 2 sin²(y/2) + i eˣ sin y, in which nothing cancels.
+/// Computes e^(x+iy) - 1 = (eˣ - 1) cos y - 2 sin²(y/2) + i eˣ sin y without cancellation.
 pub(in crate::rules) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let (x, y) = (z.re, z.im());
@@ -38,7 +38,7 @@ pub(in crate::rules) fn log1p(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<P
     unary(cx, x, |z| z.ln_1p())
 }
 
-/// log(eᵃ + eᵇ) = larger + log(1 + e^(smaller - larger)), with an angle from -π to π.
+/// Computes log(eᵃ + eᵇ) = larger + log(1 + e^(smaller - larger)), with an angle from -π to π.
 pub(in crate::rules) fn log_add_exp(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
     let [result] = numbers(cx, [a, b], |[a, b]| {
         let first = a.re.equals(b.re).select(a.im().greater(b.im()), a.re.greater(b.re));
@@ -50,30 +50,30 @@ pub(in crate::rules) fn log_add_exp(cx: &mut Context<'_>, a: Parts, b: Parts) ->
     Ok(result)
 }
 
-/// `value`, but zero where `y` is zero, even if a factor is infinite there.
+/// Returns `value`, or zero where `y` is zero, even if a factor is infinite there.
 #[track_caller]
 pub(super) fn zero_with<'f>(y: Num<'f>, value: Num<'f>) -> Num<'f> {
     y.equals(0.0).select(0.0, value)
 }
 
 impl<'f> Number<'f> {
-    /// e to the power of this number.
+    /// Returns e to the power of this number.
     #[track_caller]
     pub(super) fn exp(self) -> Self {
-        // Two halves of the exponent overflow later than the whole.
+        // Applying half of the exponent twice overflows later than applying the whole.
         let half = (self.re * 0.5).exp();
         let re = half * self.im().cos() * half;
         let im = half * self.im().sin() * half;
         Number::complex(re, zero_with(self.im(), im))
     }
 
-    /// The logarithm, cut along the negative real numbers.
+    /// Returns the logarithm, with a branch cut along the negative real numbers.
     #[track_caller]
     pub(super) fn ln(self) -> Self {
         Number::complex(Modulus::of(self).ln(), self.im().atan2(self.re))
     }
 
-    /// The logarithm of one plus this number.
+    /// Returns the logarithm of one plus this number.
     #[track_caller]
     fn ln_1p(self) -> Self {
         let (x, y) = (self.re, self.im());

@@ -1,5 +1,5 @@
-//! gather, and those kinds of scatter that treat the parts differently: scatter-mul, scatter-max,
-//! scatter-min → a Loop over the windows, since several may write to one place
+//! gather, and the kinds of scatter that treat the parts differently: scatter-mul, scatter-max,
+//! scatter-min → a Loop over the windows, since several may write to one position
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -57,7 +57,8 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
     let at = scatter.places(cx, first)?;
 
     let windows = scatter.index_shape.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
-    // A window that was outside writes what it finds to a place that another one may write to.
+    // A window that was out of bounds writes back the elements that it finds, at a position that
+    // another one may write to.
     let apart = cx.param("unique_indices")? && starts.inside.is_none();
     let result = if apart || windows == Dim::Known(1) {
         write(cx, operand, at, updates, monoid)?
@@ -83,7 +84,7 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
     Ok(vec![result])
 }
 
-/// `operand` with the updates combined into its elements at `at`. No two places are the same.
+/// Combines the updates into the elements of `operand` at `at`. No two positions are the same.
 fn write(
     cx: &mut Context<'_>,
     operand: Parts,

@@ -1,6 +1,6 @@
 //! asin, acos, atan, asinh, acosh, atanh, atan2
 //!
-//! Kahan's formulas for the first quadrant, to which the signs of the parts are restored.
+//! Kahan's formulas for the first quadrant, with the signs of the parts restored afterwards.
 
 use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
@@ -32,7 +32,7 @@ pub(in crate::rules) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<P
 }
 
 pub(in crate::rules) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    // Exchanging the parts is turning and reflecting, and asin treats both sides alike.
+    // Exchanging the parts is a rotation and a reflection, and asin is symmetric under both.
     unary(cx, x, |z| {
         let arc = Number::complex(z.im(), z.re).asin();
         Number::complex(arc.im(), arc.re)
@@ -47,7 +47,7 @@ pub(in crate::rules) fn atan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
     unary(cx, x, |z| z.turned_left().atanh().turned_right())
 }
 
-/// -i log((x + iy) / √(x² + y²)), where x and y are complex, too
+/// Computes -i log((x + iy) / √(x² + y²)), where x and y may be complex.
 pub(in crate::rules) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     binary(cx, x, |y, x| {
         let length = (x.squared() + y.squared()).sqrt();
@@ -55,16 +55,16 @@ pub(in crate::rules) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<P
     })
 }
 
-/// `value` with the sign of `like`; zero has none here.
+/// Returns `value` with the sign of `like`; the sign of zero is ignored.
 #[track_caller]
 fn with_sign<'f>(value: Num<'f>, like: Num<'f>) -> Num<'f> {
     like.less(0.0).select(-value, value)
 }
 
-/// A number of the first quadrant, z, with the square roots of 1 - z̄ = a + bi and 1 + z = c + di.
+/// A number z of the first quadrant, with the square roots of 1 - z̄ = a + bi and 1 + z = c + di.
 struct Arc<'f> {
     modulus: Modulus<'f>,
-    /// Whether 1 is nothing compared to it.
+    /// The mask of numbers so large that 1 is negligible.
     far: Num<'f>,
     minus: Number<'f>,
     plus: Number<'f>,
@@ -83,7 +83,7 @@ impl<'f> Arc<'f> {
         Self { modulus, far, minus, plus: Number::complex(re, im) }
     }
 
-    /// |Im asin z| = |Im acos z|
+    /// Returns |Im asin z| = |Im acos z|.
     #[track_caller]
     fn height(&self) -> Num<'f> {
         let Self { modulus, minus, plus, .. } = self;
@@ -92,7 +92,7 @@ impl<'f> Arc<'f> {
         self.far.select(far, near)
     }
 
-    /// Re asin z
+    /// Returns Re asin z.
     #[track_caller]
     fn sine(&self) -> Num<'f> {
         let Self { modulus, minus, plus, .. } = self;
@@ -101,14 +101,14 @@ impl<'f> Arc<'f> {
         self.far.select(self.slope(), near).atan()
     }
 
-    /// The tangent of the angle with the imaginary axis.
+    /// Returns the tangent of the angle with the imaginary axis.
     #[track_caller]
     fn slope(&self) -> Num<'f> {
         let Modulus { sides: (x, y), ratio, .. } = self.modulus;
         x.at_least(y).select(1.0 / ratio, ratio)
     }
 
-    /// Re acos z, for a number whose real part has the sign of `x`
+    /// Returns Re acos z, for a number whose real part has the sign of `x`.
     #[track_caller]
     fn cosine(&self, x: Num<'f>) -> Num<'f> {
         let near = (self.minus.re / self.plus.re).atan() * 2.0;
@@ -124,10 +124,11 @@ impl<'f> Number<'f> {
         Number::complex(with_sign(arc.sine(), self.re), with_sign(arc.height(), self.im()))
     }
 
-    /// log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥ 0
+    /// Computes log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥
+    /// 0.
     #[track_caller]
     fn atanh(self) -> Self {
-        // Beyond this the result is ±π/2 i, but the squares overflow.
+        // Beyond this, the result is ±π/2 i, but the squares overflow.
         let most = if self.re.dtype() == DType::F64 { 1e150 } else { 1e18 };
         let (x, y) = (self.re.abs().min(most), self.im().max(-most).min(most));
         let rest = 1.0 - x;

@@ -1,4 +1,4 @@
-//! dot_general, conv_general_dilated: what is linear in both operands is applied to their parts
+//! dot_general, conv_general_dilated: bilinear operations, applied to the parts of both operands
 
 use onnx::{Attrs, ValueId};
 
@@ -7,7 +7,8 @@ use crate::rules::linear_algebra::dot_general;
 use crate::rules::windows::conv_general_dilated;
 use crate::{Context, Parts};
 
-/// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, where either operand may be real, and the result, too.
+/// Computes (a + bi)(c + di) = (ac - bd) + (ad + bc)i, where each operand and the result may be
+/// real.
 pub(in crate::rules) fn dot(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (left, right) = (x[0], x[1]);
     let mut re = product(cx, left.re(), right.re())?;
@@ -37,8 +38,8 @@ fn product(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
     Ok(dot_general::lower(cx, &[a, b])?[0])
 }
 
-/// Three convolutions are enough, and JAX makes do with them, too: with p = (a + b)c, q = a(d - c)
-/// and r = b(c + d), the product is (p - r) + (p + q)i.
+/// Uses three convolutions like JAX: with p = (a + b)c, q = a(d - c) and r = b(c + d), the product
+/// is (p - r) + (p + q)i.
 pub(in crate::rules) fn conv(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (a, b) = (x[0].re(), x[0].imaginary(cx)?);
     let (c, d) = (x[1].re(), x[1].imaginary(cx)?);

@@ -1,4 +1,4 @@
-//! Rules of their own for complex numbers, where the real rule cannot be applied to the parts.
+//! Rules for complex numbers, for primitives whose real rule cannot be applied to each part.
 
 pub(super) mod arithmetic;
 pub(super) mod conversion;

@@ -17,16 +17,16 @@ pub(in crate::rules) fn sign(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
     })
 }
 
-/// The modulus of a number, in factors.
+/// The factors of a number's modulus.
 #[derive(Clone, Copy)]
 pub(super) struct Modulus<'f> {
     /// |re| and |im|.
     pub(super) sides: (Num<'f>, Num<'f>),
     pub(super) larger: Num<'f>,
     pub(super) smaller: Num<'f>,
-    /// The smaller side divided by the larger one: from 0 to 1.
+    /// The smaller side divided by the larger one, from 0 to 1.
     pub(super) ratio: Num<'f>,
-    /// The modulus divided by the larger side: from 1 to √2.
+    /// The modulus divided by the larger side, from 1 to √2.
     pub(super) stretch: Num<'f>,
 }
 
@@ -35,7 +35,7 @@ impl<'f> Modulus<'f> {
     pub(super) fn of(z: Number<'f>) -> Self {
         let sides = (z.re.abs(), z.im().abs());
         let (larger, smaller) = (sides.0.max(sides.1), sides.0.min(sides.1));
-        // Two zeros and two infinities have no ratio.
+        // The ratio of two zeros or two infinities is undefined.
         let divisor = larger.equals(0.0).select(1.0, larger);
         let ratio = smaller.equals(f64::INFINITY).select(1.0, smaller / divisor);
         let stretch = (ratio * ratio + 1.0).sqrt();
@@ -47,12 +47,12 @@ impl<'f> Modulus<'f> {
         self.larger * self.stretch
     }
 
-    /// Its logarithm.
+    /// Returns the logarithm of the modulus.
     #[track_caller]
     pub(super) fn ln(self) -> Num<'f> {
         let Self { larger, smaller, .. } = self;
         let far = larger.ln() + self.stretch.ln();
-        // Near 1 the square differs little from 1: by (larger - 1)(larger + 1) + smaller².
+        // Near 1, the square differs from 1 only by (larger - 1)(larger + 1) + smaller².
         let near = ((larger - 1.0) * (larger + 1.0) + smaller * smaller).ln_1p() * 0.5;
         (larger.greater(0.5) & larger.less(2.0)).select(near, far)
     }

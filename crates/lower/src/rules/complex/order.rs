@@ -1,5 +1,5 @@
-//! eq, ne, max, min: two numbers are equal if both parts are; the order is that of the real
-//! parts, and among equal ones that of the imaginary parts
+//! eq, ne, max, min: two numbers are equal if both parts are; the order is lexicographic, real
+//! parts first
 
 use std::panic::Location;
 
@@ -32,13 +32,13 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     Ok(vec![smaller(cx, x[0], x[1])?])
 }
 
-/// The larger of `a` and `b`; `b` if they cannot be compared because of a NaN.
+/// Returns the larger of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
     choose(cx, Location::caller(), a, b, |a, b| a.greater(b))
 }
 
-/// The smaller of `a` and `b`; `b` if they cannot be compared because of a NaN.
+/// Returns the smaller of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
     choose(cx, Location::caller(), a, b, |a, b| a.less(b))

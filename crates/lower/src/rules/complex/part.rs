@@ -1,10 +1,10 @@
-//! complex, real, imag, conj: making and taking apart
+//! complex, real, imag, conj: composition and decomposition
 
 use super::Result;
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn complex(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    // One of them may be a scalar.
+    // One of the operands may be a scalar.
     let shape = cx.out(0).shape;
     Ok(vec![Parts::Complex(cx.expand(x[0].re(), &shape)?, cx.expand(x[1].re(), &shape)?)])
 }
@@ -17,7 +17,7 @@ pub(in crate::rules) fn imag(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
     Ok(vec![Parts::Real(x[0].imaginary(cx)?)])
 }
 
-/// The conjugate of a real operand is complex, too.
+/// Returns the conjugate, which is complex even for a real operand.
 pub(in crate::rules) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if x[0].is_complex() {
         return Ok(vec![x[0].conj(cx)?]);

@@ -20,12 +20,12 @@ pub(in crate::rules) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<P
         let right = z.re.at_least(0.0);
         let re = right.select(long, short) / size;
         let im = right.select(short, long) / size;
-        // Along the negative real numbers the sign of a zero counts, unlike for the square root.
+        // Along the negative real numbers the sign of a zero matters, unlike for the square root.
         Number::complex(re, z.im().is_negative().select(im, -im))
     })
 }
 
-/// |z|ᶜ e^(-dθ) turned by cθ + d log|z|, for an exponent c + di and the angle θ of z
+/// Computes |z|ᶜ e^(-dθ), rotated by cθ + d log|z|, for an exponent c + di and the angle θ of z.
 pub(in crate::rules) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let dtype = cx.out(0).dtype;
     let exponent = cx.cast(x[1].re(), dtype)?;
@@ -54,25 +54,26 @@ fn polar<'f>(size: Num<'f>, angle: Num<'f>) -> Number<'f> {
     Number::complex(size * angle.cos(), size * angle.sin())
 }
 
-/// The cosine of half the angle between a number and the real axis.
+/// Returns the cosine of half the angle between a number and the real axis.
 #[track_caller]
 fn half_cosine<'f>(modulus: Modulus<'f>, wide: Num<'f>) -> Num<'f> {
     ((modulus.stretch + wide.select(1.0, modulus.ratio)) * 0.5).sqrt()
 }
 
-/// The larger and the smaller part of the square root of |re| + |im|i.
+/// Returns the larger and the smaller part of the square root of |re| + |im|i.
 #[track_caller]
 pub(super) fn root_sides(z: Number<'_>) -> (Num<'_>, Num<'_>) {
     let modulus = Modulus::of(z);
     let (re, im) = modulus.sides;
     let long = modulus.larger.sqrt() * half_cosine(modulus, re.at_least(im));
-    // Zero and infinity are their own roots.
+    // Zero and infinity are their own square roots.
     let short = (im + im).equals(im).select(im, im / (long + long));
     (long, short)
 }
 
 impl<'f> Number<'f> {
-    /// The square root, cut along the negative real numbers, which count as above the cut.
+    /// Returns the square root, with a branch cut along the negative real numbers, which count as
+    /// above the cut.
     #[track_caller]
     pub(super) fn sqrt(self) -> Self {
         let (long, short) = root_sides(self);

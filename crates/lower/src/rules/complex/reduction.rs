@@ -26,7 +26,8 @@ fn reduce(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Parts
     Ok(vec![reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?])
 }
 
-/// The product over `axes`, which stay: the halves of each are multiplied until it has one element.
+/// Multiplies over `axes`, which are kept with size one. The halves of an axis of known size are
+/// multiplied until one element is left.
 pub(in crate::rules) fn product(cx: &mut Context<'_>, x: Parts, axes: &[usize]) -> Result<Parts> {
     let mut x = x;
     for &axis in axes {
@@ -67,8 +68,8 @@ fn by_rounds(cx: &mut Context<'_>, x: Parts, axis: usize) -> Result<Parts> {
     Ok(done.carry[0])
 }
 
-/// The largest or smallest number over `axes`, which stay: that of the extreme imaginary part among
-/// those of the extreme real part.
+/// Returns the largest or smallest number over `axes`, which are kept with size one: the extreme
+/// imaginary part among the numbers with the extreme real part.
 pub(in crate::rules) fn extremum(
     cx: &mut Context<'_>,
     x: Parts,

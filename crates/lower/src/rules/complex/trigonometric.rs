@@ -1,4 +1,4 @@
-//! sin, cos, tan, sinh, cosh, tanh: the hyperbolic functions turned by a right angle
+//! sin, cos, tan, sinh, cosh, tanh: the circular functions are rotated hyperbolic functions
 
 use super::Result;
 use super::exponential::zero_with;
@@ -42,10 +42,10 @@ impl<'f> Number<'f> {
         Number::complex(x.cosh() * y.cos(), zero_with(y, x.sinh() * y.sin()))
     }
 
-    /// (sinh x cosh x + i sin y cos y) / (sinh² x + cos² y)
+    /// Computes (sinh x cosh x + i sin y cos y) / (sinh² x + cos² y).
     #[track_caller]
     fn tanh(self) -> Self {
-        // Beyond this no digit tells the result from ±1, but the hyperbolic functions overflow.
+        // Beyond this, the result rounds to ±1, but the hyperbolic functions overflow.
         const FAR: f64 = 40.0;
         let (x, y) = (self.re, self.im());
         let far = x.abs().greater(FAR);

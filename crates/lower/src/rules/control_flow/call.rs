@@ -6,7 +6,7 @@ use onnx::ValueId;
 use crate::Context;
 use crate::rules::Result;
 
-/// The results of the jaxpr in the parameter that has one of the names `params`.
+/// Inlines the jaxpr in the parameter that has one of the names `params`.
 pub(in crate::rules) fn inline(cx: &mut Context<'_>, x: &[ValueId], params: &[&str]) -> Result {
     let given = params.iter().find(|name| cx.has_param(name));
     let name = given.or(params.first()).copied().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! cond[branches](index, x…) → If; more than two branches are a tree of If; of branches for
-//! different platforms, the one for a CPU
+//! cond[branches](index, x…) → If; more than two branches become a tree of If; of branches for
+//! different platforms, the one for CPUs
 
 use jaxpr::JaxprId;
 use onnx::{Attrs, BlockId, ValueId, attrs};
@@ -23,8 +23,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     choose(cx, &branches, 0, x[0], &x[1..])
 }
 
-/// The branches from number `first` on. An index below the first or above the last takes that
-/// branch. Halving keeps the nesting low: readers of models allow only so much of it.
+/// Chooses among the branches from number `first` on. An index below the first or above the last
+/// takes that branch. A balanced tree keeps the nesting shallow, because readers of models limit
+/// it.
 fn choose(
     cx: &mut Context<'_>,
     branches: &[JaxprId],

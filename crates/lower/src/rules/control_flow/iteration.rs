@@ -1,4 +1,4 @@
-//! Loops that rules build: one body, however many iterations.
+//! Loops that rules build, with a single body for any number of iterations.
 
 use std::panic::Location;
 
@@ -8,15 +8,17 @@ use tensor::{DType, Dim, Tensor, Type};
 use crate::rules::Result;
 use crate::{Context, Parts};
 
-/// What an iteration passes to the next one, and what it adds to the stacks. For a whole loop: what
-/// the last iteration passed on, and the stacks, along a new first axis.
+/// The results of an iteration: the values passed to the next one, and those appended to the
+/// stacks. For a whole loop, the values that the last iteration passed on, and the stacks along a
+/// new first axis.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) carry: Vec<Parts>,
     pub(crate) stack: Vec<Parts>,
 }
 
-/// Runs `body` for every number below `trips`, which it takes as a vector with one element.
+/// Runs `body` for every number below `trips`. The body takes the number as a vector with one
+/// element.
 #[track_caller]
 pub(crate) fn repeat(
     cx: &mut Context<'_>,
@@ -65,7 +67,7 @@ pub(crate) fn repeat_while(
     Ok(unpack(&results, carry))
 }
 
-/// A size as a scalar.
+/// Returns a size as a scalar.
 #[track_caller]
 fn number(cx: &mut Context<'_>, size: &Dim) -> Result<ValueId> {
     let size = cx.dims(std::slice::from_ref(size))?;
@@ -91,7 +93,7 @@ fn types(cx: &Context<'_>, entries: &[Parts]) -> Vec<Type> {
     entries.iter().flat_map(|e| e.flat()).map(|v| cx.ty(v).clone()).collect()
 }
 
-/// Values grouped as the parts of `like` are.
+/// Groups values like the parts of `like`.
 fn unpack(values: &[ValueId], like: &[Parts]) -> Vec<Parts> {
     let mut values = values.iter().copied();
     let grouped = like.iter().map_while(|like| {

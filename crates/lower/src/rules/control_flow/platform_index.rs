@@ -1,4 +1,4 @@
-//! platform_index[platforms] → the number of the branch that is for a CPU, or for any platform
+//! platform_index[platforms] → the number of the branch for CPUs, or for any platform
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
     Ok(vec![cx.constant(index)])
 }
 
-/// The platforms that each branch is for; `None` for all others.
+/// The platforms of each branch; `None` for all others.
 pub(crate) type Platforms = Vec<Option<Vec<Arc<str>>>>;
 
-/// The branch of a platform-dependent computation that is exported.
+/// Returns the index of the branch that is exported from a platform-dependent computation.
 pub(crate) fn chosen(platforms: &Platforms) -> Result<usize> {
     let for_cpu = |names: &Option<Vec<Arc<str>>>| {
         names.as_ref().is_some_and(|names| names.iter().any(|name| &**name == "cpu"))

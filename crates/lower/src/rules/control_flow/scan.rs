@@ -1,7 +1,7 @@
-//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, or if there may be no iteration, Loop with a
-//! trip count; a single iteration is inlined; without iterations, the carry is the result. Scans
-//! without a carry come here only if they are large: otherwise JAX applies their bodies to all rows at
-//! once
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, or if there may be no iteration, Loop with
+//! a trip count; a single iteration is inlined; without iterations, the carry is the result. Scans
+//! without a carry reach this rule only if they are large: otherwise JAX applies their bodies to
+//! all rows at once
 
 use std::panic::Location;
 
@@ -22,13 +22,13 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     match length {
         Dim::Known(0) => no_rounds(cx, num_carry, carry),
         Dim::Known(1) => one_round(cx, consts, carry, xs),
-        // The operator Scan needs a row.
+        // The operator `Scan` needs at least one row.
         _ if xs.is_empty() || !at_least(&length, 1) => counted(cx, consts, carry, xs),
         _ => over_arrays(cx, consts, carry, xs),
     }
 }
 
-/// What is carried stays as it is; what is stacked is empty.
+/// Returns the results of a scan without iterations: the initial carry, and empty stacks.
 fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
     let mut results = carry.to_vec();
     let widths: Vec<usize> = cx.out_widths().collect();
@@ -40,7 +40,7 @@ fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Resul
     Ok(results)
 }
 
-/// Without a loop, a single iteration is faster.
+/// Inlines a single iteration, which is faster than a loop.
 fn one_round(
     cx: &mut Context<'_>,
     consts: &[ValueId],
@@ -117,7 +117,7 @@ fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId], xs: &[Va
     let attrs = attrs! { body: body };
     let mut outputs = cx.emit(Op::onnx("Loop"), inputs, attrs, count, Location::caller())?;
     if reverse {
-        // A reversed scan stacks its rounds backwards.
+        // A reversed scan stacks its iterations in reverse order.
         for value in &mut outputs[carry.len()..] {
             *value = cx.slice(*value, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?;
         }

@@ -1,5 +1,6 @@
-//! while[cond, body](x…) → Loop; the condition is computed before the first and after every iteration. If it
-//! has axes, the loop runs while it holds anywhere, and changes only the elements it holds for
+//! while[cond, body](x…) → Loop; the condition is computed before the first and after every
+//! iteration. If it has axes, the loop runs while it holds anywhere, and changes only the elements
+//! that it holds for
 
 use std::panic::Location;
 
@@ -20,7 +21,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
     let holds = cx.inline(cond, &[cond_consts, init].concat())?[0];
     let go_on = anywhere(cx, holds)?;
-    // The condition of each element is carried.
+    // A condition per element is carried through the loop.
     let start = if go_on == holds { init.to_vec() } else { [init, &[holds]].concat() };
     let types: Vec<Type> = start.iter().map(|v| cx.ty(*v).clone()).collect();
     let block = cx.block(|cx, block| {
@@ -38,7 +39,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let holds = if go_on == holds { vec![] } else { vec![holds] };
         Ok([vec![go_on], next, holds].concat())
     })?;
-    // No trip count: only the condition ends the loop.
+    // Without a trip count, only the condition ends the loop.
     let inputs = [None, Some(go_on)].into_iter().chain(start.iter().map(|v| Some(*v))).collect();
     let attrs = attrs! { body: block };
     let mut results = cx.emit(Op::onnx("Loop"), inputs, attrs, start.len(), Location::caller())?;
@@ -46,7 +47,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(results)
 }
 
-/// Whether a condition holds for any element; itself if it has no axes.
+/// Reduces a condition to a scalar that is true if it holds for any element.
 fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     if cx.rank(holds) == 0 {
         return Ok(holds);
@@ -56,7 +57,8 @@ fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     Ok(cx.cast(any, DType::Bool)?)
 }
 
-/// `new` where the condition holds, which covers its first axes; `old` elsewhere.
+/// Selects `new` where the condition holds, and `old` elsewhere. The condition covers the leading
+/// axes.
 fn where_it_holds(
     cx: &mut Context<'_>,
     holds: ValueId,

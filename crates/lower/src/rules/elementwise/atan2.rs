@@ -1,4 +1,4 @@
-//! atan2(y, x) → Atan(y / x), turned by half a circle to the left of the y-axis
+//! atan2(y, x) → Atan(y / x), rotated by half a turn to the left of the y-axis
 
 use onnx::ValueId;
 

@@ -14,7 +14,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if from == to {
         return Ok(vec![x]);
     }
-    // A small float is also a larger one, whose conversions are better defined.
+    // Small floats are widened first, because conversions of wider types are better defined.
     let x = if from.is_float() && from.bits() < 32 { cx.cast(x, DType::F32)? } else { x };
     let whole = from.is_float() && to.is_integer() && to.bits() >= 8;
     let result = if whole && cx.assumes(Assumption::CastsInRange) {
@@ -29,8 +29,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![result])
 }
 
-/// What would round to more than the largest number is infinite before it is converted: ONNX leaves
-/// open whether numbers beyond the largest are rounded first.
+/// Replaces numbers that would round above the largest finite one with infinity before the
+/// conversion. ONNX does not specify whether numbers beyond the largest one are rounded first.
 fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let mut x = cx.cast(x, DType::F32)?;
     let overflow = match to {
@@ -48,12 +48,13 @@ fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId
     Ok(cx.op("Cast", &[x], attrs)?)
 }
 
-/// ONNX does not define the results for NaN and for numbers out of range.
+/// Converts to integers, with results for NaN and numbers out of range, which ONNX leaves
+/// undefined.
 fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let none = || RuleError::Internal(format!("{to} has no range"));
     let (low, high) = to.int_range().ok_or_else(none)?;
-    // The upper bound of wide integers is not a float: everything from the next power of two on is above
-    // it, and the float before that is below.
+    // The upper bound of a wide integer type is not a float. The next power of two is above the
+    // bound, and the float before it is below.
     let above = round(high + 1);
     let (is_float, below) = match cx.dtype(x) {
         DType::F64 => (to.bits() <= 53, above.next_down()),
@@ -62,7 +63,8 @@ fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let last = if is_float { round(high) } else { below };
     let [result] = formulas(cx, [x], |[x]| {
         let inside = x.is_nan().select(0.0, x).clip(round(low), last);
-        // Less than a byte is cut off from a byte, which has no fraction that could be rounded.
+        // Types of less than a byte are truncated from a byte, which has no fraction that could be
+        // rounded.
         let inside = match to.kind() {
             _ if to.bits() >= 8 => inside,
             Kind::Signed => inside.cast(DType::I8),

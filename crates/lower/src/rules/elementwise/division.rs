@@ -1,5 +1,6 @@
-//! div(x, y) → Div(x, y); rem(x, y) → Mod(x, y, fmod=1), which has the sign of x. ONNX does not define
-//! what JAX does for integers: x / 0 is -1, x rem 0 is x, and the least number / -1 is itself
+//! div(x, y) → Div(x, y); rem(x, y) → Mod(x, y, fmod=1), which has the sign of x. ONNX leaves
+//! undefined what JAX defines for integers: x / 0 is -1, x rem 0 is x, and the least number / -1 is
+//! itself
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Kind};
@@ -42,14 +43,14 @@ struct Divisor<'f> {
     is_zero: Num<'f>,
 }
 
-/// What to be careful about when integers are divided.
+/// The hazards of an integer division.
 struct Care {
-    /// Whether the divisor may be -1, and the dividend the smallest number, which has no opposite.
+    /// `true` if the divisor may be -1 and the dividend the least number, whose negative overflows.
     overflow: bool,
 }
 
 impl Care {
-    /// Nothing if the operands need no care.
+    /// Returns `None` if the operands need no special care.
     fn of(cx: &Context<'_>, x: &[ValueId]) -> Option<Self> {
         let dtype = cx.dtype(x[0]);
         if !dtype.is_integer() {
@@ -61,7 +62,7 @@ impl Care {
         (may_be(0) || overflow).then_some(Self { overflow })
     }
 
-    /// The divisor with 1 in the place of what cannot be divided by.
+    /// Replaces unsafe divisors with 1.
     fn guarded<'f>(&self, x: Num<'f>, y: Num<'f>, least: i128) -> Divisor<'f> {
         let is_zero = y.equals(0.0);
         let mut unsafe_ = is_zero;

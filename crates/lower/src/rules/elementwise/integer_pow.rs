@@ -29,7 +29,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     }
     let product = product.unwrap_or(x[0]);
     if exponent > 0 {
-        // `integer_pow[1]` is its operand, which the equation's result may well be.
+        // `integer_pow[1]` returns its operand itself.
         return Ok(vec![product]);
     }
     let one = cx.scalar_like(x[0], 1.0)?;

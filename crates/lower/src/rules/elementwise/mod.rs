@@ -1,4 +1,4 @@
-//! Functions of single elements: arithmetic, comparison, conversion.
+//! Elementwise functions: arithmetic, comparison, conversion.
 
 pub(crate) mod atan2;
 pub(crate) mod cbrt;

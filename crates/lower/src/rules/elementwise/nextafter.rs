@@ -1,4 +1,4 @@
-//! nextafter(x, y) → x plus or minus about one of its last places, rounded
+//! nextafter(x, y) → x plus or minus about one unit in the last place, rounded
 
 use onnx::ValueId;
 use tensor::DType;
@@ -12,20 +12,20 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let Some(float) = Float::of(dtype) else {
         return Err(RuleError::unsupported(format!("`nextafter` of {dtype} is not supported")));
     };
-    // Narrower types are stepped through in wider ones; it is the conversion back that rounds.
+    // Narrower types take the step in a wider type, and the conversion back rounds.
     let wide = if dtype == DType::F32 { DType::F64 } else { dtype };
     let operands = [cx.cast(x[0], wide)?, cx.cast(x[1], wide)?];
     formula(cx, &operands, |[x, y]| float.step(x, y))
 }
 
-/// The numbers of a floating-point type.
+/// The parameters of a floating-point type.
 struct Float {
-    /// The significant binary digits of a number. The point comes after the first.
+    /// The number of significant binary digits. The point comes after the first.
     places: i32,
-    /// The logarithm of the smallest number.
+    /// The binary logarithm of the smallest number.
     smallest: i32,
     largest: f64,
-    /// Whether there is no wider type.
+    /// `true` if no wider type exists.
     widest: bool,
 }
 
@@ -42,14 +42,15 @@ impl Float {
     }
 
     fn step<'f>(&self, x: Num<'f>, y: Num<'f>) -> Num<'f> {
-        // Where a fraction of the smallest number has no place in the type, everything is scaled up.
+        // If the type cannot represent a fraction of the smallest number, everything is scaled up.
         let scale = if self.widest { 110 } else { 0 };
         let scaled = self.widest.then(|| {
             let small = x.abs().less(exp2(self.smallest + self.places + 2 * scale));
             small.select(x.constant(exp2(scale)), 1.0)
         });
         let from = scaled.map_or(x, |scale| x * scale);
-        // Between 5/8 and 5/4 of the last place, or 4/5 of the smallest number, which round to one.
+        // Between 5/8 and 5/4 of the last place, or 4/5 of the smallest number; both round to one
+        // unit.
         let place = from.abs() * (1.25 * exp2(-self.places));
         let step = place.max(0.8 * exp2(self.smallest + scale));
         let next = from + y.greater(x).select(step, -step);

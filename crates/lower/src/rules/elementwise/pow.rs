@@ -1,4 +1,4 @@
-//! pow(x, y) → Pow(x, y); an integer y is rounded to the type of x first, as JAX does
+//! pow(x, y) → Pow(x, y); an integer y is rounded to the type of x first, as in JAX
 
 use onnx::{Attrs, ValueId};
 

@@ -1,5 +1,5 @@
-//! round[to nearest even](x) → Round(x); round[away from zero](x) → Floor(|x|), one more where the
-//! fraction is a half or larger, with the sign of x
+//! round[to nearest even](x) → Round(x); round[away from zero](x) → Floor(|x|), plus one where the
+//! fraction is at least a half, with the sign of x
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn away_from_zero(cx: &mut Context<'_>, x: ValueId) -> Result {
         let up = (size - floor).at_least(0.5);
         let rounded = up.select(floor + 1.0, floor);
         let rounded = x.sign() * rounded;
-        // Infinity minus infinity is not a fraction: infinite values are their own result.
+        // Infinity minus infinity is not a fraction, so infinite values are returned unchanged.
         [x.is_inf().select(x, rounded)]
     })?;
     Ok(vec![rounded])

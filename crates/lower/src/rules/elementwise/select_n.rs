@@ -1,5 +1,6 @@
-//! select_n(which, x₀, x₁) → Where(which, x₁, x₀); with an integer `which`, a chain of Where, for each
-//! condition if it says which of several holds first, as in `jnp.select`
+//! select_n(which, x₀, x₁) → Where(which, x₁, x₀); with an integer `which`, a chain of Where. If
+//! `which` is the index of the first condition that holds, as in `jnp.select`, the chain uses these
+//! conditions
 
 use onnx::{Attrs, ValueId};
 use tensor::DType;
@@ -18,7 +19,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if let Some((axis, conditions)) = cx.alternatives(which)
         && conditions.len() == cases.len()
     {
-        // If none holds, it is the first case.
+        // If no condition holds, the first case is chosen.
         let mut chosen = cases[0];
         for (condition, case) in conditions.iter().zip(cases).rev() {
             let condition = cx.squeeze(*condition, &[axis])?;
@@ -30,7 +31,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     for (i, case) in cases.iter().enumerate().rev().skip(1) {
         #[expect(clippy::cast_precision_loss, reason = "the number of cases is small")]
         let bound = cx.scalar_like(which, i as f64)?;
-        // Below the first and above the last case JAX clamps.
+        // JAX clamps an index below the first or above the last case.
         let this = cx.op("LessOrEqual", &[which, bound], Attrs::new())?;
         chosen = cx.op("Where", &[this, *case, chosen], Attrs::new())?;
     }

@@ -1,9 +1,10 @@
 //! Discrete Fourier transforms of the last axis, not scaled.
 //!
-//! Short ones are products with a table. Of a length that is a power of two, they are ONNX's `DFT`. Of
-//! other lengths ONNX leaves open how it is computed, and so how precise and how fast it is: these are
-//! taken apart into two factors of the length, or into a convolution of a power of two. A length that
-//! is known only when the model runs leaves the operator, in double precision.
+//! Short transforms are products with a table. Transforms whose length is a power of two become
+//! ONNX's `DFT`. For other lengths, ONNX does not specify the algorithm of `DFT`, and thus neither
+//! its precision nor its speed. They are decomposed into two factors of the length, or into a
+//! convolution whose length is a power of two. A length that is known only when the model runs uses
+//! the operator, in double precision.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2};
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use crate::rules::linear_algebra::matrix;
 use crate::rules::movement::pad;
 use crate::{Context, Parts, RuleError};
 
-/// Up to this length, a transform is a product with a table.
+/// The maximum length of a transform that is a product with a table.
 const SHORT: i64 = 64;
 
-/// Up to this length, so is one whose length has no factors.
+/// The same maximum for a length without factors.
 const SHORT_PRIME: i64 = 128;
 
-/// Σⱼ xⱼ e^(-2πi jk/n) for all k.
+/// Computes Σⱼ xⱼ e^(-2πi jk/n) for all k.
 #[track_caller]
 pub(crate) fn forward(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let Some(n) = length(cx, x).as_known() else { return in_double(cx, x, false) };
@@ -43,10 +44,10 @@ pub(crate) fn forward(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     }
 }
 
-/// Σⱼ xⱼ e^(2πi jk/n) for all k.
+/// Computes Σⱼ xⱼ e^(2πi jk/n) for all k.
 #[track_caller]
 pub(crate) fn inverse(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
-    // Real and imaginary parts exchanged before and after turn all angles round.
+    // Exchanging the real and imaginary parts before and after the transform negates all angles.
     match x.im() {
         None => forward(cx, x)?.conj(cx),
         Some(im) => {
@@ -58,7 +59,8 @@ pub(crate) fn inverse(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     }
 }
 
-/// The first half of [`forward`] of real numbers: n / 2 + 1 numbers, the others are conjugate.
+/// Computes the first half of [`forward`] for real numbers. The other results are conjugates of
+/// these n / 2 + 1 numbers.
 #[track_caller]
 pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Parts> {
     let x = Parts::Real(x);
@@ -73,7 +75,7 @@ pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Parts> {
     forward(cx, x)?.slice(cx, -1, &Dim::Known(0), &half.into())
 }
 
-/// The real numbers, multiplied by n, whose spectrum has `x` as its first half.
+/// Computes the real numbers, multiplied by n, whose spectrum has `x` as its first half.
 #[track_caller]
 pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: &Dim) -> Result<ValueId> {
     let (Some(half), Some(n)) = (length(cx, x).as_known(), n.as_known()) else {
@@ -103,7 +105,7 @@ pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: &Dim) -> Result<Va
     Ok(inverse(cx, whole)?.re())
 }
 
-/// All `n` numbers of a spectrum of which the first half is given.
+/// Completes a spectrum of `n` numbers from its first half.
 fn mirrored(cx: &mut Context<'_>, half: Parts, n: &Dim) -> Result<Parts> {
     let places = indices::count(cx, n)?;
     let length = cx.dims(std::slice::from_ref(n))?;
@@ -117,12 +119,12 @@ fn mirrored(cx: &mut Context<'_>, half: Parts, n: &Dim) -> Result<Parts> {
     Ok(Parts::Complex(whole.re(), im))
 }
 
-/// The length of the last axis.
+/// Returns the length of the last axis.
 fn length(cx: &Context<'_>, x: Parts) -> Dim {
     cx.shape(x.re()).last().cloned().unwrap_or(Dim::Known(1))
 }
 
-/// The cosine and the sine of -2πk/n, exact in quarters and eighths of a turn.
+/// Returns the cosine and the sine of -2πk/n, exact for quarters and eighths of a turn.
 #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
 fn root(k: i64, n: i64) -> (f64, f64) {
     let fourfold = 4 * k.rem_euclid(n);
@@ -143,7 +145,7 @@ fn root(k: i64, n: i64) -> (f64, f64) {
     }
 }
 
-/// A constant of the type of `like`.
+/// Adds a constant of the type of `like`.
 fn table(cx: &mut Context<'_>, like: Parts, shape: &[i64], values: &[f64]) -> Result<ValueId> {
     let dtype = cx.dtype(like.re());
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
@@ -162,7 +164,7 @@ fn table(cx: &mut Context<'_>, like: Parts, shape: &[i64], values: &[f64]) -> Re
     Ok(cx.constant(tensor))
 }
 
-/// Roots of one, as constants.
+/// Adds roots of unity as constants.
 fn roots(
     cx: &mut Context<'_>,
     like: Parts,
@@ -173,14 +175,14 @@ fn roots(
     Ok(Parts::Complex(table(cx, like, shape, &re)?, table(cx, like, shape, &im)?))
 }
 
-/// The first `count` results, as a product with a matrix of roots.
+/// Computes the first `count` results as a product with a matrix of roots.
 fn by_table(cx: &mut Context<'_>, x: Parts, n: i64, count: i64) -> Result<Parts> {
     let all = (0..n).flat_map(|j| (0..count).map(move |k| root(j * k, n)));
     let matrix = roots(cx, x, &[n, count], all)?;
     x.matmul(cx, matrix)
 }
 
-/// ONNX's own operator; of real numbers all results or the first half.
+/// Emits ONNX's own operator. For real numbers, it returns all results or the first half.
 fn by_operator(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     let apart: Vec<ValueId> =
         x.flat().map(|part| cx.unsqueeze(part, &[-1])).collect::<onnx::Result<_>>()?;
@@ -195,7 +197,8 @@ fn by_operator(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     Ok(Parts::Complex(cx.squeeze(parts[0], &[-1])?, cx.squeeze(parts[1], &[-1])?))
 }
 
-/// ONNX's own operator where it need not be precise in the type of `x`.
+/// Emits ONNX's own operator in double precision, because its precision in the type of `x` is not
+/// guaranteed.
 fn in_double(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     let dtype = cx.dtype(x.re());
     let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
@@ -203,7 +206,8 @@ fn in_double(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     found.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
 }
 
-/// With j = as + b and k = c + rd: over a by a table, times the roots of bc, then over b.
+/// Factors the length. With j = as + b and k = c + rd, it transforms over a with a table,
+/// multiplies by the roots of bc, and then transforms over b.
 fn by_factors(cx: &mut Context<'_>, x: Parts, r: i64, s: i64) -> Result<Parts> {
     let shape = cx.shape(x.re()).to_vec();
     let batch = &shape[..shape.len() - 1];
@@ -219,8 +223,9 @@ fn by_factors(cx: &mut Context<'_>, x: Parts, r: i64, s: i64) -> Result<Parts> {
     x.each(cx, |cx, part| cx.reshape(part, &shape))
 }
 
-/// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since
-/// it is the difference of numbers much larger than itself.
+/// Uses Bluestein's algorithm: with jk = (j² + k² - (k - j)²) / 2, the transform is a convolution
+/// with e^(πi j²/n). It runs in double precision, since the result is a difference of much larger
+/// numbers.
 fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
     let dtype = cx.dtype(x.re());
     let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
@@ -236,7 +241,7 @@ fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
     }
     let zero = cx.scalar_like(x.re(), 0.0)?;
     let x = x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))?;
-    // The other side of the product: conjugated, from its middle to both ends.
+    // The other factor of the product is conjugated, and runs from its middle to both ends.
     let middle = shift.conj(cx)?;
     let gap = Parts::Real(cx.full(DType::F64, 0.0, &[(size - 2 * n + 1).into()])?);
     let back = matrix::reversed(cx, middle, 0)?.slice(cx, 0, &Dim::Known(0), &(n - 1).into())?;
@@ -255,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_are_those_of_one() {
+    fn roots_are_roots_of_unity() {
         for n in [1, 2, 3, 8, 12, 17] {
             for k in -n..2 * n {
                 let angle = -2.0 * std::f64::consts::PI * k as f64 / n as f64;

@@ -1,4 +1,4 @@
-//! fft[fft_type, fft_lengths](x) → discrete Fourier transforms of the last axes, one after the other
+//! fft[fft_type, fft_lengths](x) → discrete Fourier transforms of the last axes, one by one
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let like = Parts::new(x.re(), im);
         return Ok(vec![Parts::zeros(cx, 0, like)?]);
     }
-    // JAX makes complex numbers of real ones. The transform of a single number is that number.
+    // JAX converts real numbers to complex ones first. The transform of a single number is that
+    // number.
     let is_real = x.im().is_some_and(|im| cx.is_zero(im));
     let changes = lengths.iter().any(|length| *length != Dim::Known(1));
     let x = if is_real && changes { Parts::Real(x.re()) } else { x };
@@ -52,7 +53,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![result.write(cx, 0)?])
 }
 
-/// The product of all lengths, as a number of the type of `like`.
+/// Returns the product of all lengths, as a number of the type of `like`.
 fn number_of_results(cx: &mut Context<'_>, lengths: &[Dim], like: Parts) -> Result<ValueId> {
     let number = lengths.iter().fold(Dim::Known(1), |product, n| product * n.clone());
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
@@ -63,7 +64,7 @@ fn number_of_results(cx: &mut Context<'_>, lengths: &[Dim], like: Parts) -> Resu
     Ok(cx.cast(number, cx.dtype(like.re()))?)
 }
 
-/// `x` transformed along several axes, counted from the last one.
+/// Transforms `x` along several axes, counted from the last one.
 fn each_axis(
     cx: &mut Context<'_>,
     x: Parts,

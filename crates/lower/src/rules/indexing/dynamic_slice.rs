@@ -1,5 +1,5 @@
-//! dynamic_slice[slice_sizes](x, starts…) → Slice for constant starts, Gather along each other axis,
-//! which keeps the shape known; starts are clamped
+//! dynamic_slice[slice_sizes](x, starts…) → Slice for constant starts, and Gather along each other
+//! axis, which keeps the shape known; starts are clamped
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -41,7 +41,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![value])
 }
 
-/// Where a slice of `size` starts in an axis of `extent`, when that is a constant.
+/// Returns the start of a slice of `size` in an axis of `extent`, if it is a constant.
 pub(crate) fn known_start(
     cx: &Context<'_>,
     start: ValueId,
@@ -51,12 +51,12 @@ pub(crate) fn known_start(
     let start = *cx.known(start)?.to_i64s()?.first()?;
     match extent.clone() - size.clone() {
         Dim::Known(limit) => Some(Dim::Known(start.clamp(0, limit.max(0)))),
-        // Zero and less is the beginning whatever the limit is.
+        // A start of at most zero is clamped to zero, whatever the limit is.
         Dim::Symbolic(_) => (start <= 0).then_some(Dim::Known(0)),
     }
 }
 
-/// A start as a 64-bit scalar between zero and `limit`.
+/// Returns a start as a 64-bit scalar between zero and `limit`.
 #[track_caller]
 pub(crate) fn start(cx: &mut Context<'_>, start: ValueId, limit: &Dim) -> Result<ValueId> {
     let limits = std::slice::from_ref(limit);

@@ -1,6 +1,6 @@
 //! dynamic_update_slice(x, update, starts…) → Concat around a constant start, otherwise ScatterND
-//! over the axes that the update does not fill, or Where along a single one if that would take too
-//! many indices; starts are clamped
+//! over the axes that the update does not fill, or Where along a single one if ScatterND would take
+//! too many indices; starts are clamped
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -63,7 +63,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.transpose(result, &inverse(&perm))?])
 }
 
-/// Every element along `axis` from the update or from the operand.
+/// Selects every element along `axis` from the update or from the operand.
 fn select(
     cx: &mut Context<'_>,
     operand: ValueId,
@@ -88,7 +88,7 @@ fn select(
     Ok(vec![cx.op("Where", &[inside, update, operand], Attrs::new())?])
 }
 
-/// The parts before the update, the update itself, and after it.
+/// Concatenates the part before the update, the update, and the part after it.
 fn concat(
     cx: &mut Context<'_>,
     operand: ValueId,

@@ -1,5 +1,5 @@
 //! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise
-//! GatherND over the axes that are indexed; indices that are equally far apart are a Slice
+//! GatherND over the indexed axes; equally spaced indices become a Slice
 
 use jaxpr::Params;
 use onnx::fold::Progression;
@@ -18,7 +18,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![with_fill(cx, x[0], x[1], fill)?])
 }
 
-/// As [`lower`], with the value that `fill` gives for windows outside of the operand.
+/// Lowers like [`lower`], with `fill` as the value of windows that are out of bounds.
 pub(crate) fn with_fill(
     cx: &mut Context<'_>,
     operand: ValueId,
@@ -30,7 +30,7 @@ pub(crate) fn with_fill(
         return cx.full(out.dtype, 0.0, &out.shape);
     }
     let mut gather = Gather::read(cx, operand, indices)?;
-    // Nothing is NaN, so no window is outside that would be.
+    // If no value is NaN, no window is out of bounds, since it would be filled with NaN.
     if gather.mode == Mode::FillOrDrop && cx.assumes(Assumption::Finite) && fills_nan(cx)? {
         gather.mode = Mode::Inside;
     }
@@ -48,9 +48,9 @@ pub(crate) fn with_fill(
     Ok(cx.op("Where", &[inside, value, fill], Attrs::new())?)
 }
 
-/// What windows outside of the operand hold; of complex numbers, the real part.
+/// Returns the value of windows that are out of bounds; for complex numbers, its real part.
 pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
-    let none = || RuleError::unsupported(format!("a fill value for {dtype}"));
+    let none = || RuleError::unsupported(format!("fill values of type {dtype} are not supported"));
     let given: Option<Fill> = cx.param("fill_value")?;
     let tensor = match (given, dtype.int_range()) {
         (Some(Fill::Int(value)), Some(_)) => Tensor::int_scalar(dtype, value),
@@ -68,7 +68,7 @@ pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     Ok(cx.constant(tensor.ok_or_else(none)?))
 }
 
-/// Whether windows outside of the operand hold NaN.
+/// Returns `true` if windows that are out of bounds are filled with NaN.
 fn fills_nan(cx: &Context<'_>) -> Result<bool> {
     let is_nan = match cx.param("fill_value")? {
         None => true,
@@ -78,7 +78,7 @@ fn fills_nan(cx: &Context<'_>) -> Result<bool> {
     Ok(is_nan && cx.out(0).dtype.is_float())
 }
 
-/// The imaginary part of what windows outside of the operand hold.
+/// Returns the imaginary part of the value of windows that are out of bounds.
 pub(crate) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     match cx.param("fill_value")? {
         Some(Fill::Complex(_, im)) => Ok(cx.scalar(dtype, im)?),
@@ -86,7 +86,7 @@ pub(crate) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<Value
     }
 }
 
-/// A number as it occurs in JAX's parameters.
+/// A number in JAX's parameters.
 enum Fill {
     Int(i128),
     Float(f64),
@@ -115,7 +115,7 @@ impl jaxpr::FromParam for Fill {
     }
 }
 
-/// An axis of the result: it comes from the indices or from the operand.
+/// An axis of the result, which comes from the indices or from the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Index(usize),
@@ -126,15 +126,15 @@ enum Axis {
 struct Gather {
     offset_dims: Vec<usize>,
     collapsed: Vec<usize>,
-    /// The operand's axis that each element of an index vector counts along.
+    /// For each element of an index vector, the axis of the operand that it indexes.
     map: Vec<usize>,
     operand_batch: Vec<usize>,
     index_batch: Vec<usize>,
-    /// The window's size in each axis of the operand.
+    /// The window's size along each axis of the operand.
     sizes: Vec<Dim>,
-    /// The last start of a window that is inside, for each element of an index vector.
+    /// For each element of an index vector, the last start that is in bounds.
     limits: Vec<Dim>,
-    /// How many axes of the indices are not the vectors'.
+    /// The rank of the indices without the axis of the vectors.
     index_rank: usize,
     mode: Mode,
 }
@@ -148,7 +148,7 @@ impl Gather {
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
         let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
         // Indices that are promised to be in bounds are clamped anyway: XLA does so, and JAX before
-        // 0.8 makes that promise for batches of dynamic slices, where it may be wrong.
+        // 0.8 makes that promise for batches of dynamic slices, which may be out of bounds.
         let mode = Mode::read(cx, Mode::Clip)?;
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
@@ -163,7 +163,7 @@ impl Gather {
         })
     }
 
-    /// Windows at places that are known and equally far apart along an axis.
+    /// Lowers windows at known, equally spaced positions to a `Slice`.
     fn slice(
         &self,
         cx: &mut Context<'_>,
@@ -201,7 +201,7 @@ impl Gather {
         Ok(Some(self.arrange(cx, windows, axes)?))
     }
 
-    /// Where windows start that have constant places, for each element of their vectors.
+    /// Returns the starts of windows at constant positions, for each element of the index vectors.
     fn stored(&self, starts: &Tensor, counts: &[Dim]) -> Option<Vec<Progression>> {
         let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
         let (starts, limits, counts) = (starts.to_i64s()?, known(&self.limits)?, known(counts)?);
@@ -223,7 +223,8 @@ impl Gather {
         (0..self.map.len()).map(one).collect()
     }
 
-    /// Where windows start whose places are counted, if all are inside, whatever their number.
+    /// Returns the starts of windows whose positions are progressions, if all are provably in
+    /// bounds.
     fn counted(
         &self,
         cx: &Context<'_>,
@@ -239,8 +240,9 @@ impl Gather {
         inside.then_some(starts)
     }
 
-    /// The same without those elements of index vectors that have no choice, and the indices without
-    /// them: windows as large as their axis have one place, to which they are moved.
+    /// Removes the elements of index vectors that have only one valid value, and returns the
+    /// remaining indices. A window as large as its axis has a single position, and is clamped to
+    /// it.
     fn of_what_moves(mut self, cx: &mut Context<'_>, indices: ValueId) -> Result<(Self, ValueId)> {
         let moving: Vec<usize> = (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
         if self.mode != Mode::Clip || moving.is_empty() || moving.len() == self.map.len() {
@@ -251,8 +253,8 @@ impl Gather {
         Ok((self, elements_of(cx, indices, &moving)?))
     }
 
-    /// The same with a batch axis for each element of the index vectors that counts along an axis of the indices
-    /// and through all of an axis of the operand, as in `x[jnp.arange(n), i]`.
+    /// Turns elements of the index vectors into batch axes, if they count along an axis of the
+    /// indices and through all of an axis of the operand, as in `x[jnp.arange(n), i]`.
     fn in_batches(
         mut self,
         cx: &mut Context<'_>,
@@ -285,9 +287,9 @@ impl Gather {
         Ok((self, elements_of(cx, indices, &moving)?))
     }
 
-    /// All windows; `starts` are inside.
+    /// Gathers all windows; `starts` are in bounds.
     fn windows(&self, cx: &mut Context<'_>, operand: ValueId, starts: ValueId) -> Result<ValueId> {
-        // Axes that no index counts along are read from their beginning.
+        // Axes that are not indexed are read from their beginning.
         let mut sizes = cx.shape(operand).to_vec();
         for (axis, size) in self.sizes.iter().enumerate() {
             if !self.map.contains(&axis) && !self.operand_batch.contains(&axis) {
@@ -296,7 +298,7 @@ impl Gather {
         }
         let operand = slices::first_of(cx, operand, &sizes)?;
 
-        // A window as large as its axis has one place, which needs no index.
+        // A window as large as its axis has a single position, which needs no index.
         let mut moving: Vec<usize> =
             (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
         moving.sort_by_key(|&i| self.map[i]);
@@ -311,7 +313,7 @@ impl Gather {
         self.arrange(cx, value, axes)
     }
 
-    /// The axes of the operand itself.
+    /// Returns the axes of the operand itself.
     fn operand_axes(&self) -> Vec<Axis> {
         let name = |axis| match self.operand_batch.iter().position(|&batch| batch == axis) {
             Some(i) => Axis::Index(self.index_batch[i]),
@@ -320,7 +322,7 @@ impl Gather {
         (0..self.sizes.len()).map(name).collect()
     }
 
-    /// Windows along one axis.
+    /// Gathers windows along one axis.
     fn along(
         &self,
         cx: &mut Context<'_>,
@@ -346,7 +348,7 @@ impl Gather {
         Ok((cx.op("Gather", &[operand, at], attrs! { axis: axis as i64 })?, axes))
     }
 
-    /// Whether the indices have the operand's axes, all but `axis` in common.
+    /// Returns `true` if the indices share all axes of the operand except `axis`.
     fn is_aligned(&self, axis: usize) -> bool {
         let rank = self.sizes.len();
         self.sizes[axis] == ONE
@@ -355,7 +357,7 @@ impl Gather {
             && self.operand_batch == self.index_batch
     }
 
-    /// One element for each index.
+    /// Gathers one element for each index.
     fn elements(
         &self,
         cx: &mut Context<'_>,
@@ -370,7 +372,8 @@ impl Gather {
         Ok((value, (0..self.index_rank).map(Axis::Index).collect()))
     }
 
-    /// Windows along several axes; `places` are their elements of the index vectors.
+    /// Gathers windows along several axes; `places` are the corresponding elements of the index
+    /// vectors.
     fn tuples(
         &self,
         cx: &mut Context<'_>,
@@ -405,7 +408,7 @@ impl Gather {
         Ok((cx.op("GatherND", &[operand, at], attrs)?, axes))
     }
 
-    /// `value`, which has the given axes, with the axes of the result.
+    /// Rearranges `value`, which has the given axes, to the axes of the result.
     fn arrange(
         &self,
         cx: &mut Context<'_>,
@@ -448,7 +451,7 @@ impl Gather {
     }
 }
 
-/// Some elements of each index vector.
+/// Returns some elements of each index vector.
 fn elements_of(cx: &mut Context<'_>, starts: ValueId, places: &[usize]) -> Result<ValueId> {
     let width = cx.shape(starts).last().and_then(Dim::as_known);
     if width == Some(places.len() as i64) && places.is_sorted() {

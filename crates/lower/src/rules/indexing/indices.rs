@@ -1,4 +1,4 @@
-//! Start indices, as `gather` and `scatter` take them: one vector per window, in the last axis.
+//! Start indices of `gather` and `scatter`: one vector per window, in the last axis.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use tensor::{DType, Dim, Tensor};
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
-/// Up to this many numbers are a constant; more are computed, or one axis at a time.
+/// The maximum number of indices in a constant. More are computed, or handled one axis at a time.
 const SMALL: i64 = 4096;
 
-/// What happens to a window that is outside.
+/// The treatment of windows that are out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It is moved inside.
+    /// The window is clamped into bounds.
     Clip,
-    /// It is read as the fill value, or not written.
+    /// The window is read as the fill value, or not written.
     FillOrDrop,
-    /// There is none.
+    /// All windows are in bounds.
     Inside,
 }
 
 impl Mode {
-    /// What the equation says. It may promise that there is no such window; `broken` is what XLA
-    /// does if there is one nevertheless.
+    /// Reads the mode of the equation. If the equation promises that all windows are in bounds, the
+    /// mode is `broken`, the behaviour of XLA if the promise is broken.
     pub(crate) fn read(cx: &Context<'_>, broken: Mode) -> Result<Self> {
         let name: Arc<str> = cx.param("mode")?;
         match &*name {
@@ -40,8 +40,9 @@ impl Mode {
     }
 }
 
-/// Where windows start: vectors of 32 or 64-bit integers that are all inside, and which windows were inside to begin
-/// with (`None` if that was all of them, or if it is not needed).
+/// The starts of windows: vectors of 32-bit or 64-bit integers that are all in bounds, and a mask
+/// of the windows that were in bounds originally. The mask is `None` if all were, or if it is not
+/// needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starts {
     pub(crate) value: ValueId,
@@ -87,8 +88,8 @@ impl Starts {
         Ok(Self { value, inside: Some(inside) })
     }
 
-    /// As [`Self::new`], for vectors that were put together from their elements. Those that count within their
-    /// axis, and those that are known, are inside.
+    /// Creates the starts like [`Self::new`], for vectors that are concatenated from their
+    /// elements. Elements that count within their axis, and known ones, are in bounds.
     fn of_parts(
         cx: &mut Context<'_>,
         parts: &[ValueId],
@@ -119,13 +120,14 @@ impl Starts {
     }
 }
 
-/// Whether the numbers in `part` count within `0..=limit`.
+/// Returns `true` if the numbers in `part` count within `0..=limit`.
 fn is_counted_within(cx: &Context<'_>, part: ValueId, limit: &Dim) -> bool {
     let found = cx.progressions(part).and_then(|found| found.into_iter().next().flatten());
     found.is_some_and(|found| is_within(&found, cx.shape(part), limit))
 }
 
-/// Whether places that count along axes of the given sizes lie within `0..=limit`, whatever these are.
+/// Returns `true` if a progression along axes of the given sizes is within `0..=limit`, for all
+/// values of the dimension variables.
 pub(crate) fn is_within(places: &Progression, sizes: &[Dim], limit: &Dim) -> bool {
     let (mut low, mut high) = (places.first.clone(), places.first.clone());
     for (&step, size) in places.steps.iter().zip(sizes) {
@@ -140,8 +142,8 @@ fn is_inside(values: &[i64], limits: &[Dim]) -> bool {
     values.iter().zip(limits).all(|(v, limit)| limit.is_some_and(|n| (0..=n).contains(v)))
 }
 
-/// `value` in a type that holds it and the limits: one as narrow as it is, which is read and compared
-/// fastest.
+/// Casts `value` to a type that holds it and the limits. Narrow types stay narrow, because they are
+/// read and compared fastest.
 #[track_caller]
 pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     let dtype = cx.dtype(value);
@@ -151,7 +153,8 @@ pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -
     Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
 }
 
-/// `value`, which stands for places, clamped to `0..=limits` unless it is promised to lie there.
+/// Clamps the positions in `value` to `0..=limits`, unless the user guarantees that they are in
+/// range.
 #[track_caller]
 pub(crate) fn inside(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     match cx.assumes(Assumption::IndicesInRange) {
@@ -160,7 +163,7 @@ pub(crate) fn inside(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Re
     }
 }
 
-/// `value` clamped to `0..=limits`, with one limit per element of the last axis.
+/// Clamps `value` to `0..=limits`, with one limit per element of the last axis.
 #[track_caller]
 pub(crate) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     let dtype = cx.dtype(value);
@@ -179,7 +182,7 @@ pub(crate) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Res
     Ok(cx.op("Min", &[low, limits], Attrs::new())?)
 }
 
-/// The numbers from zero to `count`, exclusive.
+/// Returns the range from zero to `count`, exclusive.
 #[track_caller]
 pub(crate) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     match count.as_known() {
@@ -188,7 +191,7 @@ pub(crate) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     }
 }
 
-/// So many numbers, the first one and the distance between them.
+/// Returns `count` equally spaced numbers.
 #[track_caller]
 pub(crate) fn steps(
     cx: &mut Context<'_>,
@@ -207,7 +210,8 @@ pub(crate) fn steps(
     Ok(cx.op("Add", &[numbers, first], Attrs::new())?)
 }
 
-/// The axes of `counts` along which `numbers` change, and by how much with each step, if that is the same everywhere.
+/// Returns the axes of `counts` that `numbers` change along, with the step of each, if the steps
+/// are constant.
 pub(crate) fn steps_of(numbers: &[i64], counts: &[i64]) -> Option<Vec<(usize, i64)>> {
     let first = *numbers.first()?;
     let mut steps = Vec::new();
@@ -228,14 +232,16 @@ pub(crate) fn steps_of(numbers: &[i64], counts: &[i64]) -> Option<Vec<(usize, i6
     regular.then(|| steps.iter().map(|(axis, _, _, step)| (*axis, *step)).collect())
 }
 
-/// Whether a window of the given sizes has few places in the axes before `last`. Then all of these are
-/// indexed, also those that the window fills: moving them away would copy the operand twice. So a
-/// runtime writes only the window, if it may write into the operand, as into a cache.
+/// Returns `true` if a window of the given sizes has few positions in the axes before `last`. In
+/// that case all of these axes are indexed, including those that the window fills, because moving
+/// them away would copy the operand twice. A runtime that may write into the operand, as into a
+/// cache, then writes only the window.
 pub(crate) fn has_few(sizes: &[Dim], last: usize) -> bool {
     count_of(last as i64, &sizes[..last]).is_some_and(|count| count <= 4096)
 }
 
-/// Whether each of these places stands for many elements, so that their number does not matter.
+/// Returns `true` if each of these positions covers many elements, so that the number of positions
+/// does not matter.
 pub(crate) fn stand_for_many(sizes: &[Dim], last: usize) -> bool {
     count_of(1, &sizes[last..]).is_none_or(|count| count >= 8)
 }
@@ -244,7 +250,7 @@ fn count_of(times: i64, sizes: &[Dim]) -> Option<i64> {
     sizes.iter().try_fold(times, |count, size| count.checked_mul(size.as_known()?))
 }
 
-/// The numbers from zero to `count`, exclusive, computed when the model runs.
+/// Returns the range from zero to `count`, exclusive, computed when the model runs.
 #[track_caller]
 pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     let (start, step) = (cx.scalar(DType::I64, 0.0)?, cx.scalar(DType::I64, 1.0)?);
@@ -253,8 +259,9 @@ pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     Ok(cx.op("Range", &[start, limit, step], Attrs::new())?)
 }
 
-/// `starts` (…, n) as (…, sizes…, n): each vector becomes those of all elements of its window.
-/// `places` says, for each axis of the window, which element of the vectors moves along it.
+/// Expands `starts` (…, n) to (…, sizes…, n): each vector becomes the positions of all elements of
+/// its window. `places` maps each axis of the window to the element of the vectors that moves along
+/// it.
 #[track_caller]
 pub(crate) fn windows(
     cx: &mut Context<'_>,
@@ -295,7 +302,7 @@ pub(crate) fn windows(
     Ok(moved)
 }
 
-/// For every position of a box, a vector that holds the position in its `places`.
+/// Returns, for every position in a box, a vector that holds the position at the indices `places`.
 fn grid(sizes: &[i64], places: &[usize], width: usize) -> Vec<i64> {
     let axes = sizes.iter().zip(places);
     axes.fold(vec![vec![0; width]], |all, (&size, &place)| {

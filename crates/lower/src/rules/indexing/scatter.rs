@@ -1,6 +1,6 @@
-//! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write
-//! nothing: they add the identity, or go to a place past the end of the operand that is cut off
-//! again. One number that is written to known places of inner axes, as in `x.at[:, 0].set(0.)` → Where
+//! scatter, scatter-add, … (x, indices, updates) → ScatterND. Updates out of bounds write nothing:
+//! they add the identity, or go to a position past the end of the operand that is cut off again. A
+//! single number written to known positions of inner axes, as in `x.at[:, 0].set(0.)` → Where
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::rules::windows::window::inverse;
 use crate::rules::{Equation, Result};
 use crate::{Context, Parts, RuleError};
 
-/// How many places a mask may have that is stored.
+/// The maximum number of positions in a stored mask.
 const LARGEST_MASK: usize = 1 << 20;
 
 const ZERO: Dim = Dim::Known(0);
@@ -29,7 +29,7 @@ pub(crate) fn set(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     scatter(cx, x, None)
 }
 
-/// Whether a function of an element and its update is the update.
+/// Returns `true` if a function of an element and its update returns the update.
 fn replaces(update: &Jaxpr) -> bool {
     match (update.inputs.as_slice(), update.outputs.as_slice()) {
         ([_, new], [Atom::Var(result)]) => new == result,
@@ -37,7 +37,8 @@ fn replaces(update: &Jaxpr) -> bool {
     }
 }
 
-/// Whether elements are not replaced but have a function applied to them, which JAX has to do.
+/// Returns `true` if a function is applied to elements instead of replacing them, which JAX has to
+/// expand.
 pub(crate) fn applies_a_function(eqn: &Equation<'_>) -> bool {
     match eqn.params.get::<Option<JaxprId>>("update_jaxpr") {
         Ok(Some(update)) => !replaces(eqn.program.jaxpr(update)),
@@ -101,7 +102,7 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
     scatter.write(cx, *operand, updates, starts, monoid)
 }
 
-/// Whether what is written may be -0.0, which onnxruntime's `Where` turns into 0.0.
+/// Returns `true` if the written number may be -0.0, which onnxruntime's `Where` turns into 0.0.
 fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid>) -> bool {
     if !cx.dtype(number).is_float() {
         return false;
@@ -115,20 +116,20 @@ fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid
 pub(crate) struct Scatter {
     /// The axes of the updates that are axes of the operand.
     window_dims: Vec<usize>,
-    /// The axes of the operand that the updates do not have.
+    /// The axes of the operand that the updates lack.
     inserted: Vec<usize>,
-    /// The operand's axis that each element of an index vector counts along.
+    /// For each element of an index vector, the axis of the operand that it indexes.
     map: Vec<usize>,
     operand_batch: Vec<usize>,
     index_batch: Vec<usize>,
-    /// The axes of the operand in which a window does not cover everything, and those before them if there is a
-    /// single window, or one for each example of a batch.
+    /// The axes of the operand that windows do not fill. If there is a single window, or one per
+    /// example of a batch, the axes before them as well.
     pub(crate) indexed: Vec<usize>,
-    /// The window's size in each axis of the operand.
+    /// The window's size along each axis of the operand.
     sizes: Vec<Dim>,
-    /// The last start of a window that is inside, for each element of an index vector.
+    /// For each element of an index vector, the last start that is in bounds.
     pub(crate) limits: Vec<Dim>,
-    /// The shape of the indices without the vectors.
+    /// The shape of the indices without the axis of the vectors.
     pub(crate) index_shape: Vec<Dim>,
 }
 
@@ -180,8 +181,8 @@ impl Scatter {
         })
     }
 
-    /// Which places of inner axes are written to, if that is known and each of them is once. The mask has axes of
-    /// size one for those that windows fill.
+    /// Returns a mask of the positions along inner axes that are written to, if they are known and
+    /// distinct. The mask has size one along axes that windows fill.
     fn known_places(
         &self,
         cx: &Context<'_>,
@@ -194,7 +195,7 @@ impl Scatter {
         let shape = cx.shape(operand);
         let is_inner = |axis: &usize| self.sizes[*axis] != shape[*axis];
         let inner: Vec<usize> = (0..shape.len()).filter(is_inner).collect();
-        // What is written to the first axes is written as a whole.
+        // `ScatterND` writes whole slices along leading axes.
         if inner.iter().enumerate().all(|(i, axis)| i == *axis) || !self.operand_batch.is_empty() {
             return None;
         }
@@ -235,18 +236,19 @@ impl Scatter {
         Tensor::new(DType::Bool, &sizes, Arc::new(mask)).ok()
     }
 
-    /// Whether the updates have the operand's `axis`.
+    /// Returns `true` if the updates have the operand's `axis`.
     fn has_window(&self, axis: usize) -> bool {
         !self.inserted.contains(&axis) && !self.operand_batch.contains(&axis)
     }
 
-    /// The order of the operand's axes for `ScatterND`: those that are indexed first.
+    /// Returns the order of the operand's axes for `ScatterND`: indexed axes first.
     pub(crate) fn order(&self) -> Vec<usize> {
         let rest = (0..self.sizes.len()).filter(|axis| !self.indexed.contains(axis));
         self.indexed.iter().copied().chain(rest).collect()
     }
 
-    /// The updates as (indices' axes…, windows along indexed axes…, other axes of the operand…).
+    /// Transposes the updates to (indices' axes…, windows along indexed axes…, other axes of the
+    /// operand…).
     pub(crate) fn arrange_updates(
         &self,
         cx: &mut Context<'_>,
@@ -269,7 +271,7 @@ impl Scatter {
         Ok(cx.unsqueeze(updates, &made_up)?)
     }
 
-    /// A single window that covers the operand.
+    /// Writes a single window that covers the operand.
     fn replace(
         &self,
         cx: &mut Context<'_>,
@@ -351,8 +353,8 @@ impl Scatter {
         Ok(vec![cx.transpose(result, &inverse(&order))?])
     }
 
-    /// For each indexed axis of the operand, where windows start: an element of the index vectors,
-    /// the position in a batch axis, or zero.
+    /// Returns the starts of windows for each indexed axis of the operand: an element of the index
+    /// vectors, the position in a batch axis, or zero.
     pub(crate) fn columns(&self, cx: &mut Context<'_>, starts: ValueId) -> Result<ValueId> {
         if !self.indexed.is_empty() && self.indexed == self.map {
             return Ok(starts);
@@ -382,7 +384,7 @@ impl Scatter {
         }
     }
 
-    /// The index vectors of all elements of all windows.
+    /// Returns the index vectors of all elements of all windows.
     pub(crate) fn places(&self, cx: &mut Context<'_>, first: ValueId) -> Result<ValueId> {
         let moving: Vec<usize> =
             (0..self.indexed.len()).filter(|&i| self.has_window(self.indexed[i])).collect();
@@ -391,7 +393,7 @@ impl Scatter {
     }
 }
 
-/// For each window, `value` if it is inside and `other` if not.
+/// Selects `value` for windows that are in bounds, and `other` for the rest.
 #[track_caller]
 pub(crate) fn choose(
     cx: &mut Context<'_>,
@@ -404,7 +406,7 @@ pub(crate) fn choose(
     Ok(cx.op("Where", &[inside, value, other], Attrs::new())?)
 }
 
-/// A zero of any element type that can be padded with.
+/// Returns a zero of any element type that can be padded with.
 fn zero(cx: &mut Context<'_>, like: ValueId) -> Result<ValueId> {
     let dtype = cx.dtype(like);
     let tensor = Tensor::scalar(dtype, 0.0);

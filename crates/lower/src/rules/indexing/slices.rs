@@ -1,4 +1,4 @@
-//! Places that are equally far apart along axes, as a Slice.
+//! Equally spaced positions along axes, as a `Slice`.
 
 use onnx::ValueId;
 use tensor::Dim;
@@ -11,7 +11,7 @@ use crate::rules::movement::rev;
 
 const ONE: Dim = Dim::Known(1);
 
-/// Which places along an axis are taken. All of them exist.
+/// The positions that are taken along an axis. All of them are in bounds.
 #[derive(Clone)]
 pub(super) struct Cut {
     pub(super) first: Dim,
@@ -32,15 +32,15 @@ impl Cut {
         Self { first: self.last(), count: self.count.clone(), step: -self.step }
     }
 
-    /// Whether the first place is a number, counted from either end, and the last is not, if the places are
-    /// not neighbours.
+    /// Returns `true` if only the last position can be written as a number, counted from either
+    /// end, and positions are not adjacent.
     fn starts_better_reversed(&self, size: &Dim) -> bool {
         let is_number = |place: &Dim| counted(place, size).as_known().is_some();
         self.step.abs() > 1 && !is_number(&self.first) && is_number(&self.last())
     }
 
-    /// Where a `Slice` ends that takes these places; `None` if it could not be written for some size, or
-    /// if nobody could tell that it takes as many.
+    /// Returns the end of a `Slice` that takes these positions. Returns `None` if it cannot be
+    /// written for every size, or if the number of elements cannot be proved.
     fn end(&self, size: &Dim) -> Option<Dim> {
         let end = self.behind_the_last(size)?;
         let (from, to) = written(&self.first, &end, self.step, size);
@@ -48,12 +48,13 @@ impl Cut {
         taken.is_ok_and(|count| same(&count, &self.count)).then_some(end)
     }
 
-    /// The place behind the last one; `None` if there is none in front of the first element.
+    /// Returns an exclusive end after the last position, or `None` if a backward slice has none
+    /// that is correct for every size.
     fn behind_the_last(&self, size: &Dim) -> Option<Dim> {
         let (last, step) = (self.last(), Dim::Known(self.step));
         let next = last.clone() + step;
         if self.step > 0 {
-            // Symbolic sizes are read anew wherever they are computed with.
+            // Symbolic sizes are read again wherever they are used in arithmetic.
             let is_all = last.as_known().is_none() && at_least(&(next - size.clone()), 0);
             return Some(if is_all { size.clone() } else { last + ONE });
         }
@@ -64,7 +65,8 @@ impl Cut {
     }
 }
 
-/// The part of `operand` that is taken along each axis; `None` if no `Slice` takes it.
+/// Returns the part of `operand` that the cuts take along each axis, or `None` if no `Slice` takes
+/// it.
 pub(super) fn cut(cx: &mut Context<'_>, operand: ValueId, cuts: &[Cut]) -> Result<Option<ValueId>> {
     let (mut axes, mut starts, mut ends, mut steps) = (vec![], vec![], vec![], vec![]);
     let mut reversed = vec![];
@@ -89,7 +91,7 @@ pub(super) fn cut(cx: &mut Context<'_>, operand: ValueId, cuts: &[Cut]) -> Resul
     Ok(Some(rev::reverse(cx, value, &reversed)?))
 }
 
-/// The first elements of `operand` along each axis.
+/// Returns the first elements of `operand` along each axis.
 pub(super) fn first_of(cx: &mut Context<'_>, operand: ValueId, sizes: &[Dim]) -> Result<ValueId> {
     let shorter: Vec<usize> =
         (0..sizes.len()).filter(|&axis| sizes[axis] != cx.shape(operand)[axis]).collect();

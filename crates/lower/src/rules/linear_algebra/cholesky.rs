@@ -1,5 +1,5 @@
-//! cholesky(a) → Loop over columns: each is divided by the root of its pivot and its outer product
-//! taken away; NaN for a matrix that is not positive definite
+//! cholesky(a) → Loop over columns: each is divided by the root of its pivot, and its outer product
+//! is subtracted; NaN for a matrix that is not positive definite
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::DType;
@@ -16,7 +16,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0]]);
     }
     let (n, _) = matrix::sides(cx, a);
-    // Only the lower triangle matters. Garbage above it affects only what is above it.
+    // Only the lower triangle matters. Garbage above the diagonal never propagates below it.
     let done = repeat(cx, &n, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
         let pivot = column.take(cx, -2, at)?.re();
@@ -42,7 +42,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![factor.write(cx, 0)?])
 }
 
-/// `x` with the real vectors (…, n) on its diagonals.
+/// Replaces the diagonals of `x` with the real vectors (…, n).
 fn with_diagonal(cx: &mut Context<'_>, x: Parts, diagonal: ValueId) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, x);
     let (row, column) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);

@@ -1,4 +1,5 @@
-//! cholesky_update(r, w) → Loop over rows, each rotated with w so that w's next element vanishes
+//! cholesky_update(r, w) → Loop over rows, each rotated with w so that the next element of w
+//! vanishes
 
 use super::matrix;
 use crate::formula::{Num, formulas};
@@ -29,7 +30,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![matrix::from_rows(cx, done.stack[0])?.write(cx, 0)?])
 }
 
-/// The cosine and the sine of the rotation that takes (x, y) to (±|x, y|, 0).
+/// Returns the cosine and the sine of the rotation that maps (x, y) to (±|x, y|, 0).
 fn rotation<'f>(x: Num<'f>, y: Num<'f>) -> (Num<'f>, Num<'f>) {
     let nothing = y.equals(0.0);
     let larger = nothing.select(1.0, x.abs().max(y.abs()));

@@ -1,4 +1,4 @@
-//! custom_linear_solve[jaxprs](consts…, b…) → its solver, in place
+//! custom_linear_solve[jaxprs](consts…, b…) → its solver, inlined
 
 use jaxpr::{JaxprId, Params};
 use onnx::ValueId;
@@ -9,7 +9,7 @@ use crate::rules::Result;
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (jaxprs, lengths): (Params, Params) = (cx.param("jaxprs")?, cx.param("const_lengths")?);
     let solve: JaxprId = jaxprs.get("solve")?;
-    // The constants of four functions come first, in this order.
+    // The constants of the four functions come first, in this order.
     let count = |name: &str| lengths.get::<usize>(name);
     let start = count("matvec")? + count("vecmat")?;
     let end = start + count("solve")?;

@@ -1,6 +1,6 @@
-//! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and
-//! (batch…, contracted, free), with Transpose and Reshape where the axes are in another order; Mul and
-//! ReduceSum of rows that belong together, which onnxruntime computes up to 25 times as fast
+//! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and (batch…,
+//! contracted, free), with Transpose and Reshape where the axes are in another order; Mul and
+//! ReduceSum for pairwise products of rows, which onnxruntime computes up to 25 times as fast
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -51,8 +51,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.cast(result, dtype)?])
 }
 
-/// The type to compute in: that of the result, unless both operands have a wider one. Booleans are
-/// counted: any product that is true makes the sum true.
+/// Returns the type to compute in: the type of the result, unless both operands have a wider one.
+/// Booleans are counted: any product that is true makes the sum true.
 fn computed_in(left: DType, right: DType, result: DType) -> DType {
     let small = |dtype: DType| dtype.is_float() && dtype.bits() <= 8;
     match result {

@@ -1,5 +1,5 @@
-//! eig(a) → the Schur form, whose diagonal has the eigenvalues, and a Loop of back substitutions for
-//! the eigenvectors; in no particular order, as in LAPACK
+//! eig(a) → the Schur form, with the eigenvalues on its diagonal, and a Loop of back substitutions
+//! for the eigenvectors; in no particular order, as in LAPACK
 
 use onnx::{Attrs, attrs};
 use tensor::Dim;
@@ -40,7 +40,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         Ok(())
     };
     if left {
-        // Those of the adjoint, which is upper triangular when turned upside down.
+        // The left vectors are the right vectors of the adjoint, which is upper triangular when
+        // both axes are reversed.
         let adjoint = form.triangle.adjoint(cx)?;
         let turned = turned(cx, adjoint)?;
         let vectors = vectors(cx, turned)?;
@@ -54,7 +55,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(results)
 }
 
-/// The diagonals (…, 1, n).
+/// Returns the diagonals (…, 1, n).
 fn diagonal(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, x);
     let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
@@ -66,8 +67,8 @@ fn turned(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     matrix::reversed(cx, x, -1)
 }
 
-/// The eigenvalues (…, 1, n) of a real matrix. Those with an imaginary part no larger than rounding
-/// errors become real.
+/// Returns the eigenvalues (…, 1, n) of a real matrix. They become real if their imaginary part is
+/// no larger than rounding errors.
 fn realigned(cx: &mut Context<'_>, values: Parts, triangle: Parts) -> Result<Parts> {
     let Some(im) = values.im() else { return Ok(values) };
     let (_, n) = matrix::sides(cx, values);
@@ -82,7 +83,7 @@ fn realigned(cx: &mut Context<'_>, values: Parts, triangle: Parts) -> Result<Par
     Ok(Parts::Complex(values.re(), im))
 }
 
-/// The eigenvectors of upper triangular matrices, as columns.
+/// Returns the eigenvectors of upper triangular matrices, as columns.
 fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, triangle);
     let (places, numbers) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);
@@ -102,7 +103,8 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
         let at = cx.op("Sub", &[last, at], Attrs::new())?;
         let sum = above.take(cx, -2, at)?.matmul(cx, carry[0])?;
         let value = values.take(cx, -1, at)?;
-        // Equal eigenvalues have one vector only, or any: a small distance finds one.
+        // Equal eigenvalues may have the same vector or arbitrary ones. A small distance in place
+        // of zero finds one.
         let distance = values.sub(cx, value)?;
         let size = distance.size(cx)?;
         let apart = cx.op("GreaterOrEqual", &[size, least], Attrs::new())?;
@@ -113,7 +115,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
         let here = cx.op("Equal", &[places, at], Attrs::new())?;
         let place = cx.op("And", &[here, behind], Attrs::new())?;
         let vectors = row.or(cx, place, carry[0])?;
-        // Nothing grows beyond one.
+        // Scaling keeps all elements at most one.
         let size = row.size(cx)?;
         let size = cx.op("Max", &[size, one], Attrs::new())?;
         Ok(Round { carry: vec![vectors.over(cx, size)?], stack: Vec::new() })
@@ -121,7 +123,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
     Ok(done.carry[0])
 }
 
-/// Columns of length one, with the largest element real.
+/// Scales columns to length one, with a real largest element.
 fn normalized(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let norm = reflectors::norm_of_columns(cx, x)?;
     let x = x.over(cx, norm)?;

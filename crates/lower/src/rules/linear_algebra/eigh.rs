@@ -17,7 +17,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (n, _) = matrix::sides(cx, a);
     let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
     if !whole {
-        // Nor does JAX compute it anywhere but on a TPU.
+        // JAX supports this only on TPUs.
         return Err(RuleError::unsupported(
             "computing only some of the eigenvalues is not supported",
         )
@@ -33,7 +33,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = a.keep(cx, finite)?;
     let (a, scale) = matrix::balanced(cx, a)?;
     let vectors = diagonalize(cx, a, &n)?;
-    // Rayleigh quotients: the rounding errors of many rotations cancel.
+    // Rayleigh quotients cancel the rounding errors of many rotations.
     let images = vectors.conj(cx)?.matmul(cx, a)?;
     let values = images.mul(cx, vectors)?.sum(cx, -1)?.re();
     let (values, order) = jacobi::sorted(cx, values, &n, false)?;
@@ -45,9 +45,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![vectors.write(cx, 0)?, values.write(cx, 1)?])
 }
 
-/// The eigenvectors of Hermitian matrices, as rows.
+/// Returns the eigenvectors of Hermitian matrices, as rows.
 fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
-    // An odd one out is paired with a row of zeros, which no rotation touches.
+    // An odd row is paired with a row of zeros, which rotations leave unchanged.
     let pairs = Pairs::new(cx, n)?;
     let even = pairs.rows();
     let a = matrix::padded(cx, a, &even, &even)?;
@@ -68,7 +68,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
             let by = pairs.rotations(cx, first.re(), second.re(), between)?;
             let conjugate = by.conj(cx)?;
             let rows = pairs.rotate(cx, a, conjugate)?.transpose(cx)?;
-            // Columns are rotated as rows, too: the matrix stays its own adjoint.
+            // Columns are rotated like rows, so the matrix stays Hermitian.
             let a = pairs.rotate(cx, rows, by)?.conj(cx)?;
             let a = a.keep(cx, zeros)?;
             let vectors = pairs.rotate(cx, vectors, by)?;
@@ -82,7 +82,8 @@ fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
     done[1].slice(cx, -2, &Dim::Known(0), n)
 }
 
-/// The diagonals (…, n/2, 1) of the upper left, the lower right and the upper right quarter.
+/// Returns the diagonals (…, n/2, 1) of the upper left, the lower right and the upper right
+/// quarter.
 fn corners(cx: &mut Context<'_>, x: Parts, half: &Dim) -> Result<[Parts; 3]> {
     let even = half.clone() + half.clone();
     let shape = cx.shape(x.re());
@@ -90,7 +91,7 @@ fn corners(cx: &mut Context<'_>, x: Parts, half: &Dim) -> Result<[Parts; 3]> {
     let flat = x.each(cx, |cx, part| cx.reshape(part, &flat))?;
     let one = Dim::Known(1);
     let mut at = |from: Dim| {
-        // Counted row by row, the next element of a diagonal is a row and a column further.
+        // In row-major order, the next element of a diagonal is one row and one column further.
         let places = indices::steps(cx, &from, half, &(even.clone() + one.clone()))?;
         flat.take(cx, -2, places)
     };
@@ -98,7 +99,7 @@ fn corners(cx: &mut Context<'_>, x: Parts, half: &Dim) -> Result<[Parts; 3]> {
     Ok([at(Dim::Known(0))?, at(below)?, at(half.clone())?])
 }
 
-/// Everything but the places of the elements that a round makes zero, after the rows and columns
+/// Returns a mask of everything but the elements that a step makes zero, after the rows and columns
 /// have moved.
 fn pair_places(cx: &mut Context<'_>, pairs: &Pairs) -> Result<ValueId> {
     let row = cx.unsqueeze(pairs.other, &[1])?;

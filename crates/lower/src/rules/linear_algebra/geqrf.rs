@@ -1,4 +1,4 @@
-//! geqrf(a) → Loop over columns, a Householder reflector each; packed as LAPACK does
+//! geqrf(a) → Loop over columns, with a Householder reflector for each; packed as in LAPACK
 
 use super::matrix;
 use super::reflectors;

@@ -1,5 +1,5 @@
-//! hessenberg(a) → Loop over columns, a Householder reflector each, from both sides; packed as
-//! LAPACK does
+//! hessenberg(a) → Loop over columns, with a Householder reflector for each, applied from both
+//! sides; packed as in LAPACK
 
 use tensor::Dim;
 
@@ -13,7 +13,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Parts::read(cx, x[0])?;
     let (n, _) = matrix::sides(cx, a);
     if n == Dim::Known(0) {
-        // JAX would expect minus one factors.
+        // JAX expects n - 1 factors, which would be -1.
         return Err(RuleError::unsupported("matrices without rows are not supported"));
     }
     if matrix::is_empty(cx, a) || n == Dim::Known(1) {

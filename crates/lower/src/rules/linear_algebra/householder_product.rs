@@ -1,4 +1,4 @@
-//! householder_product(a, taus) → Loop over the reflectors, the last one first, applied to ones
+//! householder_product(a, taus) → Loop over the reflectors, last to first, applied to the identity
 
 use super::matrix;
 use super::reflectors::Reflectors;

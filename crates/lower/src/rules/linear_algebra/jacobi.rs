@@ -1,8 +1,8 @@
 //! Jacobi rotations of all rows at once, in pairs.
 //!
-//! Row i of the upper half is paired with row i of the lower half. Between rounds the rows move as
-//! the players of a round-robin tournament do, so that a sweep of n - 1 rounds pairs each row with
-//! every other one and leaves all where they were.
+//! Row i of the upper half is paired with row i of the lower half. Between steps, the rows move
+//! like the players of a round-robin tournament. A sweep of n - 1 steps pairs each row with every
+//! other one and restores their order.
 
 use std::slice::from_ref;
 
@@ -14,34 +14,35 @@ use crate::rules::Result;
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
-/// The most sweeps. Five to ten are usually enough; more than this would not improve precision.
+/// The maximum number of sweeps. Five to ten are usually enough; more than this would not improve
+/// precision.
 pub(crate) const SWEEPS: Dim = Dim::Known(40);
 
 /// The pairing of an even number of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Pairs {
-    /// How many pairs there are.
+    /// The number of pairs.
     pub(crate) half: Dim,
-    /// The row that each place is given after a round.
+    /// For each position, the row that moves there after a step.
     pub(crate) own: ValueId,
-    /// The row that was paired with it.
+    /// For each position, the row that was paired with that row.
     pub(crate) other: ValueId,
 }
 
-/// Rotations (…, n, 1). By the tangent of half the angle, τ, and the sine, s, rows x and y become
+/// Rotations (…, n, 1). With the tangent of half the angle, τ, and the sine, s, rows x and y become
 /// x - s(y + τx) and y + s(x - τy): the smaller the angle, the smaller the rounding error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotations {
-    /// What complex rows are multiplied by before.
+    /// The factor of complex rows before the rotation.
     phase: Option<Parts>,
-    /// ∓s, in the order that the rows have after the round.
+    /// ∓s, in the order of the rows after the step.
     sine: Parts,
-    /// ±τ, in the order that the rows have after the round.
+    /// ±τ, in the order of the rows after the step.
     half: Parts,
 }
 
 impl Pairs {
-    /// Of `n` rows, and another one if that is odd.
+    /// Pairs `n` rows, plus one more if `n` is odd.
     #[track_caller]
     pub(crate) fn new(cx: &mut Context<'_>, n: &Dim) -> Result<Self> {
         let half = bounds::ceil_div(n.clone(), 2);
@@ -58,20 +59,21 @@ impl Pairs {
         Ok(Self { half, own, other })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> Dim {
         self.half.clone() + self.half.clone()
     }
 
-    /// The upper and the lower half of rows.
+    /// Returns the upper and the lower half of rows.
     #[track_caller]
     pub(crate) fn halves(&self, cx: &mut Context<'_>, x: Parts) -> Result<(Parts, Parts)> {
         let upper = x.slice(cx, -2, &Dim::Known(0), &self.half)?;
         Ok((upper, x.slice(cx, -2, &self.half, &self.rows())?))
     }
 
-    /// The rotations that make the Hermitian matrices [[a, c], [c̄, b]] diagonal when applied to
-    /// their columns, and their conjugates to the rows; `a` and `b` are real. All are (…, n/2, 1).
+    /// Returns the rotations that diagonalise the Hermitian matrices [[a, c], [c̄, b]] when applied
+    /// to their columns, and their conjugates to the rows. `a` and `b` are real. All operands are
+    /// (…, n/2, 1).
     #[track_caller]
     pub(crate) fn rotations(
         &self,
@@ -80,11 +82,11 @@ impl Pairs {
         b: ValueId,
         c: Parts,
     ) -> Result<Rotations> {
-        // For complex numbers, the second column first takes the phase away from c.
+        // For complex numbers, the second column first removes the phase of c.
         let (c, phase) = modulus_and_phase(cx, c)?;
         let [sine, half] = formulas(cx, [a, b, c], |[a, b, c]| {
             let zeta = (b - a) / (c + c);
-            // The smaller root of t² + 2ζt = 1: the angle is at most an eighth of a turn.
+            // The smaller root of t² + 2ζt = 1, whose angle is at most an eighth of a turn.
             let root = (zeta.squared() + 1.0).sqrt();
             let tangent = (zeta.abs() + root).reciprocal();
             let minus = -tangent;
@@ -109,7 +111,7 @@ impl Pairs {
         Ok(Rotations { phase, sine, half })
     }
 
-    /// Rows (…, n, m) rotated, and moved on to the places of the next round.
+    /// Rotates rows (…, n, m), and moves them to their positions in the next step.
     #[track_caller]
     pub(crate) fn rotate(&self, cx: &mut Context<'_>, rows: Parts, by: Rotations) -> Result<Parts> {
         let rows = match by.phase {
@@ -131,7 +133,7 @@ impl Rotations {
     }
 }
 
-/// |c|, and c̄ / |c|; of real numbers c itself, which needs no phase.
+/// Returns |c| and c̄ / |c|. A real c is returned unchanged, and needs no phase.
 #[track_caller]
 fn modulus_and_phase(cx: &mut Context<'_>, c: Parts) -> Result<(ValueId, Option<Parts>)> {
     if c.im().is_none() {
@@ -146,7 +148,7 @@ fn modulus_and_phase(cx: &mut Context<'_>, c: Parts) -> Result<(ValueId, Option<
     Ok((modulus, Some(phase)))
 }
 
-/// Where the row at each place comes from: the first row stays, all others go round.
+/// Returns the source of the row at each position: the first row stays, all others rotate.
 fn order(rows: i64) -> Vec<i64> {
     let half = rows / 2;
     if half < 2 {
@@ -156,7 +158,7 @@ fn order(rows: i64) -> Vec<i64> {
     upper.chain(half + 1..rows).chain([half - 1]).collect()
 }
 
-/// [`order`] of twice as many rows as `half`, which is not known.
+/// Computes [`order`] for twice `half` rows, if that number is symbolic.
 #[track_caller]
 fn symbolic_order(cx: &mut Context<'_>, half: &Dim) -> Result<ValueId> {
     let one = Dim::Known(1);
@@ -168,14 +170,15 @@ fn symbolic_order(cx: &mut Context<'_>, half: &Dim) -> Result<ValueId> {
     let [order] = formulas(cx, sizes, |[place, half, before_half, last]| {
         let moved = place.less(half).select(place - 1.0, place + 1.0);
         let moved = place.equals(last).select(before_half, moved);
-        // Two rows stay where they are, so this comes before the last place.
+        // With two rows, position 1 is also the last one and stays, so this case overrides that of
+        // the last position.
         let moved = place.equals(1.0).select(half, moved);
         [place.equals(0.0).select(place, moved)]
     })?;
     Ok(order)
 }
 
-/// `values` (…, n, 1) of the rows in ascending or descending order, and the order.
+/// Sorts the `values` (…, n, 1) of the rows, and returns them with their order.
 #[track_caller]
 pub(crate) fn sorted(
     cx: &mut Context<'_>,
@@ -188,7 +191,7 @@ pub(crate) fn sorted(
     Ok((found[0], found[1]))
 }
 
-/// Rows (…, n, m) in the order (…, n, 1).
+/// Reorders rows (…, n, m) by the order (…, n, 1).
 #[track_caller]
 pub(crate) fn reordered(cx: &mut Context<'_>, rows: Parts, order: ValueId) -> Result<Parts> {
     let shape = cx.shape(rows.re()).to_vec();
@@ -201,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_pairs_everybody_once_and_restores_the_order() {
+    fn a_sweep_pairs_all_rows_once_and_restores_the_order() {
         for rows in [2, 4, 6, 10, 16] {
             let step = order(rows);
             let mut at: Vec<i64> = (0..rows).collect();

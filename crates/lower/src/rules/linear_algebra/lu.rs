@@ -1,4 +1,4 @@
-//! lu(a) → Loop over columns; rows stay where they are until the end, only the permutation changes
+//! lu(a) → Loop over columns; only the permutation changes, and rows are moved at the end
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
@@ -54,7 +54,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![both, Parts::Real(taken), Parts::Real(order)])
 }
 
-/// The place (…, 1, 1) of the largest number that `column` has at or behind the place `at`.
+/// Returns the position (…, 1, 1) of the largest number in `column` at or after the position `at`.
 fn pivot(
     cx: &mut Context<'_>,
     column: Parts,
@@ -70,7 +70,8 @@ fn pivot(
     Ok(cx.op("ArgMax", &[size], attrs! { axis: -2, keepdims: true })?)
 }
 
-/// The multiples of the pivot's row to take away from the other rows; none from those in use.
+/// Returns the multiples of the pivot's row to subtract from the other rows, which are zero for
+/// rows that are in use.
 fn factors(
     cx: &mut Context<'_>,
     column: Parts,
@@ -82,7 +83,7 @@ fn factors(
     let (size, zero) = (pivot.size(cx)?, cx.scalar_like(pivot.re(), 0.0)?);
     let some = cx.op("Equal", &[size, zero], Attrs::new())?;
     let some = cx.op("Not", &[some], Attrs::new())?;
-    // If the largest number is zero, all are: nothing to take away.
+    // If the largest number is zero, all are, and nothing is subtracted.
     let one = cx.scalar_like(pivot.re(), 1.0)?;
     let pivot = pivot.or(cx, some, Parts::Real(one))?;
     let factors = column.div(cx, pivot)?;
@@ -90,8 +91,8 @@ fn factors(
     factors.keep(cx, unused)
 }
 
-/// `order` with the entries at the places `at` and `other` exchanged along an axis, and the entry
-/// that was at `other`.
+/// Exchanges the entries of `order` at the positions `at` and `other` along an axis. Also returns
+/// the entry that was at `other`.
 #[track_caller]
 pub(crate) fn swap(
     cx: &mut Context<'_>,
@@ -109,8 +110,8 @@ pub(crate) fn swap(
     Ok((cx.op("Where", &[is_here, there, swapped], Attrs::new())?, there))
 }
 
-/// The order that exchanging each place with its pivot, one after the other, makes of `size`
-/// places.
+/// Returns the permutation of `size` positions that results from exchanging each position with its
+/// pivot, in order.
 #[track_caller]
 pub(crate) fn permutation(cx: &mut Context<'_>, pivots: ValueId, size: &Dim) -> Result<ValueId> {
     let shape = cx.shape(pivots).to_vec();

@@ -1,4 +1,4 @@
-//! lu_pivots_to_permutation(pivots) → Loop that exchanges two places a round
+//! lu_pivots_to_permutation(pivots) → Loop that exchanges two positions per iteration
 
 use onnx::ValueId;
 use tensor::{DType, Dim};

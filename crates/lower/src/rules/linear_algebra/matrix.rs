@@ -1,4 +1,4 @@
-//! Batches of matrices: the last two axes are rows and columns, those in front are independent.
+//! Batches of matrices: the last two axes are rows and columns, the leading ones are independent.
 
 use std::f64::consts::LN_2;
 
@@ -13,25 +13,25 @@ use crate::{Context, Parts};
 
 const ZERO: Dim = Dim::Known(0);
 
-/// The numbers of rows and columns.
+/// Returns the numbers of rows and columns.
 pub(crate) fn sides(cx: &Context<'_>, x: Parts) -> (Dim, Dim) {
     let shape = cx.shape(x.re());
     (shape[shape.len() - 2].clone(), shape[shape.len() - 1].clone())
 }
 
-/// Whether there is nothing to compute with.
+/// Returns `true` if there are no elements.
 pub(crate) fn is_empty(cx: &Context<'_>, x: Parts) -> bool {
     cx.shape(x.re()).contains(&ZERO)
 }
 
-/// The row numbers of a matrix, as a column.
+/// Returns the row indices of a matrix, as a column.
 #[track_caller]
 pub(crate) fn places(cx: &mut Context<'_>, rows: &Dim) -> Result<ValueId> {
     let places = indices::count(cx, rows)?;
     Ok(cx.unsqueeze(places, &[1])?)
 }
 
-/// Ones on the diagonal of a matrix, zeros elsewhere.
+/// Returns a matrix with ones on the diagonal and zeros elsewhere.
 #[track_caller]
 pub(crate) fn eye(
     cx: &mut Context<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn eye(
     Ok(cx.cast(diagonal, dtype)?)
 }
 
-/// `matrix` once for each member of the batch that `like` is.
+/// Broadcasts `matrix` to the batch axes of `like`.
 #[track_caller]
 pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Parts) -> Result<ValueId> {
     let shape = cx.shape(like.re());
@@ -52,13 +52,13 @@ pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Parts) -> Res
     cx.expand(matrix, &shape)
 }
 
-/// The elements on the diagonal `k` and below it.
+/// Keeps the elements on and below the diagonal `k`.
 #[track_caller]
 pub(crate) fn lower(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
     triangle(cx, x, k, false)
 }
 
-/// The elements on the diagonal `k` and above it.
+/// Keeps the elements on and above the diagonal `k`.
 #[track_caller]
 pub(crate) fn upper(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
     triangle(cx, x, k, true)
@@ -71,7 +71,7 @@ fn triangle(cx: &mut Context<'_>, x: Parts, k: i64, upper: bool) -> Result<Parts
     x.each(cx, |cx, part| Ok(cx.op("Trilu", &[part, k], attrs! { upper: upper })?))
 }
 
-/// The Hermitian matrices that have the given triangles. Their diagonals are real: imaginary parts
+/// Completes Hermitian matrices from one triangle. Their diagonals are real, so imaginary parts
 /// there are ignored.
 #[track_caller]
 pub(crate) fn hermitian(cx: &mut Context<'_>, x: Parts, is_lower: bool) -> Result<Parts> {
@@ -83,7 +83,7 @@ pub(crate) fn hermitian(cx: &mut Context<'_>, x: Parts, is_lower: bool) -> Resul
     Parts::new(half.re(), strict.im()).add(cx, mirrored)
 }
 
-/// A stack of columns (k, …, m, 1) as matrices (…, m, k).
+/// Turns a stack of columns (k, …, m, 1) into matrices (…, m, k).
 #[track_caller]
 pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
     let rank = cx.rank(stack.re());
@@ -94,7 +94,7 @@ pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> 
     })
 }
 
-/// A stack of rows (k, …, 1, n) as matrices (…, k, n).
+/// Turns a stack of rows (k, …, 1, n) into matrices (…, k, n).
 #[track_caller]
 pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
     let rank = cx.rank(stack.re());
@@ -105,7 +105,7 @@ pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
     })
 }
 
-/// A stack of single numbers (k, …, 1, 1) as vectors (…, k).
+/// Turns a stack of single numbers (k, …, 1, 1) into vectors (…, k).
 #[track_caller]
 pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
     let rank = cx.rank(stack.re()) as i64;
@@ -116,7 +116,7 @@ pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> 
     })
 }
 
-/// `x` with an axis turned round.
+/// Reverses an axis of `x`.
 #[track_caller]
 pub(crate) fn reversed(cx: &mut Context<'_>, x: Parts, axis: i64) -> Result<Parts> {
     let (start, end) = (Dim::Known(-1), Dim::Known(i64::MIN));
@@ -126,7 +126,7 @@ pub(crate) fn reversed(cx: &mut Context<'_>, x: Parts, axis: i64) -> Result<Part
     })
 }
 
-/// `x`, padded with zeros after its last row and column to the given sizes.
+/// Pads `x` with zeros after its last row and column to the given sizes.
 #[track_caller]
 pub(crate) fn padded(cx: &mut Context<'_>, x: Parts, rows: &Dim, columns: &Dim) -> Result<Parts> {
     let (m, n) = sides(cx, x);
@@ -138,7 +138,8 @@ pub(crate) fn padded(cx: &mut Context<'_>, x: Parts, rows: &Dim, columns: &Dim) 
     x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))
 }
 
-/// Whether `mask` holds in all places of the given axes, which stay.
+/// Returns a mask that holds where `mask` holds along all of the given axes, which are kept with
+/// size one.
 #[track_caller]
 pub(crate) fn all(cx: &mut Context<'_>, mask: ValueId, axes: &[i64]) -> Result<ValueId> {
     let (numbers, axes) = (cx.cast(mask, DType::U8)?, cx.i64s(axes));
@@ -146,7 +147,7 @@ pub(crate) fn all(cx: &mut Context<'_>, mask: ValueId, axes: &[i64]) -> Result<V
     Ok(cx.cast(least, DType::Bool)?)
 }
 
-/// Which matrices (…, 1, 1) hold nothing but finite numbers.
+/// Returns a mask (…, 1, 1) of the matrices whose elements are all finite.
 #[track_caller]
 pub(crate) fn is_finite(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let size = x.size(cx)?;
@@ -155,15 +156,15 @@ pub(crate) fn is_finite(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     all(cx, finite, &[-2, -1])
 }
 
-/// `x` where `ok` holds, NaN elsewhere.
+/// Keeps `x` where `ok` holds, and replaces it with NaN elsewhere.
 #[track_caller]
 pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Parts) -> Result<Parts> {
     let nan = cx.scalar_like(x.re(), f64::NAN)?;
     x.each(cx, |cx, part| Ok(cx.op("Where", &[ok, part, nan], Attrs::new())?))
 }
 
-/// `x` divided by powers of two (…, 1, 1), so that its largest elements are near one and their
-/// squares are numbers; and those powers.
+/// Divides `x` by powers of two (…, 1, 1), so that its largest elements are near one and their
+/// squares do not overflow. Also returns these powers.
 #[track_caller]
 pub(crate) fn balanced(cx: &mut Context<'_>, x: Parts) -> Result<(Parts, ValueId)> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2, -1]));
@@ -178,12 +179,12 @@ pub(crate) fn balanced(cx: &mut Context<'_>, x: Parts) -> Result<(Parts, ValueId
     Ok((x.over(cx, power)?, power))
 }
 
-/// The distance from one to the next number of the type.
+/// Returns the distance from one to the next number of the type.
 pub(crate) fn epsilon(cx: &Context<'_>, x: Parts) -> f64 {
     if cx.dtype(x.re()) == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
 }
 
-/// Whether `mask` holds anywhere.
+/// Returns a scalar that is true if `mask` holds anywhere.
 #[track_caller]
 pub(crate) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
     let numbers = cx.cast(mask, DType::U8)?;
@@ -191,14 +192,14 @@ pub(crate) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
     Ok(cx.cast(most, DType::Bool)?)
 }
 
-/// The sums (…, 1, 1) of the squares of all elements.
+/// Returns the sums (…, 1, 1) of the squares of all elements.
 #[track_caller]
 pub(crate) fn sum_of_squares(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
     Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
 }
 
-/// The Frobenius norms (…, 1, 1).
+/// Returns the Frobenius norms (…, 1, 1).
 #[track_caller]
 pub(crate) fn norm(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let square = sum_of_squares(cx, x)?;

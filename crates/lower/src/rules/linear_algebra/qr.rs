@@ -1,4 +1,4 @@
-//! qr[full_matrices, pivoting](a) → Householder reflectors and their product, as LAPACK's signs are
+//! qr[full_matrices, pivoting](a) → Householder reflectors and their product, with LAPACK's signs
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
@@ -56,8 +56,8 @@ fn empty(
     Ok(results)
 }
 
-/// As [`reflectors::factor`], for the columns in an order (…, n) such that each is the longest of
-/// those left.
+/// Factors like [`reflectors::factor`], with columns in an order (…, n) that takes the longest
+/// remaining one first.
 fn pivoted(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts, ValueId)> {
     let (m, n) = matrix::sides(cx, a);
     let places = matrix::places(cx, &m)?;
@@ -91,7 +91,7 @@ fn pivoted(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts, ValueId
     Ok((Reflectors { vectors, taus }, triangle, cx.cast(order, DType::I32)?))
 }
 
-/// `x` with the columns `at` and `other` (…, 1, 1) exchanged.
+/// Exchanges the columns `at` and `other` (…, 1, 1) of `x`.
 fn exchange(
     cx: &mut Context<'_>,
     x: Parts,

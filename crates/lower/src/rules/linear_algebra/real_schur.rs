@@ -1,8 +1,8 @@
-//! The real Schur form: a 2×2 block on the diagonal for every complex pair of eigenvalues.
+//! The real Schur form, with a 2×2 block on the diagonal for every complex pair of eigenvalues.
 //!
-//! A Loop of QR steps with two shifts at once, which are real or a conjugate pair, on the last block
-//! that is larger than 2×2; then all blocks of two get the form that LAPACK gives them. In double
-//! precision: a step squares the matrix.
+//! A Loop applies QR steps with two shifts at once, which are real or a conjugate pair, to the last
+//! block that is larger than 2×2. Then all 2×2 blocks are brought into LAPACK's form. It runs in
+//! double precision, because a step squares the matrix.
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -16,8 +16,8 @@ use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
-/// The quasi-triangular matrices and their bases, which are orthogonal; NaN if a matrix is not
-/// finite or the steps came to no end.
+/// Returns the quasi-triangular matrices and their orthogonal bases. The result is NaN if a matrix
+/// is not finite or the steps do not converge.
 #[track_caller]
 pub(super) fn form(cx: &mut Context<'_>, a: ValueId) -> Result<[Parts; 2]> {
     let (n, _) = matrix::sides(cx, Parts::Real(a));
@@ -41,7 +41,7 @@ pub(super) fn form(cx: &mut Context<'_>, a: ValueId) -> Result<[Parts; 2]> {
     Ok([matrix::or_nan(cx, ok, a)?, matrix::or_nan(cx, ok, basis)?])
 }
 
-/// `a` as `basis` · hessenberg · `basis`ᵀ, with zeros below the first subdiagonal.
+/// Factors `a` into `basis` · hessenberg · `basis`ᵀ, with zeros below the first subdiagonal.
 fn hessenberg(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<(Parts, Parts)> {
     let places = matrix::places(cx, n)?;
     let steps = n.clone() - Dim::Known(1);
@@ -62,7 +62,7 @@ fn hessenberg(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<(Parts, Parts)>
     Ok((a, basis))
 }
 
-/// What stays the same over all steps.
+/// The loop-invariant values of all steps.
 struct Blocks {
     places: ValueId,
     numbers: ValueId,
@@ -87,12 +87,13 @@ impl Blocks {
         Ok(Self { places, numbers, before, eye, negligible })
     }
 
-    /// One step for the last block of more than two rows, and whether there is one.
+    /// Applies one step to the last block of more than two rows. Also returns whether such a block
+    /// exists.
     fn step(&self, cx: &mut Context<'_>, carry: &[Parts]) -> Result<(ValueId, Vec<Parts>)> {
         let (a, basis, known, waited) = (carry[0], carry[1], carry[2].re(), carry[3].re());
         let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
         let ends = self.ends(cx, a)?;
-        // The number of each row's block, along columns and along rows.
+        // The index of each row's block, along columns and along rows.
         let last_axis = cx.scalar(DType::I64, -1.0)?;
         let block = cx.op("CumSum", &[ends, last_axis], Attrs::new())?;
         let rows = Parts::Real(block).transpose(cx)?.re();
@@ -108,7 +109,7 @@ impl Blocks {
         let candidates = cx.op("Where", &[large, self.numbers, zero], Attrs::new())?;
         let axes = cx.i64s(&[-1]);
         let last = cx.op("ReduceMax", &[candidates, axes], attrs! { keepdims: true })?;
-        // A block of more than two rows does not end with the first.
+        // A block of more than two rows does not end with the first one.
         let more = cx.op("Greater", &[last, zero], Attrs::new())?;
 
         let count = cx.op("ReduceMax", &[block, axes], attrs! { keepdims: true })?;
@@ -137,8 +138,8 @@ impl Blocks {
         Ok((matrix::any(cx, more)?, [a, basis].into_iter().chain(carry).collect()))
     }
 
-    /// One for every row (…, 1, n) that starts a block: nothing is left of the rows from it on in
-    /// the columns before it.
+    /// Returns one for every row (…, 1, n) that starts a block: the rows from it on are negligible
+    /// in the columns before it.
     fn ends(&self, cx: &mut Context<'_>, a: Parts) -> Result<ValueId> {
         let size = a.size(cx)?;
         let sums = cx.op("MatMul", &[size, self.before], Attrs::new())?;
@@ -148,8 +149,8 @@ impl Blocks {
         Ok(cx.cast(ends, DType::I64)?)
     }
 
-    /// The sum and the product of the eigenvalues of the last two rows and columns; or others, if
-    /// those have led nowhere.
+    /// Returns the sum and the product of the eigenvalues of the last two rows and columns, or
+    /// exceptional shifts if those do not converge.
     fn shifts(
         &self,
         cx: &mut Context<'_>,
@@ -173,8 +174,8 @@ impl Blocks {
     }
 }
 
-/// Turns the blocks of two rows, so that they are triangular if their eigenvalues are real, and
-/// else have equal elements on the diagonal.
+/// Rotates the 2×2 blocks. They become triangular if their eigenvalues are real, and get equal
+/// diagonal elements otherwise.
 fn standardized(cx: &mut Context<'_>, a: Parts, basis: Parts, n: &Dim) -> Result<(Parts, Parts)> {
     let (places, numbers) = (matrix::places(cx, n)?, indices::count(cx, n)?);
     let one = cx.scalar(DType::I64, 1.0)?;
@@ -196,7 +197,7 @@ fn standardized(cx: &mut Context<'_>, a: Parts, basis: Parts, n: &Dim) -> Result
         let root = triangular.select(square, 0.0).sqrt();
         let far = half + half.less(0.0).select(-root, root);
         let length = (far.squared() + r.squared()).sqrt();
-        // Else twice the angle of the turn has these parts.
+        // Otherwise, these are the parts of twice the rotation angle.
         let (x, y) = ((q + r).abs(), (q + r).less(0.0).select(p - s, s - p));
         let double = (x.squared() + y.squared()).sqrt();
         let straight = double.equals(0.0);

@@ -1,4 +1,4 @@
-//! Householder reflectors H = 1 - τ v vᴴ, as LAPACK makes and stores them.
+//! Householder reflectors H = 1 - τ v vᴴ, computed and stored as in LAPACK.
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
@@ -15,7 +15,7 @@ pub(crate) struct Reflectors {
     pub(crate) taus: Parts,
 }
 
-/// One of them.
+/// A single reflector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reflector {
     /// The vector v, which is one at the pivot and zero before it.
@@ -24,9 +24,9 @@ pub(crate) struct Reflector {
 }
 
 impl Reflector {
-    /// The reflector whose adjoint maps the part of `column` (…, m, 1) from the place `at` on to a
-    /// multiple of a unit vector; and that multiple, which is real: it has the norm of that part
-    /// and the sign that the pivot has not.
+    /// Returns the reflector whose adjoint maps `column` (…, m, 1), from the position `at` on, to a
+    /// multiple of a unit vector. Also returns that multiple, which is real: it has the norm of
+    /// that part, and the opposite sign of the pivot.
     #[track_caller]
     pub(crate) fn of_column(
         cx: &mut Context<'_>,
@@ -37,8 +37,8 @@ impl Reflector {
         let behind = cx.op("Greater", &[places, at], Attrs::new())?;
         let tail = column.keep(cx, behind)?;
         let alpha = column.take(cx, -2, at)?;
-        // The column is a multiple of the unit vector already if there is nothing behind the pivot
-        // and the pivot is real; the reflector is then the identity.
+        // If everything after the pivot is zero and the pivot is real, the column is already a
+        // multiple of the unit vector. The reflector is then the identity.
         let rest = match alpha.im() {
             None => tail.size(cx)?,
             Some(im) => {
@@ -73,7 +73,7 @@ impl Reflector {
         Ok((Self { vector, tau }, beta))
     }
 
-    /// H x.
+    /// Returns H x.
     #[track_caller]
     pub(crate) fn apply(&self, cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
         let row = self.vector.adjoint(cx)?.matmul(cx, x)?;
@@ -82,7 +82,7 @@ impl Reflector {
         x.sub(cx, share)
     }
 
-    /// x H.
+    /// Returns x H.
     #[track_caller]
     pub(crate) fn apply_right(&self, cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
         let column = x.matmul(cx, self.vector)?.mul(cx, self.tau)?;
@@ -91,8 +91,8 @@ impl Reflector {
         x.sub(cx, share)
     }
 
-    /// `column`, which has the pivot at the place `at`, as LAPACK leaves it: what was before the
-    /// pivot, the multiple `beta`, and the rest of the vector.
+    /// Packs `column` as in LAPACK: the elements before the pivot at the position `at`, the
+    /// multiple `beta`, and the rest of the vector.
     #[track_caller]
     pub(crate) fn packed(
         &self,
@@ -109,14 +109,14 @@ impl Reflector {
         packed.or(cx, elsewhere, Parts::Real(beta))
     }
 
-    /// The adjoint.
+    /// Returns the adjoint.
     #[track_caller]
     pub(crate) fn adjoint(&self, cx: &mut Context<'_>) -> Result<Self> {
         Ok(Self { tau: self.tau.conj(cx)?, ..*self })
     }
 }
 
-/// The Euclidean norms (…, 1, n) of columns, whose squares need not be numbers.
+/// Returns the Euclidean norms (…, 1, n) of columns, even if their squares overflow.
 #[track_caller]
 pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2]));
@@ -130,7 +130,8 @@ pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Parts) -> Result<ValueId>
     Ok(cx.op("Mul", &[root, scale], Attrs::new())?)
 }
 
-/// The reflectors that make `a` (…, m, n) upper triangular, and the triangle (…, min(m, n), n).
+/// Returns the reflectors that make `a` (…, m, n) upper triangular, and the triangle (…, min(m, n),
+/// n).
 #[track_caller]
 pub(crate) fn factor(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts)> {
     let (m, n) = matrix::sides(cx, a);
@@ -149,18 +150,18 @@ pub(crate) fn factor(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Part
     Ok((Reflectors { vectors, taus }, matrix::upper(cx, triangle, 0)?))
 }
 
-/// What one step makes of a matrix that is reduced to its diagonals from both sides.
+/// The results of one step of a two-sided reduction to the diagonals.
 pub(crate) struct Step {
     pub(crate) column: Parts,
     pub(crate) reflector: Reflector,
     pub(crate) beta: ValueId,
-    /// The column as LAPACK leaves it.
+    /// The column as packed by LAPACK.
     pub(crate) packed: Parts,
-    /// The matrix, with the reflector applied to its rows and its columns.
+    /// The matrix with the reflector applied to its rows and columns.
     pub(crate) rest: Parts,
 }
 
-/// Reduces the column `at` of `a` to what is above the place behind the diagonal, and that place.
+/// Reduces the column `at` of `a` to zeros below the first subdiagonal.
 #[track_caller]
 pub(crate) fn reduce_column(
     cx: &mut Context<'_>,
@@ -178,7 +179,7 @@ pub(crate) fn reduce_column(
     Ok(Step { column, reflector, beta, packed, rest })
 }
 
-/// Which way to go through reflectors.
+/// The order that reflectors are applied in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     FirstToLast,
@@ -186,8 +187,8 @@ pub(crate) enum Order {
 }
 
 impl Reflectors {
-    /// Reflectors as LAPACK stores them: below the diagonals of `packed` (…, m, n), with factors
-    /// (…, k). The ones on the diagonals and the zeros above are not stored.
+    /// Unpacks reflectors that LAPACK stores below the diagonals of `packed` (…, m, n), with
+    /// factors (…, k). The ones on the diagonals and the zeros above them are not stored.
     #[track_caller]
     pub(crate) fn unpack(cx: &mut Context<'_>, packed: Parts, taus: Parts) -> Result<Self> {
         let (m, n) = matrix::sides(cx, packed);
@@ -200,7 +201,7 @@ impl Reflectors {
         Ok(Self { vectors: Parts::new(re, vectors.im()), taus })
     }
 
-    /// `x` after each reflector, or its adjoint, was applied from one side.
+    /// Applies each reflector, or its adjoint, to `x` from one side.
     #[track_caller]
     pub(crate) fn apply(
         &self,
@@ -231,7 +232,7 @@ impl Reflectors {
         Ok(done.carry[0])
     }
 
-    /// The first `columns` columns of H₀ H₁ ….
+    /// Returns the first `columns` columns of H₀ H₁ ….
     #[track_caller]
     pub(crate) fn product(&self, cx: &mut Context<'_>, columns: &Dim) -> Result<Parts> {
         let (m, _) = matrix::sides(cx, self.vectors);

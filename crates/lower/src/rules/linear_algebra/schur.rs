@@ -1,5 +1,5 @@
-//! schur(a) → Loop of shifted QR steps, until the rows are zero before the diagonal, the last row
-//! first; NaN if that never happens. Real matrices have another form: `real_schur.rs`
+//! schur(a) → Loop of shifted QR steps, until the rows are zero before the diagonal, starting with
+//! the last row; NaN if they do not converge. Real matrices have another form: `real_schur.rs`
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -35,22 +35,22 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(results)
 }
 
-/// A complex matrix as `scale` · `basis` · `triangle` · `basis`ᴴ.
+/// A complex matrix, factored into `scale` · `basis` · `triangle` · `basis`ᴴ.
 pub(crate) struct Form {
     pub(crate) triangle: Parts,
     pub(crate) basis: Parts,
     pub(crate) scale: ValueId,
-    /// Which matrices (…, 1, 1) were finite and came to an end.
+    /// The mask (…, 1, 1) of matrices that were finite and converged.
     pub(crate) ok: ValueId,
 }
 
-/// QR steps that find one eigenvalue; two or three are usual.
+/// The maximum number of QR steps per eigenvalue. Two or three are usual.
 const STEPS: i64 = 40;
 
-/// So many steps without finding one call for another kind of shift.
+/// The number of steps without convergence before an exceptional shift.
 const PATIENCE: f64 = 8.0;
 
-/// The steps after which to give up on matrices with `n` rows.
+/// Returns the maximum number of steps for matrices with `n` rows.
 pub(super) fn steps_for(n: &Dim) -> Dim {
     n.clone() * Dim::Known(STEPS)
 }
@@ -85,7 +85,7 @@ impl Form {
     }
 }
 
-/// What stays the same over all steps.
+/// The loop-invariant values of all steps.
 struct Limits {
     places: ValueId,
     numbers: ValueId,
@@ -93,7 +93,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// One step for the block of rows and columns that are left, and whether to go on.
+    /// Applies one step to the block of rows and columns that are left. Also returns whether to
+    /// continue.
     fn step(&self, cx: &mut Context<'_>, carry: &[Parts]) -> Result<(ValueId, Vec<Parts>)> {
         let (a, basis, left, waited) = (carry[0], carry[1], carry[2].re(), carry[3].re());
         let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
@@ -129,8 +130,8 @@ impl Limits {
         Ok((matrix::any(cx, more)?, carry))
     }
 
-    /// The eigenvalue of the last two rows and columns that is next to the last element; or
-    /// something else, if that has led nowhere.
+    /// Returns the eigenvalue of the last two rows and columns that is closest to the last element,
+    /// or an exceptional shift if that does not converge.
     fn shift(
         &self,
         cx: &mut Context<'_>,
@@ -168,9 +169,9 @@ impl Limits {
 
 /// The last two rows and columns of a block.
 pub(super) struct Corner {
-    /// Row by row.
+    /// The elements in row-major order.
     pub(super) elements: [Parts; 4],
-    /// All of the last row.
+    /// The whole last row.
     row: Parts,
 }
 
@@ -185,7 +186,7 @@ impl Corner {
         Ok(Self { elements: [a, b, c, d], row })
     }
 
-    /// The size of what is left of the last row before the diagonal.
+    /// Returns the magnitude of the last row before the diagonal.
     pub(super) fn rest(
         &self,
         cx: &mut Context<'_>,
@@ -198,7 +199,8 @@ impl Corner {
     }
 }
 
-/// Whether the usual shift is taken after `waited` steps without finding an eigenvalue.
+/// Returns a condition that holds if the usual shift is taken after `waited` steps without
+/// convergence.
 pub(super) fn is_patient(cx: &mut Context<'_>, waited: ValueId) -> Result<ValueId> {
     let patience = cx.scalar(DType::I64, PATIENCE)?;
     let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
@@ -206,7 +208,7 @@ pub(super) fn is_patient(cx: &mut Context<'_>, waited: ValueId) -> Result<ValueI
     Ok(cx.op("Less", &[turn, end], Attrs::new())?)
 }
 
-/// The roots with a real part that is not negative.
+/// Returns the square roots with a non-negative real part.
 fn square_root(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let Some(im) = x.im() else {
         return Err(RuleError::Internal("the root of real numbers".to_owned()));

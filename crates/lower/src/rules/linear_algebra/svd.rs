@@ -48,7 +48,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         // A wide matrix is the adjoint of a tall one.
         a.adjoint(cx)?
     } else {
-        // More rows or columns of zeros add nothing but zeros to the singular values.
+        // More rows or columns of zeros add only zeros to the singular values.
         let side = Dim::op(DimOp::Max, &m, &n);
         matrix::padded(cx, a, &side, &side)?
     };
@@ -73,7 +73,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(results)
 }
 
-/// As JAX has it: the vectors of full matrices are those of the identity.
+/// Returns JAX's results for empty matrices: the vectors of full matrices are those of the
+/// identity.
 fn empty(cx: &mut Context<'_>, a: Parts, vectors: bool) -> Result<Vec<Parts>> {
     let mut results = vec![Parts::zeros(cx, 0, Parts::Real(a.re()))?];
     for i in 1..if vectors { 3 } else { 1 } {
@@ -90,13 +91,14 @@ fn empty(cx: &mut Context<'_>, a: Parts, vectors: bool) -> Result<Vec<Parts>> {
     Ok(results)
 }
 
-/// Singular values (…, n, 1), left vectors as columns, conjugated right vectors as rows.
+/// Singular values (…, n, 1), left vectors as columns, and conjugated right vectors as rows.
 struct Triple {
     values: ValueId,
     vectors: Option<(Parts, Parts)>,
 }
 
-/// The right vector of a single column is 1 in JAX, and the first left vector has the sign.
+/// Moves the sign of a single column to the first left vector, because its right vector is 1 in
+/// JAX.
 fn sign_on_the_left(
     cx: &mut Context<'_>,
     vectors: Option<(Parts, Parts)>,
@@ -116,7 +118,8 @@ fn sign_on_the_left(
     Ok(Some((left, right)))
 }
 
-/// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.
+/// Decomposes a matrix that has at least as many rows as columns. `full` selects the vectors, if
+/// any.
 fn decompose(cx: &mut Context<'_>, a: Parts, full: Option<bool>) -> Result<Triple> {
     let (m, n) = matrix::sides(cx, a);
     let (reflectors, square) = if bounds::same(&m, &n) {
@@ -154,7 +157,8 @@ fn decompose(cx: &mut Context<'_>, a: Parts, full: Option<bool>) -> Result<Tripl
     Ok(Triple { values, vectors: Some((left, right)) })
 }
 
-/// Rows rotated until they are orthogonal; and the rows of the identity, rotated with them.
+/// Rotates rows until they are orthogonal. Also returns the rows of the identity, rotated with
+/// them.
 fn orthogonalize(
     cx: &mut Context<'_>,
     rows: Parts,
@@ -202,7 +206,7 @@ fn orthogonalize(
     Ok((rows, turned))
 }
 
-/// How far the cosine of orthogonal rows of `n` numbers may be from zero.
+/// Returns the maximum cosine between rows of `n` numbers that count as orthogonal.
 #[track_caller]
 fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> Result<ValueId> {
     #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
@@ -216,14 +220,15 @@ fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> R
     Ok(error)
 }
 
-/// The squares of the lengths of rows.
+/// Returns the squared lengths of rows.
 #[track_caller]
 fn length(cx: &mut Context<'_>, rows: Parts) -> Result<ValueId> {
     let square = rows.square(cx)?;
     Ok(Parts::Real(square).sum(cx, -1)?.re())
 }
 
-/// The largest cosine of the angles between paired rows, given their squares and their products.
+/// Returns the largest cosine of the angles between paired rows, given their squared lengths and
+/// their products.
 fn cosine(
     cx: &mut Context<'_>,
     first: ValueId,
@@ -239,8 +244,8 @@ fn cosine(
     Ok(cx.op("ReduceMax", &[cosine], attrs! { keepdims: false })?)
 }
 
-/// Orthogonal rows of descending length as the columns of a unitary matrix. Reflectors find what
-/// is orthogonal to the others where a row is zero.
+/// Turns orthogonal rows of descending length into the columns of a unitary matrix. Where a row is
+/// zero, the reflectors provide a vector that is orthogonal to the others.
 fn normalized(cx: &mut Context<'_>, rows: Parts) -> Result<Parts> {
     let columns = rows.transpose(cx)?;
     let (n, _) = matrix::sides(cx, columns);

@@ -1,5 +1,5 @@
-//! triangular_solve(a, b) → Loop over the unknowns: each is divided by its diagonal element and its
-//! multiple of a column taken away from the right-hand sides
+//! triangular_solve(a, b) → Loop over the unknowns: each is divided by its diagonal element, and
+//! its multiple of a column is subtracted from the right-hand sides
 
 use onnx::Attrs;
 use tensor::Dim;
@@ -22,7 +22,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if conjugate {
         a = a.conj(cx)?;
     }
-    // From the right, it is the transposed equation.
+    // Solving from the right is solving the transposed equation.
     if transpose == left {
         a = a.transpose(cx)?;
     }
@@ -37,8 +37,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![solution.write(cx, 0)?])
 }
 
-/// The x of ax = b, where `a` is lower triangular if `forward`, upper triangular otherwise. The
-/// other triangle may hold anything: it only affects unknowns that are already solved.
+/// Solves ax = b, where `a` is lower triangular if `forward`, and upper triangular otherwise. The
+/// other triangle may hold anything, because it only affects unknowns that are already solved.
 #[track_caller]
 pub(crate) fn solve(
     cx: &mut Context<'_>,

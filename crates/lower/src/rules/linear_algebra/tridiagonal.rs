@@ -1,5 +1,5 @@
-//! tridiagonal[lower](a) → Loop over columns, a Householder reflector each, from both sides; packed
-//! as LAPACK does
+//! tridiagonal[lower](a) → Loop over columns, with a Householder reflector for each, applied from
+//! both sides; packed as in LAPACK
 
 use onnx::Attrs;
 use tensor::Dim;
@@ -19,7 +19,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let (on, beside) = (Parts::zeros(cx, 1, real)?, Parts::zeros(cx, 2, real)?);
         return Ok(vec![x[0], on, beside, Parts::zeros(cx, 3, a)?]);
     }
-    // For an upper triangle, LAPACK goes from the last column to the first.
+    // For an upper triangle, LAPACK processes columns from last to first.
     let a = if is_lower { a } else { flipped(cx, a, &[-2, -1])? };
     let mut results = reduce(cx, a)?;
     if !is_lower {
@@ -31,7 +31,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     results.into_iter().enumerate().map(|(i, result)| result.write(cx, i)).collect()
 }
 
-/// The reflectors below the diagonals, the two diagonals and the factors of the reflectors.
+/// Returns the reflectors below the diagonals, the two diagonals and the factors of the reflectors.
 fn reduce(cx: &mut Context<'_>, given: Parts) -> Result<Vec<Parts>> {
     let (n, _) = matrix::sides(cx, given);
     let a = matrix::hermitian(cx, given, true)?;

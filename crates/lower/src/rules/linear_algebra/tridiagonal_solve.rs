@@ -1,6 +1,6 @@
-//! tridiagonal_solve(dl, d, du, b) → a Loop of eliminations that exchange neighbouring rows where
-//! that is safer, as LAPACK does, and a Loop back; NaN for a singular matrix, or with perturb_singular
-//! what a matrix close to it gives
+//! tridiagonal_solve(dl, d, du, b) → a Loop of eliminations with partial pivoting between adjacent
+//! rows, as in LAPACK, and a Loop of back substitutions; NaN for a singular matrix, or with
+//! perturb_singular the solution for a matrix close to it
 
 use std::f64::consts::LN_2;
 
@@ -30,7 +30,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let diagonal = Parts::read(cx, *value)?;
         diagonals.push(diagonal.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-1])?))?);
     }
-    // The last number above the diagonal is outside of the matrix: it may be anything.
+    // The last number above the diagonal is outside of the matrix, and may be anything.
     diagonals[2] = diagonals[2].slice(cx, -2, &Dim::Known(0), &(n.clone() - ONE))?;
     // A row of zeros after the last one is never chosen as a pivot.
     let more = n.clone() + ONE;
@@ -53,15 +53,16 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![matrix::or_nan(cx, regular, solution)?.write(cx, 0)?])
 }
 
-/// Which of two neighbouring rows is subtracted from the other.
+/// The choice of the row that is subtracted from its neighbour.
 enum Pivoting {
-    /// The one that begins with the larger number.
+    /// The row with the larger first number.
     Plain,
-    /// The one that begins with the larger share of its row. Numbers that are zero already need no row.
+    /// The row whose first number is the larger share of its sum. If that number is zero already,
+    /// nothing is subtracted.
     Scaled,
 }
 
-/// The rows of an upper triangle with two diagonals above the main one.
+/// Returns the rows of an upper triangle with two diagonals above the main one.
 fn eliminate(
     cx: &mut Context<'_>,
     [below, on, above, sides]: Row,
@@ -127,7 +128,8 @@ fn eliminate(
     Ok(rows)
 }
 
-/// Whether a row begins with a larger share of it than the one above, and the sum of its sizes.
+/// Returns a mask of rows whose first number is a larger share than that of the row above, and the
+/// sum of the row's magnitudes.
 fn compare_shares(
     cx: &mut Context<'_>,
     first: Parts,
@@ -155,8 +157,9 @@ fn modulus(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     Ok(cx.op("Sqrt", &[square], Attrs::new())?)
 }
 
-/// What is added to a pivot that is too small (…, 1, 1): the rounding error of the largest number. JAX does not
-/// look at the last row but one, and at the first one before it is exchanged.
+/// Returns the amount to add to a pivot that is too small (…, 1, 1): the rounding error of the
+/// largest number. Like JAX, it ignores the second last row, and the first one before it is
+/// exchanged.
 fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Result<ValueId> {
     let mut sizes = Vec::with_capacity(3);
     for part in &triangle[..3] {
@@ -180,13 +183,13 @@ fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Resu
     Ok(amount)
 }
 
-/// The smallest number that is not subnormal.
+/// Returns the smallest normal number.
 fn smallest(cx: &Context<'_>, x: ValueId) -> f64 {
     if cx.dtype(x) == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }
 }
 
-/// A pivot by which `sides` can be divided: moved away from zero by `amount`, and by twice as much again and again
-/// as long as that is not enough.
+/// Moves a pivot away from zero until `sides` can be divided by it: by `amount`, and repeatedly by
+/// twice as much while that is not enough.
 fn steadied(cx: &mut Context<'_>, pivot: Parts, sides: Parts, amount: ValueId) -> Result<Parts> {
     let (size, sides, axes) = (modulus(cx, pivot)?, modulus(cx, sides)?, cx.i64s(&[-1]));
     let largest = cx.op("ReduceMax", &[sides, axes], attrs! { keepdims: true })?;
@@ -205,7 +208,7 @@ fn steadied(cx: &mut Context<'_>, pivot: Parts, sides: Parts, amount: ValueId) -
     Ok(Parts::new(re, pivot.im()))
 }
 
-/// The unknowns, the last one first.
+/// Computes the unknowns, last to first.
 fn substitute(
     cx: &mut Context<'_>,
     rows: Row,

@@ -13,7 +13,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     for (from, to) in axes.iter().enumerate() {
         aligned[*to] = cx.shape(x[0])[from].clone();
     }
-    // Leading axes of size one come by broadcasting anyway.
+    // Broadcasting adds leading axes of size one anyway.
     let leading = axes.first().copied().unwrap_or(target.len());
     let aligned = cx.reshape(x[0], &aligned[leading..])?;
     Ok(vec![cx.expand(aligned, &target)?])

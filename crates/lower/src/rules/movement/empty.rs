@@ -1,4 +1,4 @@
-//! empty, empty2 → zeros: what is in such an array is overwritten, or does not matter
+//! empty, empty2 → zeros: the elements are overwritten later, or do not matter
 
 use crate::rules::Result;
 use crate::{Context, Parts};

@@ -10,7 +10,8 @@ use crate::rules::indexing::indices;
 pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
     let axis: usize = cx.param("dimension")?;
     let (dtype, shape) = (cx.out(0).dtype, cx.out(0).shape.clone());
-    // Counted in integers: a narrow float cannot count far, but it can round.
+    // The range is computed in integers and then cast: a narrow float cannot count far, but it can
+    // round.
     let range = indices::range(cx, &shape[axis])?;
     let range = cx.cast(range, dtype)?;
     let mut aligned = vec![Dim::Known(1); shape.len() - axis];

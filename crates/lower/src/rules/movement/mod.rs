@@ -1,4 +1,4 @@
-//! Shapes: what moves, repeats or makes elements without computing with them.
+//! Data movement: operators that move, repeat or create elements without arithmetic.
 
 pub(crate) mod broadcast_in_dim;
 pub(crate) mod concatenate;

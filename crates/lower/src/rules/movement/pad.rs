@@ -1,5 +1,5 @@
-//! pad[padding_config](x, value) → Pad, after Slice for what is cut off; padding between elements
-//! puts each element into a row of its own and pads that
+//! pad[padding_config](x, value) → Pad, then Slice for negative amounts; for padding between
+//! elements, each element becomes a row of its own that is padded
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;
@@ -24,12 +24,13 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             return Err(RuleError::unsupported("symbolic interior padding is not supported"));
         };
         let (mut before, mut after) = (before.clone(), after.clone());
-        // What is put after the last element, or before the first one, may be the padding of that end.
+        // Every element is padded, so the padding after the last or before the first one may count
+        // as part of the padding of that end.
         let includes = |end: &Dim| end.as_known().is_some_and(|n| n >= between);
         if between == 0 || is_single(cx, value, axis) {
             // Nothing is between elements.
         } else if !at_least(&cx.shape(value)[axis], 1) {
-            // Perhaps there is no last element.
+            // There may be no last element.
             value = spread(cx, value, fill, axis, between)?;
         } else if includes(&after) {
             value = rows(cx, value, fill, axis, [0, between])?;
@@ -46,8 +47,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![edges(cx, value, fill, &low, &high)?])
 }
 
-/// `value` with `low` and `high` fill values at the two ends of each axis, or with as many elements
-/// less where they are negative.
+/// Pads the ends of each axis with `low` and `high` fill values, and removes elements where these
+/// are negative.
 #[track_caller]
 pub(crate) fn edges(
     cx: &mut Context<'_>,
@@ -63,13 +64,14 @@ pub(crate) fn edges(
         let pads = cx.dims(&[add_low, add_high].concat())?;
         value = cx.op("Pad", &[value, pads, fill], attrs! { mode: "constant" })?;
     }
-    // Cutting comes last: an axis may be padded on one side and cut beyond its elements on the other.
+    // Slicing comes last: an axis may be padded on one side and cut beyond its elements on the
+    // other.
     let shape = cx.shape(value).to_vec();
     let cut: Vec<usize> =
         (0..shape.len()).filter(|&i| cut_low[i] != ZERO || cut_high[i] != ZERO).collect();
     let axes: Vec<i64> = cut.iter().map(|&i| i as i64).collect();
     let starts: Vec<Dim> = cut.iter().map(|&i| cut_low[i].clone()).collect();
-    // Counted from the end of the axis, which works for any size.
+    // Ends are counted from the end of the axis, which works for any size.
     let ends: Vec<Dim> = cut
         .iter()
         .map(|&i| match cut_high[i] {
@@ -80,7 +82,7 @@ pub(crate) fn edges(
     cx.slice(value, &axes, &starts, &ends, &vec![1; cut.len()])
 }
 
-/// What is cut off and what is added; a symbolic amount is taken to be added.
+/// Splits amounts into those to remove and those to add. A symbolic amount is assumed to be added.
 fn split_sign(amounts: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
     let split = |amount: &Dim| match amount {
         Dim::Known(n) if *n < 0 => (Dim::Known(-n), ZERO),
@@ -89,7 +91,7 @@ fn split_sign(amounts: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
     amounts.iter().map(split).unzip()
 }
 
-/// Puts `between` fill values after every element but the last along `axis`.
+/// Inserts `between` fill values after every element but the last along `axis`.
 #[track_caller]
 pub(crate) fn spread(
     cx: &mut Context<'_>,
@@ -105,12 +107,12 @@ pub(crate) fn spread(
     cx.slice(rows, &[axis as i64], &[ZERO], &[Dim::Known(-between)], &[1])
 }
 
-/// Whether nothing is between elements along `axis`.
+/// Returns `true` if `axis` has at most one element, so that nothing is between elements.
 fn is_single(cx: &Context<'_>, value: ValueId, axis: usize) -> bool {
     matches!(cx.shape(value)[axis], Dim::Known(0 | 1))
 }
 
-/// Puts so many fill values before and after every element along `axis`.
+/// Inserts fill values before and after every element along `axis`.
 #[track_caller]
 fn rows(
     cx: &mut Context<'_>,

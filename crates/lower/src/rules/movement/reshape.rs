@@ -12,11 +12,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         None => x[0],
     };
     let shape = cx.out(0).shape.clone();
-    // JAX compares numbers of elements only if all sizes are known.
+    // JAX compares the numbers of elements only if all sizes are known.
     if !onnx::may_hold_as_many(&cx.ty(value).shape, &shape) {
         let (from, to) = (cx.ty(value), cx.out(0));
         let reason = format!("{from} and {to} have different numbers of elements for most sizes");
-        let help = "reshape to a shape that has as many elements whatever the symbolic sizes are";
+        let help = "reshape to a shape with the same number of elements for all symbolic sizes";
         return Err(RuleError::unsupported(reason).with_help(help));
     }
     Ok(vec![cx.reshape(value, &shape)?])

@@ -11,12 +11,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![reverse(cx, x[0], &axes)?])
 }
 
-/// `value` with the order of the elements along `axes` reversed.
+/// Reverses the order of elements along `axes`.
 #[track_caller]
 pub(crate) fn reverse(cx: &mut Context<'_>, value: ValueId, axes: &[i64]) -> Result<ValueId> {
     let count = axes.len();
     let starts = vec![Dim::Known(-1); count];
-    // The end is exclusive; only the smallest integer lies before the first element for any size.
+    // The end is exclusive; only the smallest integer is before the first element for any size.
     let ends = vec![Dim::Known(i64::MIN); count];
     cx.slice(value, axes, &starts, &ends, &vec![-1; count])
 }

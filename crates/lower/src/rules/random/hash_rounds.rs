@@ -8,8 +8,8 @@ use tensor::{DType, Dim, Tensor, Type};
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
-/// Applies `round` to `state` again and again. Each column of `schedule` gives every round a number
-/// of its own. The types of the state must not change.
+/// Applies `round` to `state` repeatedly. Each column of `schedule` holds one number per
+/// application. The types of the state must not change.
 #[track_caller]
 pub(crate) fn repeat(
     cx: &mut Context<'_>,
@@ -34,7 +34,7 @@ pub(crate) fn repeat(
     Ok(cx.op_many("Scan", &[state, &columns].concat(), attrs, state.len())?)
 }
 
-/// The values, each broadcast to `shape`.
+/// Broadcasts each of the values to `shape`.
 #[track_caller]
 pub(crate) fn broadcast<const N: usize>(
     cx: &mut Context<'_>,

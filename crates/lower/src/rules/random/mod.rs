@@ -1,4 +1,4 @@
-//! Random bits, exactly as JAX's generators make them.
+//! Random bits, identical to those of JAX's generators.
 
 pub(crate) mod hash_rounds;
 pub(crate) mod iota_2x32_shape;

@@ -12,11 +12,11 @@ use crate::{Context, RuleError};
 
 const ROUNDS: u32 = 10;
 
-/// What the words of the counter are multiplied with.
+/// The multipliers of the counter's words.
 const TWO: u64 = 0xd256_d193;
 const FOUR: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
 
-/// What is added to the words of the key after every round.
+/// The increments of the key's words after every round.
 const STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 
 pub(crate) fn two(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
@@ -44,7 +44,7 @@ pub(crate) fn four(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     hash(cx, [k0, k1], [x0, x1, x2, x3], shape)
 }
 
-/// The hash of a counter of four words; key and counter are broadcast to `shape`.
+/// Hashes a counter of four words. Key and counter are broadcast to `shape`.
 pub(crate) fn hash(
     cx: &mut Context<'_>,
     key: [ValueId; 2],
@@ -63,12 +63,12 @@ pub(crate) fn hash(
     })
 }
 
-/// By how much a word of the key differs from its first value in every round.
+/// Returns the difference of a word of the key from its first value, for every round.
 fn steps(word: usize) -> Vec<u32> {
     (0..ROUNDS).map(|round| STEPS[word].wrapping_mul(round)).collect()
 }
 
-/// The low and the high word of a product.
+/// Returns the low and the high word of a product.
 fn product(x: Num<'_>, factor: u64) -> [Num<'_>; 2] {
     halves(x.cast(DType::U64) * factor)
 }

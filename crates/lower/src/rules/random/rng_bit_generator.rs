@@ -1,5 +1,5 @@
-//! rng_bit_generator[algorithm](key) → Philox or Threefry hashes of a counter, laid out as XLA's CPU
-//! backend does; its default algorithm is Philox
+//! rng_bit_generator[algorithm](key) → Philox or Threefry hashes of a counter, in the layout of
+//! XLA's CPU backend; its default algorithm is Philox
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![state.advanced(cx, used)?, bits])
 }
 
-/// A key and a counter, both of 64 bits.
+/// A key and a counter, of 64 bits each.
 struct State {
     dtype: DType,
     key: [ValueId; 2],
@@ -57,7 +57,7 @@ impl State {
         Ok(Self { dtype, key, counter })
     }
 
-    /// The state after `used` steps of the counter.
+    /// Returns the state after `used` steps of the counter.
     fn advanced(&self, cx: &mut Context<'_>, used: ValueId) -> Result<ValueId> {
         let ([k0, k1], counter) = (self.key, self.counter);
         let mut parts = match self.dtype {
@@ -77,7 +77,7 @@ impl State {
         Ok(cx.op("Concat", &parts, attrs! { axis: 0 })?)
     }
 
-    /// The numbers of the steps, in `shape`, and how many they are.
+    /// Returns the numbers of the steps, in `shape`, and their count.
     fn counters(&self, cx: &mut Context<'_>, shape: &[Dim]) -> Result<(ValueId, ValueId)> {
         let count = size(shape);
         let numbers = indices::range(cx, &count)?;
@@ -91,7 +91,7 @@ impl State {
         Ok((numbers, cx.cast(used, DType::U64)?))
     }
 
-    /// Every step of a counter of 128 bits, whose high half is the key, gives four words.
+    /// Generates four words with every step of a counter of 128 bits, whose high half is the key.
     fn philox(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
         let out = cx.out(1);
         let per_step = if out.dtype == DType::U64 { 2 } else { 4 };
@@ -124,8 +124,8 @@ impl State {
         Ok((cx.cast(bits, out.dtype)?, used))
     }
 
-    /// Every step of the counter gives two words. For 64 bits they are one number, otherwise they are
-    /// neighbours along the first even axis, or the longest one.
+    /// Generates two words with every step of the counter. For 64 bits they form one number.
+    /// Otherwise they are neighbours along the first even axis, or along the longest one.
     fn threefry(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
         let out = cx.out(1);
         if out.dtype == DType::U64 {
@@ -174,7 +174,7 @@ fn size(shape: &[Dim]) -> Dim {
     shape.iter().cloned().fold(ONE, |a, b| a * b)
 }
 
-/// The axis along which pairs of words lie; a scalar has none.
+/// Returns the axis that pairs of words are adjacent along; a scalar has none.
 fn halved_axis(sizes: &[i64]) -> Option<usize> {
     let even = sizes.iter().position(|size| size % 2 == 0);
     even.or_else(|| {
@@ -183,10 +183,10 @@ fn halved_axis(sizes: &[i64]) -> Option<usize> {
     })
 }
 
-/// One where the sum of two 64-bit words does not fit, else zero.
+/// Returns one where the sum of two 64-bit words overflows, and zero elsewhere.
 fn carry<'f>(a: Num<'f>, b: Num<'f>, sum: Num<'f>) -> Num<'f> {
     let (both, either) = (a & b, a | b);
-    // Of the bits that are set in one of the two, those that the sum has lost.
+    // The bits that are set in one of the operands, but not in the sum.
     let lost = either - (either & sum);
     (both | lost) >> 63_u64
 }

@@ -9,15 +9,15 @@ use crate::formula::formulas;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
-/// What the last word of the key is made with.
+/// The constant that is combined with the other words to form the key's last one.
 const PARITY: i128 = 0x1bd1_1bda;
 
-/// By how much each of eight rounds rotates, for counters of two and of four words.
+/// The rotation amounts of eight rounds, for counters of two and of four words.
 const TWO: [[u32; 1]; 8] = [[13], [15], [26], [6], [17], [29], [16], [24]];
 const FOUR: [[u32; 2]; 8] =
     [[10, 26], [11, 21], [13, 27], [23, 5], [6, 20], [17, 11], [25, 10], [18, 20]];
 
-/// Words of the key come in after every four rounds.
+/// Words of the key are added after every four rounds.
 const ROUNDS: usize = 4;
 const INJECTIONS: u32 = 5;
 
@@ -29,7 +29,7 @@ pub(crate) fn two(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(hash(cx, [k0, k1], [x0, x1], shape)?.to_vec())
 }
 
-/// The hash of a counter of two words; key and counter are broadcast to `shape`.
+/// Hashes a counter of two words. Key and counter are broadcast to `shape`.
 pub(crate) fn hash(
     cx: &mut Context<'_>,
     key: [ValueId; 2],
@@ -62,8 +62,8 @@ pub(crate) fn four(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(hashed.to_vec())
 }
 
-/// For every rotation between two injections its amounts, then the amounts of the shifts to the
-/// right that complete them; last, the number of the injection.
+/// Returns the columns of the schedule: the amount of every rotation between two injections, then
+/// the amounts of the right shifts that complete them, and last, the number of the injection.
 fn schedule<const N: usize>(rotations: &[[u32; N]; 8]) -> Vec<Vec<u32>> {
     let column = |i: usize| -> Vec<u32> {
         let rows = (0..INJECTIONS as usize).map(|n| ROUNDS * n + i / N);
@@ -76,8 +76,8 @@ fn schedule<const N: usize>(rotations: &[[u32; N]; 8]) -> Vec<Vec<u32>> {
     columns
 }
 
-/// Applies `rounds` to the counter five times; before the first and after each, the words of the key
-/// are added, which take turns.
+/// Applies `rounds` to the counter five times. The words of the key are added before the first and
+/// after each application, in turn.
 fn inject_and_repeat<const N: usize>(
     cx: &mut Context<'_>,
     key: [ValueId; N],
@@ -121,10 +121,10 @@ fn lost() -> RuleError {
     RuleError::Internal("a schedule without columns".to_owned())
 }
 
-/// A shift to the left and the one to the right that completes it.
+/// A left shift and the right shift that completes it.
 type Rotation = [ValueId; 2];
 
-/// The words are added, the second one is rotated, and both are combined.
+/// Adds the words, rotates the second one, and combines both.
 fn mix(cx: &mut Context<'_>, [x0, x1]: [ValueId; 2], rotation: Rotation) -> Result<[ValueId; 2]> {
     let [left, right] = rotation;
     formulas(cx, [x0, x1, left, right], |[x0, x1, left, right]| {

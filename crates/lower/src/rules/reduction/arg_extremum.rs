@@ -1,5 +1,5 @@
 //! argmax[axes, index_dtype](x), argmin → ArgMax, ArgMin; the first NaN wins over everything, which
-//! ONNX leaves open, so it is looked for separately
+//! ONNX leaves undefined, so it is searched for separately
 
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::DType;

@@ -1,5 +1,5 @@
 //! cumsum[axis, reverse](x) → CumSum; cumprod, cummax, cummin and cumlogsumexp combine each element
-//! with the one 1 before it, then 2, then 4, …
+//! with the one at distance 1 before it, then 2, then 4, …
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -60,7 +60,7 @@ impl Step {
     }
 }
 
-/// log(eᵃ + eᵇ) = max + log(1 + e^(min - max)); equal infinities have no difference.
+/// Computes log(eᵃ + eᵇ) = max + log(1 + e^(min - max)); equal infinities have no difference.
 fn log_add_exp(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
     let larger = cx.op("Max", &[a, b], Attrs::new())?;
     let smaller = cx.op("Min", &[a, b], Attrs::new())?;
@@ -92,7 +92,7 @@ fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
     Ok(vec![value])
 }
 
-/// For an extent that is not known: the same distances, one in each round of a loop.
+/// Combines at the same distances for a symbolic extent, one per iteration of a loop.
 fn by_rounds(
     cx: &mut Context<'_>,
     x: Parts,

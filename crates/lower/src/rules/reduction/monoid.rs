@@ -1,4 +1,4 @@
-//! The associative operations that JAX reduces, scans and scatters with.
+//! The associative operations of JAX's reductions, scans and scatters.
 
 use jaxpr::{Atom, Jaxpr, JaxprId};
 use onnx::{Attrs, ValueId, attrs};
@@ -8,7 +8,7 @@ use crate::rules::complex;
 use crate::rules::{Equation, Result};
 use crate::{Context, Parts, RuleError};
 
-/// An associative operation with an identity. On booleans `Max` is "or" and `Min` is "and".
+/// An associative operation with an identity. For booleans, `Max` is "or" and `Min` is "and".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Monoid {
     Add,
@@ -17,14 +17,14 @@ pub(crate) enum Monoid {
     Min,
 }
 
-/// Whether an equation reduces with another function, which JAX has to apply.
+/// Returns `true` if an equation reduces with another function, which JAX has to apply.
 pub(crate) fn reduces_otherwise(eqn: &Equation<'_>) -> bool {
     let function = eqn.params.get::<JaxprId>("jaxpr");
     function.map_or(true, |id| Monoid::of(eqn.program.jaxpr(id)).is_none())
 }
 
 impl Monoid {
-    /// The operation that a function of two scalars is, if it is one of these.
+    /// Returns the operation of a function of two scalars, if it is one of these.
     pub(crate) fn of(jaxpr: &Jaxpr) -> Option<Self> {
         let [eqn] = jaxpr.eqns.as_slice() else { return None };
         let ([a, b], [Atom::Var(x), Atom::Var(y)]) =
@@ -52,7 +52,7 @@ impl Monoid {
         }
     }
 
-    /// `a` and `b`, which are of one kind, combined element by element.
+    /// Combines `a` and `b` elementwise. Both are real, or both are complex.
     #[track_caller]
     pub(crate) fn combine(self, cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
         if a.im().is_some() {
@@ -74,7 +74,7 @@ impl Monoid {
         Ok(Parts::Real(cx.op(op, &[a.re(), b.re()], Attrs::new())?))
     }
 
-    /// `value` reduced over `axes`, which stay as axes of size one.
+    /// Reduces `value` over `axes`, which are kept with size one.
     #[track_caller]
     pub(crate) fn reduce(
         self,
@@ -106,7 +106,7 @@ impl Monoid {
         value.each(cx, |cx, part| Ok(cx.op(op, &[part, axes], attrs! { keepdims: true })?))
     }
 
-    /// What changes nothing: the constant `e` for which `e` combined with any `x` is `x`.
+    /// Returns the identity: the constant `e` for which `e` combined with any `x` is `x`.
     pub(crate) fn identity(self, cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
         let float = dtype.kind() == Kind::Float;
         let tensor = match (self, dtype.int_range()) {
@@ -123,7 +123,7 @@ impl Monoid {
         Ok(cx.constant(tensor.ok_or_else(none)?))
     }
 
-    /// The identity of numbers of the kind of `like`.
+    /// Returns the identity, complex if `like` is.
     pub(crate) fn identity_like(self, cx: &mut Context<'_>, like: Parts) -> Result<Parts> {
         let dtype = cx.dtype(like.re());
         let im = like.im().map(|_| cx.scalar(dtype, 0.0)).transpose()?;

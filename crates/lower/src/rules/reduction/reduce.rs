@@ -1,5 +1,5 @@
-//! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans go through integers, bits are combined
-//! in halves. reduce[jaxpr](x, start) → the same, combined with the start
+//! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans are cast to integers, bits are
+//! combined in halves. reduce[jaxpr](x, start) → the same, combined with the start
 
 use std::slice;
 
@@ -51,7 +51,7 @@ fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) ->
     Ok(vec![cx.op(op, &[x, axes], attrs! { keepdims: false })?])
 }
 
-/// Any and all are the maximum and the minimum of zeros and ones.
+/// Reduces booleans with "any" and "all", the maximum and the minimum of zeros and ones.
 #[track_caller]
 fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
     let ints = cx.cast(x, DType::U8)?;
@@ -108,8 +108,8 @@ pub(crate) fn xor(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     halve(cx, x[0], op, zero)
 }
 
-/// Combines all elements: the first half with the second, until one is left. If their number is not known,
-/// one after the other.
+/// Combines all elements: the first half with the second, until one is left. If their number is
+/// symbolic, they are combined one by one.
 fn halve(cx: &mut Context<'_>, x: ValueId, op: &'static str, identity: ValueId) -> Result {
     let axes: Vec<usize> = cx.param("axes")?;
     let out = &cx.out(0).shape;

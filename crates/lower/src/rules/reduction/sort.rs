@@ -1,5 +1,5 @@
-//! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for what is carried
-//! along; ONNX orders equal elements by their index, so every sort is stable
+//! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for the other operands;
+//! ONNX orders equal elements by their index, so every sort is stable
 
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -10,7 +10,7 @@ use crate::{Context, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: usize = cx.param("dimension")?;
-    // A complex key is two: its real part, then its imaginary part.
+    // A complex key counts as two: its real part, then its imaginary part.
     let count = cx.in_count(cx.param("num_keys")?);
     let extent = cx.shape(x[0])[axis].clone();
     if cx.shape(x[0]).contains(&Dim::Known(0)) || extent == Dim::Known(1) {
@@ -36,7 +36,7 @@ struct Sort {
 }
 
 impl Sort {
-    /// The elements and their places, from the smallest to the largest.
+    /// Returns the elements and their positions, from the smallest to the largest.
     #[track_caller]
     fn smallest(&self, cx: &mut Context<'_>, x: ValueId) -> Result<(ValueId, ValueId)> {
         let count = cx.dims(std::slice::from_ref(&self.extent))?;
@@ -49,7 +49,7 @@ impl Sort {
         Ok(cx.op("GatherElements", &[x, order], attrs! { axis: self.axis })?)
     }
 
-    /// `x` sorted by itself. NaN are last: as many as there were.
+    /// Sorts `x` by itself, with all NaN last.
     fn values(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
         let dtype = cx.dtype(x);
         if !dtype.is_float() || cx.assumes(Assumption::NoNan) {
@@ -69,8 +69,8 @@ impl Sort {
         Ok(cx.op("Where", &[number, sorted, nan], Attrs::new())?)
     }
 
-    /// The places of the elements in sorted order: sorted by the last key first, then by the one
-    /// before, and so on. NaN come after all numbers, so whether a number is NaN is a separate key.
+    /// Returns the positions of the elements in sorted order. It sorts by the last key first, then
+    /// by the one before, and so on. NaN come after all numbers, so being NaN is a separate key.
     fn order(&self, cx: &mut Context<'_>, keys: &[ValueId]) -> Result<ValueId> {
         let mut parts = Vec::new();
         for &key in keys.iter().rev() {
@@ -98,7 +98,7 @@ impl Sort {
     }
 }
 
-/// Where `x` is NaN, and `x` with infinity there.
+/// Returns the mask of NaN, and `x` with infinity there.
 fn without_nan(cx: &mut Context<'_>, x: ValueId) -> Result<(ValueId, ValueId)> {
     let nan = cx.op("IsNaN", &[x], Attrs::new())?;
     let infinity = cx.scalar_like(x, f64::INFINITY)?;

@@ -28,8 +28,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![largest, cx.cast(found[1], places.dtype)?])
 }
 
-/// Integers in the order of the floats `x`: NaN with a sign, minus infinity, …, minus zero, zero, …,
-/// infinity, NaN.
+/// Returns integers in the order of the floats `x`: NaN with a sign, minus infinity, …, minus zero,
+/// zero, …, infinity, NaN.
 #[track_caller]
 pub(crate) fn total_order(cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
     let wide = if cx.dtype(x).bits() < 16 { cx.cast(x, DType::F32)? } else { x };

@@ -1,4 +1,4 @@
-//! bessel_i0e(x), bessel_i1e(x) → Chebyshev's series in x up to 8, in 1 / x beyond
+//! bessel_i0e(x), bessel_i1e(x) → a Chebyshev series in x up to 8, and in 1 / x beyond
 
 use onnx::ValueId;
 use tensor::DType;
@@ -7,13 +7,13 @@ use crate::Context;
 use crate::formula::{Num, formula};
 use crate::rules::Result;
 
-/// An exponentially scaled modified Bessel function: its series, the highest terms first, of
-/// which single precision needs the last ones only.
+/// An exponentially scaled modified Bessel function, as two series with the highest terms first.
+/// Single precision needs only the last terms.
 struct Bessel {
-    /// In `x / 4 - 1`.
+    /// The series in `x / 4 - 1`.
     near: &'static [f64],
     near_single: usize,
-    /// In `16 / x - 1`, of the function times `√x`.
+    /// The series in `16 / x - 1`, for the function times `√x`.
     far: &'static [f64],
     far_single: usize,
 }
@@ -79,7 +79,7 @@ const I0_FAR: [f64; 25] = [
     0.8044904110141088,
 ];
 
-/// Divided by x.
+/// The coefficients of the function divided by x.
 const I1_NEAR: [f64; 29] = [
     2.7779141127610464e-18,
     -2.111421214358166e-17,
@@ -171,7 +171,7 @@ impl Bessel {
     }
 }
 
-/// Clenshaw's summation at `y / 2`.
+/// Evaluates a Chebyshev series at `y / 2` by Clenshaw's method.
 fn chebyshev<'f>(y: Num<'f>, series: &[f64]) -> Num<'f> {
     let zero = y.constant(0.0);
     let (mut before, mut last, mut sum) = (zero, zero, zero);

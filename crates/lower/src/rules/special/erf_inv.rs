@@ -7,7 +7,7 @@ use crate::Context;
 use crate::formula::{Num, formula};
 use crate::rules::Result;
 
-/// For w < 5, in w - 5/2.
+/// The coefficients for w < 5, in w - 5/2.
 const SINGLE_NEAR: [f64; 9] = [
     2.81022636e-8,
     3.43273939e-7,
@@ -19,7 +19,7 @@ const SINGLE_NEAR: [f64; 9] = [
     0.246640727,
     1.50140941,
 ];
-/// For larger w, in √w - 3.
+/// The coefficients for larger w, in √w - 3.
 const SINGLE_FAR: [f64; 9] = [
     -0.000200214257,
     0.000100950558,
@@ -31,7 +31,7 @@ const SINGLE_FAR: [f64; 9] = [
     1.00167406,
     2.83297682,
 ];
-/// For w < 6.25, in w - 3.125.
+/// The coefficients for w < 6.25, in w - 3.125.
 const DOUBLE_NEAR: [f64; 23] = [
     -3.64441206401782e-21,
     -1.6850591381820166e-19,
@@ -57,7 +57,7 @@ const DOUBLE_NEAR: [f64; 23] = [
     0.24015818242558962,
     1.6536545626831027,
 ];
-/// For w < 16, in √w - 3.25.
+/// The coefficients for w < 16, in √w - 3.25.
 const DOUBLE_FAR: [f64; 19] = [
     2.2137376921775787e-9,
     9.075656193888539e-8,
@@ -79,7 +79,7 @@ const DOUBLE_FAR: [f64; 19] = [
     1.0052589676941592,
     3.0838856104922208,
 ];
-/// For larger w, in √w - 5.
+/// The coefficients for larger w, in √w - 5.
 const DOUBLE_END: [f64; 17] = [
     -2.7109920616438573e-11,
     -2.555641816996525e-10,
@@ -104,7 +104,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     formula(cx, x, |[x]| {
         let w = -(-x.squared()).ln_1p();
         let slope = if x.dtype() == DType::F64 { double(w) } else { single(w) };
-        // The slope is infinite at both ends, as w is, and its polynomial is not a number.
+        // At both ends w and the slope are infinite, so the polynomial would be NaN.
         x.abs().equals(1.0).select(x * f64::INFINITY, slope * x)
     })
 }

@@ -1,4 +1,4 @@
-//! erfc(x) → 1 - Erf(x), which legalisation writes out where small results need their digits
+//! erfc(x) → 1 - Erf(x), which legalisation expands where small results need their digits
 
 use onnx::{Attrs, ValueId};
 

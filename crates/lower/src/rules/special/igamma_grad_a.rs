@@ -26,7 +26,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     })
 }
 
-/// The series of igamma and its derivative by `a`.
+/// Returns the series of igamma and its derivative by `a`.
 fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> (Num<'f>, Num<'f>) {
     let zero = x.filled(0.0);
     let one = x.filled(1.0);
@@ -45,7 +45,7 @@ fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> (Num<'f>, Num<'f>) {
     (sum, slope)
 }
 
-/// The continued fraction of igammac and its derivative by `a`.
+/// Returns the continued fraction of igammac and its derivative by `a`.
 fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> (Num<'f>, Num<'f>) {
     let epsilon = x.epsilon();
     let zero = x.filled(0.0);

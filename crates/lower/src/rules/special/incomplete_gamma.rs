@@ -1,5 +1,5 @@
-//! igamma(a, x), igammac(a, x) → a power series near zero, a continued fraction beyond, each a Loop until
-//! every element has converged
+//! igamma(a, x), igammac(a, x) → a power series near zero and a continued fraction beyond, each a
+//! Loop until every element has converged
 
 use onnx::ValueId;
 use tensor::DType;
@@ -9,7 +9,7 @@ use crate::Context;
 use crate::formula::{Num, formula, repeat, spread};
 use crate::rules::Result;
 
-/// The lower function, from 0 at x = 0 to 1.
+/// Lowers the lower function, which is 0 at x = 0 and grows to 1.
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let operands = spread(cx, x)?;
     formula(cx, &operands, |[a, x]| {
@@ -26,7 +26,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     })
 }
 
-/// The upper function, from 1 at x = 0 to 0.
+/// Lowers the upper function, which is 1 at x = 0 and falls to 0.
 pub(crate) fn upper(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let operands = spread(cx, x)?;
     formula(cx, &operands, |[a, x]| {
@@ -43,25 +43,25 @@ pub(crate) fn upper(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     })
 }
 
-/// Where the functions are not defined.
+/// Returns the mask of operands that the functions are undefined for.
 fn outside<'f>(a: Num<'f>, x: Num<'f>) -> Num<'f> {
     let origin = a.equals(0.0) & x.equals(0.0);
     x.less(0.0) | a.less(0.0) | origin | a.is_nan() | x.is_nan()
 }
 
-/// `x^a exp(-x) / Γ(a)`, and where that is nothing.
+/// Returns `x^a exp(-x) / Γ(a)`, and the mask of elements where it vanishes.
 pub(crate) fn weight<'f>(a: Num<'f>, x: Num<'f>) -> (Num<'f>, Num<'f>) {
     let log = a * x.ln() - x - lgamma(a);
     let largest = if x.dtype() == DType::F64 { f64::MAX } else { f64::from(f32::MAX) };
     (log.exp(), log.less(-largest.ln()))
 }
 
-/// Rounds after which a series is given up; JAX has no such limit.
+/// The maximum number of iterations of a series; JAX has no such limit.
 pub(crate) const SERIES_LIMIT: u32 = 100_000;
-/// Rounds after which JAX gives up a continued fraction.
+/// The maximum number of iterations of a continued fraction, as in JAX.
 pub(crate) const FRACTION_LIMIT: u32 = 2000;
 
-/// `1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + …` where `counts` holds.
+/// Computes `1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + …` where `counts` holds.
 fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
     let one = x.filled(1.0);
     let [_, _, sum] = repeat(SERIES_LIMIT, [counts, one, one], |round, [open, term, sum]| {
@@ -73,8 +73,8 @@ fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
     sum
 }
 
-/// `1 / (x + (1 - a) / (1 + 1 / (x + (2 - a) / (1 + 2 / (x + …)))))` where `counts` holds, by the
-/// recurrence of its numerators and denominators.
+/// Computes `1 / (x + (1 - a) / (1 + 1 / (x + (2 - a) / (1 + 2 / (x + …)))))` where `counts` holds,
+/// by the recurrence of its numerators and denominators.
 fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
     let epsilon = x.epsilon();
     let one = x.filled(1.0);
@@ -88,7 +88,7 @@ fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
         let next = defined.select(p / q, result);
         let change = defined.select(((result - next) / next).abs(), 1.0);
         let still = open & change.greater(epsilon);
-        // Both grow without bounds, and only their quotient counts.
+        // Both grow without bounds, and only their quotient matters.
         let scale = p.abs().greater(1.0 / epsilon).select(p.constant(epsilon), 1.0);
         let carry =
             [still, open.select(next, result), p * scale, q * scale, p1 * scale, q1 * scale];

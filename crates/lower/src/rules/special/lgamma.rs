@@ -24,13 +24,13 @@ const NUMERATORS: [f64; 8] = [
     9.984369578019572e-6,
     1.5056327351493116e-7,
 ];
-/// g + 1/2.
+/// The constant g + 1/2.
 const BASE: f64 = 7.5;
 const LN_BASE: f64 = 2.0149030205422647;
 const LN_PI: f64 = 1.1447298858494002;
 const LN_SQRT_2_PI: f64 = 0.9189385332046728;
 
-/// The logarithm of the absolute value of the gamma function.
+/// Computes the logarithm of the absolute value of the gamma function.
 pub(crate) fn lgamma(x: Num<'_>) -> Num<'_> {
     let lanczos = Lanczos::at(x);
     let log_base = lanczos.log_base();
@@ -48,9 +48,9 @@ pub(crate) fn lgamma(x: Num<'_>) -> Num<'_> {
 
 /// Lanczos' approximation at a point.
 pub(crate) struct Lanczos<'f> {
-    /// Whether it is the reflected point that is approximated.
+    /// The mask of elements whose reflected point is approximated.
     pub(crate) reflected: Num<'f>,
-    /// That point, minus one.
+    /// The approximated point, minus one.
     z: Num<'f>,
     /// The terms of the series and their denominators.
     terms: Vec<(Num<'f>, Num<'f>)>,
@@ -67,22 +67,22 @@ impl<'f> Lanczos<'f> {
         Self { reflected, terms: terms.collect(), z }
     }
 
-    /// `z + g + 1/2`.
+    /// Returns `z + g + 1/2`.
     pub(crate) fn base(&self) -> Num<'f> {
         self.z + BASE
     }
 
-    /// The logarithm of the base.
+    /// Returns the logarithm of the base.
     pub(crate) fn log_base(&self) -> Num<'f> {
         (self.z / BASE).ln_1p() + LN_BASE
     }
 
-    /// The series.
+    /// Returns the sum of the series.
     pub(crate) fn sum(&self) -> Num<'f> {
         self.terms.iter().fold(self.z.constant(CONSTANT), |sum, (term, _)| sum + *term)
     }
 
-    /// How steeply the series falls.
+    /// Returns the negated derivative of the series.
     pub(crate) fn fall(&self) -> Num<'f> {
         self.terms.iter().fold(self.z.constant(0.0), |sum, (term, place)| sum + *term / *place)
     }

@@ -20,7 +20,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     })
 }
 
-/// For a positive and whole order.
+/// Computes the polygamma function of a positive integer order.
 fn derivative<'f>(m: Num<'f>, x: Num<'f>) -> Num<'f> {
     let half = m * 0.5;
     let sign = half.equals(half.floor()).select(m.constant(-1.0), 1.0);

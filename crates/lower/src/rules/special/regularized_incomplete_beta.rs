@@ -1,5 +1,5 @@
-//! regularized_incomplete_beta(a, b, x) → Lentz' evaluation of its continued fraction, a Loop until every
-//! element has converged
+//! regularized_incomplete_beta(a, b, x) → Lentz's evaluation of its continued fraction, a Loop
+//! until every element has converged
 
 use onnx::ValueId;
 use tensor::DType;
@@ -12,7 +12,8 @@ use crate::rules::Result;
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let operands = spread(cx, x)?;
     formula(cx, &operands, |[a, b, x]| {
-        // The fraction converges fast on the left; on the right, the other end is looked at.
+        // The fraction converges fast for small x; for large x, the symmetric fraction at 1 - x
+        // does.
         let fast = x.less((a + 1.0) / (a + b + 2.0));
         let (left, right) = (fast.select(a, b), fast.select(b, a));
         let from = fast.select(x, 1.0 - x);
@@ -32,7 +33,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     })
 }
 
-/// `x^a (1 - x)^b / (a B(a, b))`; for the tiniest `a`, `a Γ(a)` is one.
+/// Computes `x^a (1 - x)^b / (a B(a, b))`; for the tiniest `a`, `a Γ(a)` is one.
 fn weight<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
     let tiny =
         if x.dtype() == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
@@ -41,12 +42,12 @@ fn weight<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
     a.less(2.0 * tiny).select(rest.exp(), usual)
 }
 
-/// The continued fraction `1 / (1 + d₁ / (1 + d₂ / (1 + …)))`.
+/// Computes the continued fraction `1 / (1 + d₁ / (1 + d₂ / (1 + …)))`.
 fn fraction<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
     let small = x.epsilon() / 2.0;
     let limit = if x.dtype() == DType::F64 { 600 } else { 200 };
     let nonzero = |x: Num<'f>| x.abs().less(small).select(small, x);
-    // Before the first round the value is 0, and its place is taken by a small number.
+    // Before the first iteration the value is 0, which a small number replaces.
     let (start, zero) = (x.filled(small), x.filled(0.0));
     let [.., value] = repeat(limit - 1, [start, zero, start], |round, [c, d, value]| {
         let term = term(a, b, x, round);
@@ -59,12 +60,12 @@ fn fraction<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
     value
 }
 
-/// The numerator of a round: 1, then `d₁`, `d₂`, ….
+/// Returns the numerator of an iteration: 1, then `d₁`, `d₂`, ….
 fn term<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>, round: Num<'f>) -> Num<'f> {
     let n = round.cast(x.dtype());
     let m = (n * 0.5).floor();
     let twice = a + m * 2.0;
-    // Without `m`, one factor cancels that could be zero.
+    // For `m` = 0, a factor that could be zero cancels.
     let first = -(a + b) * x / (a + 1.0);
     let odd = -(a + m) * (a + b + m) * x / (twice * (twice + 1.0));
     let odd = m.equals(0.0).select(first, odd);

@@ -1,4 +1,4 @@
-//! zeta(x, q) → ten terms of Hurwitz' series, and the rest by Euler's and Maclaurin's formula
+//! zeta(x, q) → ten terms of Hurwitz's series, and the rest by the Euler–Maclaurin formula
 
 use onnx::ValueId;
 
@@ -10,7 +10,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     formula(cx, x, |[x, q]| zeta(x, q))
 }
 
-/// The even Bernoulli numbers divided by the factorials of their indices, the last first.
+/// The even Bernoulli numbers divided by the factorials of their indices, last to first.
 const EULER_MACLAURIN: [f64; 12] = [
     -1.3954464685812522e-19,
     5.5090028283602295e-18,
@@ -26,10 +26,10 @@ const EULER_MACLAURIN: [f64; 12] = [
     0.08333333333333333,
 ];
 
-/// The terms that are summed one by one.
+/// The number of terms that are summed directly.
 const TERMS: u8 = 10;
 
-/// The sum of `(q + n)^-x` over all `n` from 0.
+/// Computes the sum of `(q + n)^-x` over all `n` from 0.
 pub(crate) fn zeta<'f>(x: Num<'f>, q: Num<'f>) -> Num<'f> {
     let power = |base: Num<'f>| base.pow(-x);
     let sum = (1..TERMS).fold(power(q), |sum, n| sum + power(q + f64::from(n)));
@@ -50,13 +50,13 @@ pub(crate) fn zeta<'f>(x: Num<'f>, q: Num<'f>) -> Num<'f> {
     }
     let series = series.unwrap_or(x);
     let rest = last * end / (x - 1.0) + last * (x / end * series + 0.5);
-    // Where nothing is left the series may have overflowed.
+    // Where the rest is negligible, the series may have overflowed.
     let settled = last.abs().less(sum.abs() * x.epsilon());
     let result = settled.select(sum, sum + rest);
 
     let whole = x.equals(x.floor());
     let result = (x.less(1.0) | (q.at_most(0.0) & !whole)).select(f64::NAN, result);
-    // At poles even powers have the same sign on both sides.
+    // At poles, even powers have the same sign on both sides.
     let half = x * 0.5;
     let even = half.equals(half.floor());
     let at_pole = even.select(x.constant(f64::INFINITY), f64::NAN);

@@ -1,5 +1,5 @@
-//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated. Groups whose number is not
-//! known are the rows of a Scan
+//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated. A symbolic
+//! number of groups becomes a Scan over groups
 
 use jaxpr::Params;
 use onnx::{ValueId, attrs};
@@ -33,7 +33,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.transpose(result, &inverse(&out_spec?))?])
 }
 
-/// How the kernel moves; one entry per spatial axis.
+/// The movement of the kernel, with one entry per spatial axis.
 #[derive(Debug)]
 struct Convolution {
     stride: Vec<i64>,
@@ -60,8 +60,8 @@ impl Convolution {
         })
     }
 
-    /// The convolution of an input (batch, channels, space…) with a kernel (output channels, input
-    /// channels, space…).
+    /// Convolves an input (batch, channels, space…) with a kernel (output channels, input channels,
+    /// space…).
     fn apply(
         mut self,
         cx: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl Convolution {
         kernel: ValueId,
         dtype: DType,
     ) -> Result<ValueId> {
-        // The result may be asked for in a wider type than the operands have.
+        // The result type may be wider than the operand types.
         let mut input = cx.cast(input, dtype)?;
         let mut kernel = cx.cast(kernel, dtype)?;
         if self.batch_groups != ONE {
@@ -77,7 +77,7 @@ impl Convolution {
         }
         let flat = self.stride.is_empty();
         if flat {
-            // No spatial axis is one of size one.
+            // Without spatial axes, one of size one is added.
             (input, kernel) = (cx.unsqueeze(input, &[2])?, cx.unsqueeze(kernel, &[2])?);
             (self.stride, self.input_dilation, self.kernel_dilation) = (vec![1], vec![1], vec![1]);
             (self.low, self.high) = (vec![ZERO], vec![ZERO]);
@@ -99,7 +99,7 @@ impl Convolution {
         if flat { Ok(cx.squeeze(result, &[2])?) } else { Ok(result) }
     }
 
-    /// Groups of the batch, each with output channels of its own, are groups of channels.
+    /// Turns groups of the batch, each with its own output channels, into groups of channels.
     fn batches_to_channels(&mut self, cx: &mut Context<'_>, input: ValueId) -> Result<ValueId> {
         let mut perm: Vec<usize> = (0..=cx.shape(input).len()).collect();
         perm.swap(0, 1);
@@ -109,7 +109,8 @@ impl Convolution {
         merged(cx, input, 1)
     }
 
-    /// As many convolutions as there are groups, if their number is symbolic: the operator wants to know it.
+    /// Emits a convolution per group in a Scan if the number of groups is symbolic, because the
+    /// operator takes it as an attribute.
     fn each_group(&self, cx: &mut Context<'_>, input: ValueId, kernel: ValueId) -> Result<ValueId> {
         let mut perm: Vec<usize> = (0..=cx.shape(input).len()).collect();
         perm.swap(0, 1);
@@ -162,8 +163,8 @@ impl Convolution {
         Ok(cx.op("Conv", &[input, kernel], attrs)?)
     }
 
-    /// A convolution of an input with gaps, without ever filling them: every element of the input
-    /// adds its multiple of the reversed kernel to the result.
+    /// Convolves an input with gaps without ever filling them: every element of the input adds its
+    /// multiple of the reversed kernel to the result.
     fn transposed(
         &self,
         cx: &mut Context<'_>,
@@ -177,13 +178,14 @@ impl Convolution {
         else {
             return Ok(None);
         };
-        // What the operator gives beyond the result (or, where negative, what it lacks).
+        // The number of elements that the operator returns beyond the result, or lacks if negative.
         let beyond = |padding: &[i64]| -> Vec<i64> {
             let each = size.iter().zip(&self.kernel_dilation).zip(padding);
             each.map(|((size, dilation), padding)| (size - 1) * dilation - padding).collect()
         };
         let (before, mut after) = (beyond(&low), beyond(&high));
-        // Lacking on one side only: what is cut on the other might be more than there is.
+        // If elements are lacking on one side only, the other side might not have enough elements
+        // to cut.
         if before.iter().zip(&after).any(|(a, b)| (*a).min(*b) < 0 && (*a).max(*b) > 0) {
             return Ok(None);
         }
@@ -194,7 +196,7 @@ impl Convolution {
             dilations: self.kernel_dilation.clone(),
             group: groups,
         };
-        // The operator itself can add zeros at the end, less than a stride of them.
+        // The operator itself can add fewer zeros than a stride at the end.
         let extra: Vec<i64> = after.iter().map(|n| (-n).max(0)).collect();
         if extra.iter().zip(&self.input_dilation).all(|(extra, stride)| extra < stride) {
             if extra.iter().any(|n| *n > 0) {
@@ -215,7 +217,7 @@ impl Convolution {
         Ok(Some(pad::edges(cx, result, zero, &lacking(&before), &lacking(&after))?))
     }
 
-    /// The input with zeros between its elements.
+    /// Inserts zeros between the elements of the input.
     fn spread(&self, cx: &mut Context<'_>, input: ValueId) -> Result<ValueId> {
         let mut input = input;
         for (i, &dilation) in self.input_dilation.iter().enumerate() {
@@ -227,8 +229,8 @@ impl Convolution {
         Ok(input)
     }
 
-    /// Whether the padding depends on sizes that are not known, in the one way that the operator
-    /// works out by itself; ONNX does not define that for dilated kernels.
+    /// Returns `true` if the padding depends on symbolic sizes in the one way that the operator
+    /// computes itself. ONNX does not define that for dilated kernels.
     fn is_same_upper(&self, cx: &Context<'_>, input: ValueId, kernel: ValueId) -> bool {
         let (sizes, windows) = (&cx.shape(input)[2..], &cx.shape(kernel)[2..]);
         let axes = (0..self.stride.len()).map(|i| Padded {
@@ -244,8 +246,8 @@ impl Convolution {
             && axes.clone().all(|axis| axis.is_same_upper())
     }
 
-    /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. The padding
-    /// that is left to it, all beginnings first, and the input.
+    /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. Returns the
+    /// padding left to the operator, all beginnings first, and the input.
     fn pad(&self, cx: &mut Context<'_>, input: ValueId) -> Result<(Vec<i64>, ValueId)> {
         let (mut low, mut high) = (vec![ZERO; 2], vec![ZERO; 2]);
         let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -265,8 +267,8 @@ impl Convolution {
     }
 }
 
-/// A kernel (output channels, input channels of a group, …) as (input channels, output channels
-/// of a group, …).
+/// Transposes a kernel (output channels, input channels of a group, …) to (input channels, output
+/// channels of a group, …).
 fn swap_channels(cx: &mut Context<'_>, kernel: ValueId, groups: i64) -> Result<ValueId> {
     let mut perm: Vec<usize> = (0..cx.shape(kernel).len()).collect();
     if groups == 1 {
@@ -280,18 +282,19 @@ fn swap_channels(cx: &mut Context<'_>, kernel: ValueId, groups: i64) -> Result<V
     merged(cx, kernel, 0)
 }
 
-/// An axis in two: groups, and what is in each.
+/// Splits an axis into groups and their elements.
 fn apart(cx: &mut Context<'_>, x: ValueId, axis: usize, groups: &Dim) -> Result<ValueId> {
     let mut shape = cx.shape(x).to_vec();
     let Some(each) = exact_div(&shape[axis], groups) else {
-        let reason = format!("{groups} groups in an axis of size {}", shape[axis]);
+        let reason =
+            format!("an axis of size {} cannot be split into {groups} groups", shape[axis]);
         return Err(RuleError::unsupported(reason));
     };
     shape.splice(axis..=axis, [groups.clone(), each]);
     cx.reshape(x, &shape)
 }
 
-/// An axis and the next one as one.
+/// Merges an axis with the next one.
 fn merged(cx: &mut Context<'_>, x: ValueId, axis: usize) -> Result<ValueId> {
     let mut shape = cx.shape(x).to_vec();
     let size = shape[axis].clone() * shape[axis + 1].clone();

@@ -1,5 +1,5 @@
-//! reduce_window[jaxpr](x, start) → as reduce_window_sum and its like, when the function is Add, Mul,
-//! Max or Min; the start value is combined into every window
+//! reduce_window[jaxpr](x, start) → like reduce_window_sum and similar primitives, if the function
+//! is Add, Mul, Max or Min; the start value is combined into every window
 
 use jaxpr::JaxprId;
 

@@ -1,9 +1,9 @@
-//! Padding by what JAX calls `SAME` and ONNX `SAME_UPPER`, for sizes that are not known.
+//! JAX's padding `SAME`, ONNX's `SAME_UPPER`, for symbolic sizes.
 
 use tensor::bounds::{ceil_div, non_negative, same};
 use tensor::{DType, Dim, DimOp};
 
-/// One axis over which a window moves.
+/// An axis that a window moves along.
 pub(crate) struct Padded<'a> {
     pub(crate) size: &'a Dim,
     pub(crate) window: &'a Dim,
@@ -13,10 +13,10 @@ pub(crate) struct Padded<'a> {
 }
 
 impl Padded<'_> {
-    /// Whether the window has as many places as the size divided by the stride, rounded up, and the
-    /// larger half of the padding is behind.
+    /// Returns `true` if the number of window positions is the size divided by the stride, rounded
+    /// up, and the larger half of the padding comes last.
     pub(crate) fn is_same_upper(&self) -> bool {
-        // A quotient that is rounded up has two spellings, which are not always seen to be equal.
+        // A quotient that is rounded up has two spellings, which are not always provably equal.
         let down = Dim::op(DimOp::FloorDiv, &-self.size.clone(), &Dim::Known(self.stride));
         [ceil_div(self.size.clone(), self.stride), -down].into_iter().any(|places| {
             let reach = (places - Dim::Known(1)) * Dim::Known(self.stride) + self.window.clone();
@@ -31,8 +31,8 @@ impl Padded<'_> {
     }
 }
 
-/// Whether operators on `dtype` do the padding themselves. Those on other types are replaced by
-/// slices later, which need numbers.
+/// Returns `true` if operators on `dtype` compute the padding themselves. Operators on other types
+/// are later replaced by slices, which need numbers.
 pub(crate) fn is_padded_by_operator(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
@@ -41,7 +41,7 @@ pub(crate) fn is_padded_by_operator(dtype: DType) -> bool {
 mod tests {
     use super::*;
 
-    /// What JAX computes for `SAME`, in its own words.
+    /// Computes the padding for `SAME` with JAX's own formula.
     fn padding(size: &Dim, window: i64, stride: i64) -> (Dim, Dim) {
         let two = Dim::Known(2);
         let negative =
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn jaxs_padding_is_seen() {
+    fn padding_of_jax_is_recognised() {
         let size = Dim::var("h");
         for (window, stride) in [(3, 2), (7, 2), (2, 2), (1, 2), (5, 3), (3, 1)] {
             let (low, high) = padding(&size, window, stride);

@@ -1,4 +1,4 @@
-//! select_and_gather_add(tangents, x) → Gather of the tangents at the places that MaxPool finds
+//! select_and_gather_add(tangents, x) → Gather of the tangents at the positions that MaxPool finds
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;

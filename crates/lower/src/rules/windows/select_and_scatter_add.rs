@@ -1,4 +1,5 @@
-//! select_and_scatter_add(source, x) → ScatterElements of the source to the places that MaxPool finds
+//! select_and_scatter_add(source, x) → ScatterElements of the source to the positions that MaxPool
+//! finds
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;
@@ -26,7 +27,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![layout.leave(cx, sums, &shape)?])
 }
 
-/// `value` as a vector.
+/// Flattens `value` to a vector.
 pub(crate) fn flat(cx: &mut Context<'_>, value: ValueId) -> Result<ValueId> {
     let count = cx.shape(value).iter().cloned().fold(Dim::Known(1), |a, b| a * b);
     cx.reshape(value, &[count])

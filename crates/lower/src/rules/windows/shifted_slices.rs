@@ -6,7 +6,8 @@ use crate::rules::Result;
 use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts, RuleError};
 
-/// Up to this size every element of a window is a slice; beyond, windows are built by doubling.
+/// The maximum size of a window whose elements are slices each. Larger windows are built by
+/// doubling.
 const SMALL: i64 = 8;
 
 /// A window along one axis.
@@ -18,7 +19,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// `x` with every window along the axis, a stride from the one before, combined to one element.
+    /// Reduces every window along the axis to one element. Windows are a stride apart.
     pub(crate) fn reduce(
         self,
         cx: &mut Context<'_>,
@@ -33,7 +34,7 @@ impl Run {
         self.take(cx, dense, 0, 0, stride)
     }
 
-    /// Every `step`th element of `x`, without the first `before` and the last `after`.
+    /// Takes every `step`th element of `x`, without the first `before` and the last `after`.
     #[track_caller]
     fn take(
         self,
@@ -46,7 +47,7 @@ impl Run {
         if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
-        // Counted from the end, since the axis may be shorter than what is left out.
+        // The end is counted from the end of the axis, which may be shorter than the omitted part.
         let end = if after == 0 { i64::MAX } else { -after };
         x.each(cx, |cx, part| {
             cx.slice(part, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
@@ -71,8 +72,8 @@ impl Run {
         Ok(sum)
     }
 
-    /// Combines windows of one element to windows of two, of four, and so on; then those whose
-    /// sizes add up to the window's.
+    /// Combines windows of one element to windows of two, of four, and so on. Then it combines
+    /// those whose sizes add up to the size of the window.
     fn by_doubling(self, cx: &mut Context<'_>, x: Parts, monoid: Monoid) -> Result<Parts> {
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);

@@ -1,5 +1,5 @@
-//! Sliding windows: ONNX's pooling where it has the same meaning, otherwise one axis at a time by
-//! combining shifted slices, which is exact for every element type.
+//! Sliding windows: ONNX's pooling where it has the same meaning, otherwise shifted slices,
+//! combined one axis at a time, which is exact for every element type.
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::{Context, Parts, RuleError};
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
 
-/// How a window moves over an array; one entry per axis.
+/// The movement of a window over an array, with one entry per axis.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) size: Vec<Dim>,
     pub(crate) stride: Vec<i64>,
     pub(crate) low: Vec<Dim>,
     pub(crate) high: Vec<Dim>,
-    /// The distance between the elements of the array as the window sees them.
+    /// The distance between the elements of the array from the window's perspective.
     pub(crate) base_dilation: Vec<i64>,
     /// The distance between the elements of the window.
     pub(crate) dilation: Vec<i64>,
 }
 
 impl Window {
-    /// The window that the equation's parameters describe.
+    /// Reads the window from the equation's parameters.
     pub(crate) fn read(params: &Params) -> Result<Self> {
         let size: Vec<Dim> = params.get("window_dimensions")?;
         let padding: Vec<(Dim, Dim)> = params.get("padding")?;
         let (low, high) = padding.into_iter().unzip();
-        // Not every primitive has them.
+        // Not every primitive has these parameters.
         let dilation = |name: &str| match params.raw(name) {
             Some(_) => params.get(name),
             None => Ok(vec![1; size.len()]),
@@ -51,7 +51,7 @@ impl Window {
         })
     }
 
-    /// `x` with every window reduced to one element. What is outside of `x` does not count.
+    /// Reduces every window of `x` to one element. Positions outside of `x` do not count.
     pub(crate) fn reduce(
         mut self,
         cx: &mut Context<'_>,
@@ -74,7 +74,7 @@ impl Window {
         }
     }
 
-    /// Spreads `x` out by the base dilation.
+    /// Spreads `x` by the base dilation.
     fn spread(&self, cx: &mut Context<'_>, x: Parts, fill: Parts) -> Result<Parts> {
         let mut x = x;
         for (axis, &dilation) in self.base_dilation.iter().enumerate() {
@@ -87,7 +87,7 @@ impl Window {
         Ok(x)
     }
 
-    /// The axes along which something happens.
+    /// Returns the axes that the window moves along or pads.
     pub(crate) fn moving_axes(&self) -> Vec<usize> {
         let still = |i: usize| {
             (&self.size[i], self.stride[i], &self.low[i], &self.high[i]) == (&ONE, 1, &ZERO, &ZERO)
@@ -95,7 +95,7 @@ impl Window {
         (0..self.size.len()).filter(|&i| !still(i)).collect()
     }
 
-    /// Reduces the axes that a window covers as a whole, so that nothing is left to move there.
+    /// Reduces the axes that a window covers completely, so that it no longer moves along them.
     fn reduce_whole_axes(
         &mut self,
         cx: &mut Context<'_>,
@@ -117,8 +117,8 @@ impl Window {
         monoid.reduce(cx, x, &axes)
     }
 
-    /// The kernel size and the padding of an axis, if pooling supports them: every
-    /// window must contain an element of the array.
+    /// Returns the kernel size and the padding of an axis, if pooling supports them: every window
+    /// must contain an element of the array.
     fn poolable(&self, axis: usize, extent: &Dim) -> Option<(i64, i64, i64)> {
         let size = self.size[axis].as_known()?;
         let (low, high) = (self.low[axis].as_known()?, self.high[axis].as_known()?);
@@ -129,8 +129,8 @@ impl Window {
         (dense && inside).then_some((size, low, high))
     }
 
-    /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
-    /// one to three axes, anywhere in the shape.
+    /// Returns the layout and the attributes of an equivalent pooling operator, which supports one
+    /// to three axes, anywhere in the shape.
     fn pooling(&self, shape: &[Dim], dtype: DType) -> Option<(Layout, Attrs)> {
         let moving = self.moving_axes();
         if !(1..=3).contains(&moving.len()) {
@@ -146,15 +146,15 @@ impl Window {
         let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
         let mut attrs = attrs! { kernel_shape: kernel, strides: at(&self.stride), pads: pads };
         let dilations = at(&self.dilation);
-        // Not every opset has them.
+        // Not every opset has dilations.
         if dilations.iter().any(|dilation| *dilation > 1) {
             attrs.extend(attrs! { dilations: dilations });
         }
         Some((Layout::new(&moving, shape.len()), attrs))
     }
 
-    /// The attributes of pooling whose padding depends on sizes that are not known, in the one way
-    /// that the operator can find out by itself.
+    /// Returns the attributes of pooling whose padding depends on symbolic sizes, in the one way
+    /// that the operator computes itself.
     fn pooling_same_upper(&self, moving: &[usize], shape: &[Dim], dtype: DType) -> Option<Attrs> {
         let axes = moving.iter().map(|&i| Padded {
             size: &shape[i],
@@ -174,7 +174,7 @@ impl Window {
         fits.then(|| attrs! { kernel_shape: kernel, strides: strides, auto_pad: "SAME_UPPER" })
     }
 
-    /// `MaxPool` or `AveragePool`, if they can do it.
+    /// Emits `MaxPool` or `AveragePool`, if they are equivalent.
     fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
         let dtype = cx.dtype(x);
         let op = match monoid {
@@ -198,14 +198,14 @@ impl Window {
         Ok(Some(layout.leave(cx, pooled, &shape)?))
     }
 
-    /// The layout and the attributes with which `MaxPool` finds the extremum of each window.
+    /// Returns the layout and the attributes of a `MaxPool` that finds the extremum of each window.
     fn choosing(&self, array: &Type) -> Option<(Layout, Attrs)> {
         let dense = self.base_dilation.iter().chain(&self.dilation).all(|step| *step == 1);
         if dense && array.dtype.is_float() { self.pooling(&array.shape, array.dtype) } else { None }
     }
 
-    /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is
-    /// there several times), counted over the whole array.
+    /// Returns the layout of pooling and the position of each window's extremum in that layout,
+    /// counted over the whole array. Of several equal extrema, it is the first.
     pub(crate) fn places_of_extrema(
         &self,
         cx: &mut Context<'_>,
@@ -228,7 +228,7 @@ impl Window {
         Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
     }
 
-    /// One axis after the other, by slices.
+    /// Reduces one axis after the other, by slices.
     fn slide(&self, cx: &mut Context<'_>, x: Parts, monoid: Monoid, fill: Parts) -> Result<Parts> {
         let mut x = x.zip_with(cx, fill, |cx, part, fill| {
             pad::edges(cx, part, fill, &self.low, &self.high)
@@ -248,8 +248,8 @@ impl Window {
     }
 }
 
-/// Whether an equation chooses an element of each window in a way that `MaxPool` does not, so that
-/// JAX has to.
+/// Returns `true` if an equation selects an element of each window in a way that `MaxPool` does not
+/// support, so that JAX has to expand it.
 pub(crate) fn chooses_otherwise(eqn: &Equation<'_>) -> bool {
     let (Ok(window), [_, array]) = (Window::read(eqn.params), eqn.operands) else { return true };
     window.choosing(array).is_none()
@@ -268,7 +268,7 @@ impl Layout {
         Self { perm: [still.as_slice(), moving].concat(), still: still.len() }
     }
 
-    /// The shape that `enter` gives an array of `shape`.
+    /// Returns the shape that `enter` gives an array of `shape`.
     pub(crate) fn shape(&self, shape: &[Dim]) -> Vec<Dim> {
         let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
         let (still, moving) = shape.split_at(self.still);
@@ -279,14 +279,15 @@ impl Layout {
         [&[batch, channel], moving].concat()
     }
 
-    /// `x` with the still axes in front, merged or made up so that they are two.
+    /// Moves the still axes of `x` to the front, and merges or inserts axes so that there are two
+    /// of them.
     pub(crate) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
         let shape = self.shape(cx.shape(x));
         let x = cx.transpose(x, &self.perm)?;
         cx.reshape(x, &shape)
     }
 
-    /// A pooled result with its axes where they were in an array of `shape`.
+    /// Restores the axes of a pooled result to their positions in an array of `shape`.
     pub(crate) fn leave(
         &self,
         cx: &mut Context<'_>,
@@ -300,7 +301,7 @@ impl Layout {
     }
 }
 
-/// The permutation that undoes `perm`.
+/// Returns the inverse of a permutation.
 pub(crate) fn inverse(perm: &[usize]) -> Vec<usize> {
     let mut inverse = vec![0; perm.len()];
     for (to, &from) in perm.iter().enumerate() {

@@ -17,7 +17,7 @@ fn builder<'a>(graph: &'a mut Graph, origins: &'a mut Origins) -> Builder<'a> {
     }
 }
 
-/// What the result of one node is known to hold.
+/// Returns the elements of the result of one node, if they are known.
 fn content(op: &'static str, operands: &[&str], attrs: Attrs) -> Option<String> {
     let (graph, origins) = (&mut Graph::new("test"), &mut Origins::default());
     let inputs: Vec<_> = operands.iter().map(|text| operand(graph, text, None)).collect();
@@ -98,7 +98,7 @@ fn long_vectors_are_data() {
 }
 
 #[test]
-fn a_computed_shape_types_what_is_reshaped() {
+fn reshape_to_a_computed_shape_has_a_type() {
     let (graph, origins) = (&mut Graph::new("test"), &mut Origins::default());
     let x = graph.add_input(Graph::MAIN, ty("f32[b,t,4,8]"));
     let b = &mut builder(graph, origins);

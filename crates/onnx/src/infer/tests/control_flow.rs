@@ -1,7 +1,7 @@
 use super::{outcome, ty};
 use crate::{Attrs, BlockId, Graph, ValueId, attrs};
 
-/// A block that takes `inputs` and returns values of the types `outputs`.
+/// Adds a block that takes `inputs` and returns values of the types `outputs`.
 fn block(graph: &mut Graph, inputs: &[&str], outputs: &[&str]) -> BlockId {
     let block = graph.add_block();
     for text in inputs {
@@ -13,7 +13,7 @@ fn block(graph: &mut Graph, inputs: &[&str], outputs: &[&str]) -> BlockId {
     block
 }
 
-/// A loop body that passes its condition on.
+/// Adds a loop body that returns its condition unchanged.
 fn endless(graph: &mut Graph, inputs: &[&str], outputs: &[&str]) -> BlockId {
     let block = block(graph, inputs, outputs);
     let mut returned = graph.block(block).outputs().to_vec();

@@ -1,4 +1,4 @@
-//! Tables of operators, operands, attributes and the types (or the error) that come out.
+//! Tables of operators, operands and attributes, with the expected types or errors.
 
 mod contents;
 mod control_flow;
@@ -14,13 +14,13 @@ use tensor::{DType, Dim, Tensor, Type};
 use super::{Call, infer};
 use crate::{Attrs, Graph, Op, Result, ValueId};
 
-/// Reads `f32[2,b + 1]`.
+/// Parses a type such as `f32[2,b + 1]`.
 fn ty(text: &str) -> Type {
     let (dtype, shape) = text.strip_suffix(']').and_then(|t| t.split_once('[')).expect(text);
     Type::new(DType::from_short_name(dtype).expect(text), dims(shape))
 }
 
-/// Reads sizes separated by commas, which also occur inside of parentheses.
+/// Parses sizes separated by commas, which may also occur inside parentheses.
 fn dims(text: &str) -> Vec<Dim> {
     let (mut depth, mut parts) = (0, vec![String::new()]);
     for c in text.chars() {
@@ -34,7 +34,7 @@ fn dims(text: &str) -> Vec<Dim> {
     parts.map(|part| Dim::parse(part).unwrap()).collect()
 }
 
-/// What the dimension variables stand for, if they are to be numbers.
+/// The values of the dimension variables, if they are to be replaced with numbers.
 type Env<'a> = Option<&'a dyn Fn(&str) -> Option<i64>>;
 
 fn put(env: Env<'_>, dims: Vec<Dim>) -> Vec<Dim> {
@@ -44,9 +44,9 @@ fn put(env: Env<'_>, dims: Vec<Dim>) -> Vec<Dim> {
     }
 }
 
-/// Makes an operand: `f32[2,b]` is a value, `{1, b}` a vector of 64-bit integers with known
+/// Adds an operand. `f32[2,b]` is a value, `{1, b}` a vector of 64-bit integers with known
 /// elements, `b + 1` such a scalar, `f32{0.5, 2}` a constant vector of another type, `f32(2)` a
-/// constant scalar of another type, `-` none.
+/// constant scalar of another type, and `-` an omitted operand.
 fn operand(graph: &mut Graph, text: &str, env: Env<'_>) -> Option<ValueId> {
     if text == "-" {
         return None;
@@ -77,7 +77,7 @@ fn constant(dtype: DType, shape: &[usize], numbers: &[f64]) -> Tensor {
     Tensor::new(dtype, shape, std::sync::Arc::new(bytes)).unwrap()
 }
 
-/// A value with known elements: a constant where they are numbers.
+/// Adds a value with known elements. It is a constant if they are numbers.
 fn known(graph: &mut Graph, ty: Type, elements: Vec<Dim>) -> ValueId {
     let numbers: Option<Vec<i64>> = elements.iter().map(Dim::as_known).collect();
     match (numbers, ty.rank()) {
@@ -104,7 +104,7 @@ fn infer_types(
     infer(&Call { graph, op: &Op::onnx(op), inputs: &inputs, attrs, count })
 }
 
-/// The types of `count` results separated by `; `, or the error.
+/// Returns the types of `count` results separated by `; `, or the error.
 fn outcome(
     graph: &mut Graph,
     op: &'static str,
@@ -118,8 +118,9 @@ fn outcome(
     }
 }
 
-/// Checks one row: as many results are asked for as are expected. With numbers in place of the
-/// variables, the same numbers must come out (or an error, if they do not fit the operator).
+/// Checks one row. The number of requested results is that of the expected ones. With numbers in
+/// place of the variables, inference must give the same numbers, or an error if they do not fit the
+/// operator.
 #[track_caller]
 fn check(op: &'static str, operands: &[&str], attrs: &Attrs, expected: &str) {
     let is_error = expected.contains(": ");
@@ -130,7 +131,7 @@ fn check(op: &'static str, operands: &[&str], attrs: &Attrs, expected: &str) {
         return;
     }
     for seed in 0..11 {
-        // Every variable takes every value from 1 to 11, each at another pace.
+        // Every variable takes every value from 1 to 11, with different increments.
         let env = |name: &str| Some(1 + seed * i64::from(name.as_bytes()[0] % 5 + 1) % 11);
         let numbers = infer_types((graph, Some(&env)), op, operands, attrs, count);
         let Ok(numbers) = numbers else { continue };
@@ -141,7 +142,7 @@ fn check(op: &'static str, operands: &[&str], attrs: &Attrs, expected: &str) {
     }
 }
 
-/// Rows of `"Op" operand, ... {attribute: value, ...} => "types"`.
+/// Checks rows of `"Op" operand, ... {attribute: value, ...} => "types"`.
 macro_rules! table {
     ($($op:literal $($operand:literal),* {$($attrs:tt)*} => $expected:literal;)*) => {
         $(crate::infer::tests::check($op, &[$($operand),*], &$crate::attrs! {$($attrs)*}, $expected);)*

@@ -3,7 +3,7 @@
 mod attention;
 
 use onnx::{Attr, Editor, NodeId, Result};
-use tensor::{DType, Tensor};
+use tensor::{DType, Dim, Tensor};
 
 use super::Work;
 
@@ -45,6 +45,32 @@ fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
+/// A convolution says the size of its kernel, which compilers for devices do not look for in its weights.
+fn kernel_of_convolution(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
+    let node = graph.node(id);
+    if !(node.is("Conv") || node.is("ConvTranspose")) || node.attr("kernel_shape").is_some() {
+        return;
+    }
+    let shape = node.input(1).map_or(&[][..], |weights| &graph.ty(weights).shape);
+    let sizes = shape.get(2..).unwrap_or_default().iter().map(Dim::as_known);
+    let Some(sizes) = sizes.collect::<Option<Vec<i64>>>() else { return };
+    edit.attrs_mut(id).push(("kernel_shape", Attr::Ints(sizes)));
+}
+
+/// A constant shape without zeros does not say what a zero means: some readers refuse to be told.
+fn zeros_of_reshape(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
+    let node = graph.node(id);
+    if !node.is("Reshape") {
+        return;
+    }
+    let shape = node.input(1).and_then(|shape| graph.constant(shape)).and_then(Tensor::to_i64s);
+    if shape.is_some_and(|sizes| !sizes.contains(&0)) {
+        edit.attrs_mut(id).retain(|(key, _)| *key != "allowzero");
+    }
+}
+
 /// Puts them in.
 pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
     for id in work.graph().all_nodes() {
@@ -54,6 +80,8 @@ pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
         axes_of_reduction(&mut work.edit, id);
         limit_of_loop(&mut work.edit, id);
         lists_of_scan(&mut work.edit, id);
+        kernel_of_convolution(&mut work.edit, id);
+        zeros_of_reshape(&mut work.edit, id);
     }
     Ok(())
 }
@@ -74,6 +102,36 @@ mod tests {
         spell(&mut Work::new(&mut found, &mut origins, 23, Target::Spec)).unwrap();
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
+    }
+
+    #[test]
+    fn a_convolution_says_the_size_of_its_kernel() {
+        for op in ["Conv", "ConvTranspose"] {
+            let body = |attrs| {
+                format!(
+                    "g (float[1, 2, 8, 8] x, float[2, 2, 1, 1] w) => (float[1, 2, 8, 8] y) {{
+                        y = {op} {attrs} (x, w) }}"
+                )
+            };
+            is_spelled(&body(""), &body("<kernel_shape = [1, 1]>"));
+        }
+    }
+
+    #[test]
+    fn only_shapes_with_zeros_say_what_they_mean() {
+        is_spelled(
+            "g (float[6] x) => (float[2, 3] y) { s = Constant <value_ints = [2, 3]> ()
+                y = Reshape <allowzero = 1> (x, s) }",
+            "g (float[6] x) => (float[2, 3] y) { s = Constant <value_ints = [2, 3]> () y = Reshape (x, s) }",
+        );
+        for kept in [
+            "g (float[0, 2] x) => (float[2, 0] y) { s = Constant <value_ints = [2, 0]> ()
+                y = Reshape <allowzero = 1> (x, s) }",
+            "g (float[N, 2] x, float[2, N] z) => (float[2, N] y) {
+                s = Shape (z) y = Reshape <allowzero = 1> (x, s) }",
+        ] {
+            is_spelled(kept, kept);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod normalization;
 mod rotary;
 
 use tensor::Dim;
+use tensor::bounds::is_never_zero;
 
 use super::found::Found;
 use crate::Skip;
@@ -23,7 +24,8 @@ pub(super) fn of(op: &str) -> Option<Condition> {
         "LayerNormalization" | "RMSNormalization" => normalization::of_last_axes,
         "LogSoftmax" | "Softmax" => softmax,
         "PRelu" => prelu,
-        "ReduceL2" | "ReduceLogSumExp" | "ReduceMean" | "ReduceSumSquare" => reduction,
+        "ReduceL2" | "ReduceLogSumExp" | "ReduceSumSquare" => reduction,
+        "ReduceMean" => mean,
         "RotaryEmbedding" => rotary::rotary,
         _ => return None,
     })
@@ -60,6 +62,15 @@ fn reduction(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let keep = found.m.ty(x).rank() == found.shape()?.len();
     found.set_attr("keepdims", keep);
     Ok(())
+}
+
+/// The mean of nothing is NaN in JAX and zero in the runtime.
+fn mean(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let count = found.count("axes").ok_or("there are no axes")?;
+    if !is_never_zero(&count) {
+        return Err("the axes may be empty".into());
+    }
+    reduction(found)
 }
 
 fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {

@@ -7,6 +7,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::missed;
 use crate::movement::{self, Step};
+use crate::recognize::Form as OperatorForm;
 use crate::recognize::found::Found;
 use crate::recognize::parts::{self, Part};
 use crate::recognize::placement::Placement;
@@ -54,6 +55,12 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let x = found.value("x").ok_or("there is no operand")?;
     if !is_same(&found.m.ty(x).shape, &shape) || shape.contains(&Dim::Known(0)) {
         return Err(missed("what is turned is broadcast"));
+    }
+    let is_measured = found.m.forms().of("RotaryEmbedding") == OperatorForm::Measured;
+    if found.dtype()? == DType::BF16 && !is_measured && is_between_casts(found.m, x)? {
+        return Err(missed(
+            "each step is rounded to bfloat16, and the model computes in more digits",
+        ));
     }
     if found.int("turned").is_none() && is_front_of_more(found.m, x)? {
         return Err("it is part of something larger".into());
@@ -133,6 +140,30 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         found.move_result(vec![Step::Reshape(rotated, whole)]);
     }
     Ok(())
+}
+
+/// Returns `true` if `x` or the root's result meets a cast from or to a wider float: only the rotation
+/// computes in bfloat16, and its rounding is all that the cast is for.
+fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
+    let graph = m.graph();
+    let is_wide = |value: ValueId| matches!(graph.ty(value).dtype, DType::F32 | DType::F64);
+    let mut value = x;
+    while let Some(node) = graph.producer(value).map(|id| graph.node(id))
+        && node.is_movement()
+        && let Some(source) = node.input(0)
+    {
+        value = source;
+    }
+    let from = m.producer(value, &["Cast"]).and_then(|node| node.input(0));
+    let mut uses = graph.value(m.result()?).uses();
+    let widened = uses.any(|place| match place {
+        onnx::Use::Operand(id, _) => {
+            let node = graph.node(id);
+            node.is("Cast") && node.outputs.iter().any(|output| is_wide(*output))
+        }
+        onnx::Use::Output(..) => false,
+    });
+    Ok(widened || from.is_some_and(is_wide))
 }
 
 /// Whether a value has these axes, or the last one as pairs.

@@ -17,7 +17,7 @@ use tensor::{DType, Dim};
 use self::affine::{Affine, Analysis, Bias, Term, Weight};
 use self::weights::Rows;
 use super::RECOGNITION;
-use super::choice::{Form, check_form};
+use super::choice::check_form;
 use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
@@ -369,7 +369,7 @@ impl Round {
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
         // onnxruntime loses NaN when it adds biases, so they are weights of a further input. One that a gate
         // multiplies cannot be; legalisation knows.
-        if is_biased && (rb.is_something() || m.forms().of(op) == Form::Native) {
+        if is_biased && (rb.is_something() || m.forms().of(op).is_native()) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {
             let weights = std::mem::take(&mut parts[0].1);

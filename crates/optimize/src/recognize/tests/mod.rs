@@ -20,8 +20,9 @@ fn run(text: &str, forms: Forms) -> (String, Report) {
     (print(&graph), report)
 }
 
+/// Every operator as one node, those too that are inexact in the runtime.
 fn native() -> Forms {
-    Forms { default: Form::Native, ..Forms::auto(onnx::schema::NEWEST) }
+    Forms { default: Form::Measured, ..Forms::auto(onnx::schema::NEWEST) }
 }
 
 /// `body` computes what `expected` does, with one node where it can be.
@@ -305,11 +306,30 @@ fn a_sum_that_is_divided_is_a_mean() {
     let body = "b = Constant <value_ints = [0]> () s = ReduceSum <keepdims = 0> (x, b)
         d = Shape <start = 0, end = 1> (x) q = Squeeze (d) i = Cast <to = 6> (q)
         n = Cast <to = 1> (i) y = Div (s, n)";
-    becomes(
-        "(float[B,4] x) => (float[4] y)",
-        body,
-        "b = Constant <value_ints = [0]> () y = ReduceMean <keepdims: int = 0> (x, b)",
-    );
+    // The mean of nothing is NaN, and the runtime's is zero.
+    stays("(float[B,4] x) => (float[4] y)", body);
+}
+
+#[test]
+fn what_is_rounded_on_the_way_stays() {
+    let kept = |to: &str| {
+        constants(&[("n", "4")])
+            + &format!(
+                "a = Constant <value_ints = [-1]> () s = ReduceSum <keepdims = 0> (x, a)
+                r = Cast <to = 16> (s) w = Cast <to = 1> (r) {to}"
+            )
+    };
+    let report = stays("(float[B,4] x) => (float[B] y)", &kept("y = Div (w, n)"));
+    let missed = format!("{:?}", report.missed);
+    assert!(missed.contains("rounded to a smaller type"), "{missed}");
+    // The result has no more digits than that.
+    let small = constants(&[("z", "0"), ("n", "4")])
+        + "a = Constant <value_ints = [-1]> () w = Cast <to = 1> (x)
+        s = ReduceSum <keepdims = 0> (w, a) m = Cast <to = 16> (n) r = Cast <to = 16> (s)
+        y = Div (r, m)";
+    let signature = "(bfloat16[B,4] x) => (bfloat16[B] y)";
+    let (text, _) = run(&format!("g {signature} {{ {small} }}"), native());
+    assert!(text.contains("ReduceMean"), "{text}");
 }
 
 const NORM: &str = "(float[B,T,4] x) => (float[B,T,4] y) \
@@ -353,6 +373,21 @@ fn layer_norms() {
         "one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
         y = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, one)",
     );
+}
+
+#[test]
+fn norms_that_share_their_statistics_are_recognised() {
+    let body = norm_constants() + PLAIN
+        + " g = Constant <value_floats: floats = [1, 2, 3, 4]> () h = Constant <value_floats: floats = [4, 3, 2, 1]> ()
+        f = Reciprocal (r) fg = Mul (f, g) fh = Mul (f, h) p = Mul (c, fg) w = Mul (c, fh) y = Add (p, w)";
+    let (text, report) =
+        run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert_eq!(text.matches("LayerNormalization").count(), 2, "{text}");
+    assert!(report.missed.is_empty());
+    // One more node reads the statistics, so that they stay.
+    let body = body.replace("y = Add (p, w)", "z = Add (p, w) y = Mul (z, r)");
+    let (text, _) = run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
 }
 
 #[test]
@@ -471,6 +506,11 @@ fn group_norms() {
     let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
     assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
     assert!(!text.contains("ReduceSum"), "{text}");
+    // A variance of large numbers cancels in `GroupNormalization`, whoever asks for it.
+    let forms = Forms { default: Form::Native, ..native() };
+    let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
+    assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
+    assert!(!text.contains("GroupNormalization"), "{text}");
 }
 
 /// A group norm as Keras writes it, of two groups of so many channels each.

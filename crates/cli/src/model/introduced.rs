@@ -1,0 +1,217 @@
+//! Values that a runtime introduced, and the exported values that they equal up to their layout.
+//!
+//! onnxruntime computes convolutions and what is between them in a blocked layout (NCHWc). All values
+//! of such a region have new names, but most nodes are still named after the node or the result that
+//! they had before.
+
+use provenance::SourceMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::fused::OptimizedNode;
+use super::lookup::Lookup;
+use super::renamed::originals;
+
+/// How many nodes of the exported model are visited for one value.
+const MOST: usize = 64;
+
+/// A value: the body that contains it, and its name.
+pub(crate) type Value<'m> = (usize, &'m str);
+
+/// The operators that only change a layout.
+const LAYOUTS: [&str; 2] = ["ReorderInput", "ReorderOutput"];
+
+/// The operators that a runtime fuses into one, where these are always the same.
+const PARTS: [(&str, &[&str]); 1] = [("QuickGelu", &["Mul", "Sigmoid"])];
+
+/// The operator of an exported node: `Conv` for `/stem/Conv_3`.
+pub(crate) fn operator(name: &str) -> &str {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match last.rsplit_once('_') {
+        Some((op, number)) if number.bytes().all(|b| b.is_ascii_digit()) => op,
+        _ => last,
+    }
+}
+
+/// The operator without what a runtime adds to the names of its own versions of it.
+pub(crate) fn plain_operator(op: &str) -> &str {
+    let op = op.strip_prefix("Nhwc").unwrap_or(op);
+    op.strip_prefix("Fused").unwrap_or(op)
+}
+
+/// The operator that a node had in the exported model, which onnxruntime may compute as a
+/// convolution.
+fn exported_operator<'m>(node: &OptimizedNode<'m>) -> &'m str {
+    let replaced = [("_bn_nchwc", "BatchNormalization"), ("_mul_nchwc", "Mul")];
+    let replaced = replaced.iter().find(|(end, _)| node.name.ends_with(end));
+    replaced.map_or_else(|| plain_operator(node.op), |(_, op)| op)
+}
+
+/// The operators that a runtime fuses into one that it calls `op`, if these are always the same.
+pub(crate) fn fused_operators(op: &str) -> Option<&'static [&'static str]> {
+    PARTS.iter().find(|(fused, _)| *fused == op).map(|(_, parts)| *parts)
+}
+
+/// Returns `true` if a node only changes the layout of its operand.
+pub(crate) fn is_layout(node: &OptimizedNode<'_>) -> bool {
+    LAYOUTS.contains(&node.op)
+}
+
+/// Finds the nodes of the source map that compute introduced values. A value is missing if its
+/// producer does not tell by its name and its operator which part of the exported model it is.
+pub(crate) fn introduced<'m>(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'m>],
+) -> FxHashMap<Value<'m>, usize> {
+    let mut producers: FxHashMap<Value<'m>, usize> = FxHashMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            if !map.has_value(name) {
+                producers.insert((node.body, name), position);
+            }
+        }
+    }
+    if producers.is_empty() {
+        return FxHashMap::default();
+    }
+    let mut consumers: FxHashMap<Value<'m>, Vec<usize>> = FxHashMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.inputs {
+            let value = (node.body, name.as_str());
+            if producers.contains_key(&value) {
+                consumers.entry(value).or_default().push(position);
+            }
+        }
+    }
+    let named: Vec<Option<usize>> = nodes.iter().map(|node| named(map, node)).collect();
+    let resolver = Resolver { map, nodes, claimed: named.iter().flatten().copied().collect() };
+    let starts: Vec<Option<Vec<usize>>> =
+        (0..nodes.len()).map(|node| resolver.reads(node, named[node])).collect();
+    let mut found: FxHashMap<Value<'m>, usize> = FxHashMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.outputs {
+            let value = (node.body, name.as_str());
+            if producers.get(&value) != Some(&position) {
+                continue;
+            }
+            let at_least = match is_layout(node) {
+                true => node.inputs.first().and_then(|operand| {
+                    map.find(operand).or_else(|| found.get(&(node.body, operand)).copied())
+                }),
+                false => named[position].filter(|_| starts[position].is_some()),
+            };
+            let Some(at_least) = at_least else { continue };
+            let read = consumers.get(&value).into_iter().flatten();
+            let read = read.flat_map(|consumer| starts[*consumer].iter().flatten().copied());
+            let mut read: Vec<usize> =
+                read.filter(|read| resolver.leads_to(*read, at_least)).collect();
+            read.sort_unstable();
+            read.dedup();
+            found.insert(value, if let [only] = read[..] { only } else { at_least });
+        }
+    }
+    found
+}
+
+/// The exported node that a node's name refers to.
+pub(crate) fn named(map: &SourceMap, node: &OptimizedNode<'_>) -> Option<usize> {
+    let name = node.name;
+    if is_layout(node) || name.is_empty() {
+        return None;
+    }
+    let renamed = originals(name, &[]).into_iter();
+    map.find(name).or_else(|| renamed.filter_map(|name| map.find(&name)).next())
+}
+
+struct Resolver<'r, 'm> {
+    map: &'r SourceMap,
+    nodes: &'r [OptimizedNode<'m>],
+    /// The exported nodes that nodes are named after.
+    claimed: FxHashSet<usize>,
+}
+
+impl Resolver<'_, '_> {
+    fn operator(&self, exported: usize) -> &str {
+        self.map.node_name(exported).map_or("", operator)
+    }
+
+    /// The exported nodes whose results a node reads, if its operator tells where its part of the
+    /// exported model begins.
+    fn reads(&self, node: usize, named: Option<usize>) -> Option<Vec<usize>> {
+        let optimized = &self.nodes[node];
+        if is_layout(optimized) {
+            let result = optimized.outputs.first().and_then(|name| self.map.find(name))?;
+            // One that changes the order of axes, too, has replaced a transpose.
+            return Some(match self.operator(result) {
+                "Transpose" => self.map.reads(result).collect(),
+                _ => vec![result],
+            });
+        }
+        let (named, op) = (named?, exported_operator(optimized));
+        if let Some(parts) = fused_operators(op) {
+            let inside = self.upstream(named, |other| parts.contains(&self.operator(other)));
+            let read = inside.iter().flat_map(|inside| self.map.reads(*inside));
+            return Some(read.filter(|read| !inside.contains(read)).collect());
+        }
+        if self.operator(named) == op {
+            return Some(self.map.reads(named).collect());
+        }
+        // It may be named after its result: a convolution after the activation at its end.
+        let mut first = self.upstream(named, |other| !self.claimed.contains(&other));
+        first.retain(|other| self.operator(*other) == op);
+        match first[..] {
+            [first] => Some(self.map.reads(first).collect()),
+            _ => None,
+        }
+    }
+
+    /// `start` and the nodes upstream of it that are reached through nodes of the same kind.
+    fn upstream(&self, start: usize, is_inside: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut found = vec![start];
+        let mut at = 0;
+        while at < found.len() && found.len() < MOST {
+            for read in self.map.reads(found[at]) {
+                if is_inside(read) && !found.contains(&read) {
+                    found.push(read);
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// Returns `true` if `from` is `to`, or downstream of it with nothing between them that a node
+    /// is named after.
+    fn leads_to(&self, from: usize, to: usize) -> bool {
+        if from == to {
+            return true;
+        }
+        let is_between = |other: usize| !self.claimed.contains(&other);
+        is_between(from)
+            && self
+                .upstream(from, is_between)
+                .iter()
+                .any(|between| self.map.reads(*between).any(|read| read == to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_nodes_contain_their_operators() {
+        for (name, op) in [
+            ("/stem/Conv_3", "Conv"),
+            ("/Conv", "Conv"),
+            ("/a/com.microsoft.Gelu_12", "com.microsoft.Gelu"),
+            ("/a/my_op", "my_op"),
+            ("", ""),
+        ] {
+            assert_eq!(operator(name), op, "{name}");
+        }
+        assert_eq!(
+            ["FusedConv", "NhwcFusedConv", "Add"].map(plain_operator),
+            ["Conv", "Conv", "Add"]
+        );
+    }
+}

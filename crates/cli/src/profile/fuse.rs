@@ -1,0 +1,291 @@
+//! Nodes of the model that ran as part of others.
+//!
+//! A profile names one node for each kernel. A node of the model without a kernel of its own was fused
+//! with a neighbour, unless the runtime removed it. The operators of kernels tell which neighbours can
+//! contain it. If there are several, each of them is charged with it.
+
+use onnx_file::proto::NodeProto;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Target;
+use super::read::Kernel;
+use crate::model::{Index, Makers, fused_operators, plain_operator};
+
+/// How many nodes are visited from one node.
+const MOST: usize = 64;
+
+/// The operators that onnxruntime extends by the nodes that follow them.
+const EXTENDED: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
+
+/// The operators that become part of the weights of a product or a convolution.
+const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
+
+/// The operators that a fused product or convolution applies to its result.
+const ACTIVATIONS: [&str; 9] =
+    ["Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"];
+
+/// Returns `true` if the kernel of a product or a convolution may contain a node with the operator
+/// `op` after it.
+fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
+    let is_activated = kernel.op.contains("Fused") || kernel.name.ends_with("_nchwc");
+    match plain(kernel) {
+        "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
+        "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
+        own if EXTENDED.contains(&own) => {
+            FOLDED.contains(&op) || is_activated && ACTIVATIONS.contains(&op)
+        }
+        _ => false,
+    }
+}
+
+/// The runtime's operators whose kernels have names of their own, with the operators that each of them
+/// may have replaced.
+const NAMELESS: [(&str, &[&str]); 6] = [
+    ("BiasGelu", &["Gelu", "Erf"]),
+    ("FastGelu", &["Gelu", "Tanh"]),
+    ("Gelu", &["Gelu", "Erf"]),
+    ("BiasSoftmax", &["Softmax"]),
+    ("SkipLayerNormalization", &["LayerNormalization"]),
+    ("SkipSimplifiedLayerNormalization", &["RMSNormalization", "SimplifiedLayerNormalization"]),
+];
+
+/// Adds to each target the nodes that ran as part of its kernel.
+pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
+    let mut regions = Regions::new(index, kernels);
+    for (at, (kernel, target)) in kernels.iter().enumerate() {
+        if let Target::Node(node, ..) = target {
+            regions.claim_core(at, *node, kernel);
+        }
+    }
+    let nameless: Vec<(usize, Vec<usize>)> = kernels
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, target))| *target == Target::Unknown)
+        .map(|(at, (kernel, _))| (at, regions.replaced_by(at, kernel)))
+        .collect();
+    for (at, nodes) in nameless {
+        let Some((&first, others)) = nodes.split_first() else { continue };
+        kernels[at].1 = Target::Node(first, Vec::new(), others.to_vec());
+        for node in nodes {
+            regions.owners.entry(node).or_default().push(at);
+        }
+    }
+    for (node, owners) in regions.neighbours(kernels) {
+        for at in owners {
+            if let (_, Target::Node(own, _, also)) = &mut kernels[at]
+                && *own != node
+                && !also.contains(&node)
+            {
+                also.push(node);
+            }
+        }
+    }
+}
+
+/// The nodes of a model, and the kernels that ran them.
+struct Regions<'i, 'm> {
+    index: &'i Index<'m>,
+    /// The nodes that each node reads results of, in the same body.
+    reads: Vec<Vec<usize>>,
+    /// The same without nodes whose results are also read elsewhere: these were computed.
+    reads_alone: Vec<Vec<usize>>,
+    /// The nodes that read results of each node, in the same body.
+    read_by: Vec<Vec<usize>>,
+    /// The kernels of each node.
+    owners: FxHashMap<usize, Vec<usize>>,
+    /// Nodes without a kernel that depend on the inputs of the model, in bodies that ran.
+    silent: FxHashSet<usize>,
+}
+
+impl<'i, 'm> Regions<'i, 'm> {
+    fn new(index: &'i Index<'m>, kernels: &[(&Kernel, Target)]) -> Self {
+        let makers = Makers::new(index);
+        let mut reads: Vec<Vec<usize>> = vec![Vec::new(); index.nodes.len()];
+        let mut read_by = reads.clone();
+        let mut varies = vec![false; index.nodes.len()];
+        for (position, node) in index.nodes.iter().enumerate() {
+            for name in node.proto.input.iter().filter(|name| !name.is_empty()) {
+                let maker = makers.find(index, node.body, name);
+                let is_constant = index.tensor(node.body, name).is_some();
+                varies[position] |= maker.map_or(!is_constant, |maker| varies[maker]);
+                let same_body = |maker: &usize| index.nodes[*maker].body == node.body;
+                if let Some(maker) = maker.filter(same_body) {
+                    reads[position].push(maker);
+                    if read_by[maker].last() != Some(&position) {
+                        read_by[maker].push(position);
+                    }
+                }
+            }
+        }
+        let results: FxHashSet<&str> =
+            index.graph.output.iter().map(|output| output.name.as_str()).collect();
+        let is_read_once = |maker: &usize| {
+            read_by[*maker].len() == 1
+                && index.nodes[*maker].proto.output.iter().all(|name| !results.contains(&**name))
+        };
+        let alone = |read: &Vec<usize>| read.iter().copied().filter(is_read_once).collect();
+        let reads_alone = reads.iter().map(alone).collect();
+        let mut owners: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (at, (_, target)) in kernels.iter().enumerate() {
+            if let Target::Node(node, ..) = target {
+                owners.entry(*node).or_default().push(at);
+            }
+        }
+        let ran: FxHashSet<usize> = owners.keys().map(|node| index.nodes[*node].body).collect();
+        let is_silent = |node: &usize| {
+            varies[*node]
+                && ran.contains(&index.nodes[*node].body)
+                && !owners.contains_key(node)
+                && index.calls().called(*node).is_none()
+        };
+        let silent = (0..index.nodes.len()).filter(is_silent).collect();
+        Self { index, reads, reads_alone, read_by, owners, silent }
+    }
+
+    fn proto(&self, node: usize) -> &'m NodeProto {
+        self.index.nodes[node].proto
+    }
+
+    /// The nodes that are reached from `start` through silent ones in one direction.
+    fn reached(&self, start: usize, edges: &[Vec<usize>]) -> Vec<usize> {
+        let mut found = vec![start];
+        let mut at = 0;
+        while at < found.len() && found.len() < MOST {
+            for &next in &edges[found[at]] {
+                if !found.contains(&next) {
+                    found.push(next);
+                }
+            }
+            at += 1;
+            while found.get(at).is_some_and(|node| !self.silent.contains(node)) {
+                at += 1;
+            }
+        }
+        found.remove(0);
+        found
+    }
+
+    /// Gives a kernel that is named after its result the nodes up to that with its operator.
+    fn claim_core(&mut self, at: usize, node: usize, kernel: &Kernel) {
+        let op = plain(kernel);
+        if self.proto(node).op_type == op {
+            return;
+        }
+        let upstream = self.reached(node, &self.reads);
+        if let Some(parts) = fused_operators(op) {
+            let is_part = |other: &usize| {
+                self.silent.contains(other) && parts.contains(&self.proto(*other).op_type.as_str())
+            };
+            let inside: Vec<usize> = upstream.into_iter().filter(is_part).collect();
+            for other in inside {
+                self.owners.entry(other).or_default().push(at);
+            }
+            return;
+        }
+        let is_first =
+            |other: &&usize| self.silent.contains(other) && self.proto(**other).op_type == op;
+        let mut first = upstream.iter().filter(is_first);
+        if let (Some(&first), None) = (first.next(), first.next()) {
+            let after = self.reached(first, &self.read_by);
+            let core = upstream.iter().filter(|other| **other == first || after.contains(other));
+            let core: Vec<usize> =
+                core.copied().filter(|other| self.silent.contains(other)).collect();
+            for other in core {
+                self.owners.entry(other).or_default().push(at);
+            }
+        }
+    }
+
+    /// The silent nodes that a kernel with a name of its own may have replaced: those with a fitting
+    /// operator that are neither downstream of a later kernel nor upstream of an earlier one.
+    fn replaced_by(&self, at: usize, kernel: &Kernel) -> Vec<usize> {
+        let Some((_, ops)) = NAMELESS.iter().find(|(op, _)| *op == kernel.op) else {
+            return Vec::new();
+        };
+        let ran = |nodes: &[usize], is_out_of_order: &dyn Fn(usize) -> bool| {
+            let owners = nodes.iter().filter_map(|node| self.owners.get(node)).flatten();
+            owners.copied().any(is_out_of_order)
+        };
+        let fits = |node: &usize| {
+            let op = self.proto(*node).op_type.as_str();
+            ops.contains(&op)
+                && !self.owners.contains_key(node)
+                && !ran(&self.reached(*node, &self.reads), &|other| other > at)
+                && !ran(&self.reached(*node, &self.read_by), &|other| other < at)
+        };
+        let mut found: Vec<usize> = self.silent.iter().copied().filter(fits).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// The silent nodes, each with the kernels that may contain it.
+    fn neighbours(&self, kernels: &[(&Kernel, Target)]) -> Vec<(usize, Vec<usize>)> {
+        let mut found = Vec::new();
+        for &node in &self.silent {
+            if let Some(owners) = self.owners.get(&node) {
+                found.push((node, owners.clone()));
+                continue;
+            }
+            let owners = |nodes: Vec<usize>| -> Vec<(usize, usize)> {
+                let owned =
+                    nodes.into_iter().filter_map(|node| Some((node, self.owners.get(&node)?)));
+                owned.flat_map(|(node, owners)| owners.iter().map(move |at| (node, *at))).collect()
+            };
+            let before =
+                owners(self.reached(node, &self.reads_alone)).into_iter().filter(|(owned, at)| {
+                    let kernel = kernels[*at].0;
+                    let is_extended = self.extends(node, *owned, kernel);
+                    is_extended || self.is_fused(*owned, kernel)
+                });
+            let after =
+                owners(self.reached(node, &self.read_by)).into_iter().filter(|(owned, at)| {
+                    let kernel = kernels[*at].0;
+                    self.is_fused(*owned, kernel) && !EXTENDED.contains(&plain(kernel))
+                });
+            let mut all: Vec<usize> = before.chain(after).map(|(_, at)| at).collect();
+            all.sort_unstable();
+            all.dedup();
+            found.push((node, all));
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// Returns `true` if `node` and all nodes between it and `owned` may be part of the kernel of
+    /// `owned`.
+    fn extends(&self, node: usize, owned: usize, kernel: &Kernel) -> bool {
+        let is_inside = |node: usize| is_extended_by(kernel, &self.proto(node).op_type);
+        let mut between = vec![node];
+        between.retain(|node| is_inside(*node));
+        let mut at = 0;
+        while at < between.len() && between.len() < MOST {
+            for &read in &self.reads_alone[between[at]] {
+                if read == owned {
+                    return true;
+                }
+                if self.silent.contains(&read) && is_inside(read) && !between.contains(&read) {
+                    between.push(read);
+                }
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// Returns `true` if a kernel has an operator that its node did not have, and may contain any
+    /// others.
+    fn is_fused(&self, node: usize, kernel: &Kernel) -> bool {
+        self.proto(node).op_type != kernel.op
+            && !EXTENDED.contains(&kernel.op.as_str())
+            && fused_operators(&kernel.op).is_none()
+    }
+}
+
+/// The operator of a kernel as the model has it.
+fn plain(kernel: &Kernel) -> &str {
+    match kernel.name.as_str() {
+        name if name.ends_with("_bn_nchwc") => "BatchNormalization",
+        name if name.ends_with("_mul_nchwc") => "Mul",
+        _ => plain_operator(&kernel.op),
+    }
+}

@@ -1,0 +1,262 @@
+"""The lines of fused nodes, compared with the truth.
+
+The truth does not depend on names: all values of an optimised model are computed, and each is compared
+with those of the exported model, whatever their layout. A node stands for the exported nodes between
+the values that it reads and those that it computes.
+"""
+
+import importlib.util
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from jax2onnx import SourceMap, _core, to_onnx
+
+SHAPE = (1, 16, 16, 3)
+LEVELS = ("BASIC", "EXTENDED", "ALL")
+LAYOUTS = ("ReorderInput", "ReorderOutput")
+
+HEAD = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+_draw = np.random.default_rng(0)
+
+
+def weights(*shape):
+    return jnp.asarray(_draw.normal(size=shape).astype("float32") * 0.3)
+
+
+kernels = [weights(3, 3, 3, 16)] + [weights(3, 3, 16, 16) for _ in range(8)]
+depthwise = weights(3, 3, 1, 16)
+scale, shift, mean, spread = weights(16), weights(16), weights(16), 1 + jnp.abs(weights(16))
+axes = ("NHWC", "HWIO", "NHWC")
+
+
+def fn(x):
+    y = lax.conv_general_dilated(x, kernels[0], (1, 1), "SAME", dimension_numbers=axes)
+    z = y
+"""
+
+#: What may happen to the value `y`; `z` is an earlier one of the same shape.
+STEPS = (
+    'y = lax.conv_general_dilated(y, kernels[{k}], (1, 1), "SAME", dimension_numbers=axes)',
+    'y = lax.conv_general_dilated(y, kernels[{k}], (1, 1), "SAME", dimension_numbers=axes)',
+    'y = lax.conv_general_dilated(y, depthwise, (1, 1), "SAME", (1, 1), (1, 1), axes, 16)',
+    "y = (y - mean) / jnp.sqrt(spread + 1e-5) * scale + shift",
+    "y = jax.nn.relu(y)",
+    "y = jax.nn.gelu(y)",
+    "y = jax.nn.silu(y)",
+    "y = jnp.tanh(y)",
+    "y = y * scale",
+    "y = y + shift",
+    "y = y + z",
+    "y = y * z",
+    "z = y",
+    "y = lax.reduce_window(y, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 1, 1, 1), 'SAME')",
+    "y = jnp.concatenate([y, z], -1)[..., ::2]",
+    "y = y * jax.nn.sigmoid(jnp.mean(y, (1, 2), keepdims=True))",
+)
+
+
+STEMS = {
+    "gelu": "gelu z=y conv bn relu conv bias skip relu",
+    "resnet": "bn relu pool z=y conv bn relu conv bn skip relu z=y conv bn relu conv bn skip relu",
+    "gates": "z=y conv silu conv tanh gate conv squeeze conv skip silu",
+    "branches": "relu z=y depthwise bn silu concat conv bn scale skip gelu pool",
+}
+SHORT = dict(
+    zip(
+        "conv another depthwise bn relu gelu silu tanh scale bias skip gate z=y pool concat squeeze".split(),
+        STEPS,
+        strict=True,
+    )
+)
+
+
+def stem(steps: str) -> list[str]:
+    return [SHORT[name] for name in steps.split()]
+
+
+def random_stem(seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [draw.choice(STEPS) for _ in range(draw.randint(4, 12))]
+
+
+def load(folder: Path, steps: list[str]) -> Callable[..., Any]:
+    """Writes a program with one step a line, and imports it."""
+    lines = [f"    {step.format(k=1 + number % 8)}" for number, step in enumerate(steps)]
+    path = folder / "stem.py"
+    path.write_text(HEAD + "\n".join([*lines, "    return jnp.sum(y, (1, 2))", ""]))
+    spec = importlib.util.spec_from_file_location("stem", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    fn: Callable[..., Any] = module.fn
+    return fn
+
+
+def optimise(model: onnx.ModelProto, level: str, path: Path) -> onnx.ModelProto:
+    options = onnxruntime.SessionOptions()
+    name = f"ORT_ENABLE_{level}"
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = 3
+    text = model.SerializeToString()
+    onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+    return onnx.load(path)
+
+
+def values(model: onnx.ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
+    """All values that a model computes."""
+    shown = onnx.ModelProto.FromString(model.SerializeToString())
+    del shown.graph.output[:]
+    names = [name for node in model.graph.node for name in node.output if name]
+    shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    text = shown.SerializeToString()
+    session = onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+    found = session.run(names, {model.graph.input[0].name: x})
+    return {**dict(zip(names, found, strict=True)), model.graph.input[0].name: x}
+
+
+def same(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two values have the same elements, in any order."""
+    if left.size != right.size or left.dtype != right.dtype:
+        return False
+    return np.allclose(np.sort(left, None), np.sort(right, None), rtol=2e-3, atol=1e-4)
+
+
+def lines(sources: Any) -> list[int]:
+    return [source.site.line for source in sources if source.site is not None]
+
+
+def truths(
+    exported: onnx.ModelProto, optimised: onnx.ModelProto, sources: SourceMap
+) -> Iterator[tuple[set[int], bool]]:
+    """The lines of each node of an optimised model, and whether all of them are certain: the second
+    of two activations may change nothing.
+    """
+    x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
+    known, new = values(exported, x), values(optimised, x)
+    makers = {name: node for node in exported.graph.node for name in node.output}
+    computed = {name for node in optimised.graph.node for name in node.output} & makers.keys()
+
+    def equal(name: str) -> set[str]:
+        if name in known or name not in new:
+            return {name}
+        return {other for other in known if same(new[name], known[other])}
+
+    for node in optimised.graph.node:
+        candidates = [equal(name) for name in (*node.input, *node.output)]
+        certain = all(len(names) == 1 for names in candidates)
+        reads = set().union(*candidates[: len(node.input)])
+        results = set().union(*candidates[len(node.input) :])
+        todo, seen = list(results if node.op_type in LAYOUTS else results - reads), set[str]()
+        while todo:
+            name = todo.pop()
+            if name in makers and name not in seen:
+                seen.add(name)
+                if node.op_type not in LAYOUTS:
+                    outside = reads | (computed - set(node.output))
+                    todo.extend(read for read in makers[name].input if read not in outside)
+        yield {line for name in seen for line in lines(sources.lookup(name))}, certain
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("steps", [*map(stem, STEMS.values()), *map(random_stem, range(8))])
+def test_lines_of_fused_nodes_are_those_that_were_fused(
+    steps: list[str], level: str, tmp_path: Path
+) -> None:
+    fn = load(tmp_path, steps)
+    inputs = [jax.ShapeDtypeStruct(SHAPE, "float32")]
+    exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
+    optimised = optimise(exported, level, tmp_path / "optimised.onnx")
+    sources = SourceMap.load(exported)
+    found = sources.lookup_model(optimised)
+    actual = truths(exported, optimised, sources)
+    for (node, own), (truth, certain) in zip(found, actual, strict=True):
+        if truth:
+            assert lines(own) and set(lines(own)) <= truth, (node.name, lines(own), truth)
+        assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
+
+
+def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
+    """The profile of one run, whose node names are all that it has in common with the model."""
+    options = onnxruntime.SessionOptions()
+    name = f"ORT_ENABLE_{level}"
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
+    options.log_severity_level = 3
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "profile")
+    text = model.SerializeToString()
+    session = onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+    shape = [dimension.dim_value for dimension in model.graph.input[0].type.tensor_type.shape.dim]
+    session.run(None, {model.graph.input[0].name: np.ones(shape, np.float32)})
+    return Path(session.end_profiling())
+
+
+def charged(
+    model: onnx.ModelProto, level: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> dict[str, set[int]]:
+    """The lines that `profile` charges each kernel to, given the exported model."""
+    onnx.save(model, folder / "model.onnx")
+    times = profile(model, level, folder)
+    assert _core.main(["profile", str(folder / "model.onnx"), str(times), "--json"]) == 0
+    kernels = json.loads(capfd.readouterr().out)["kernels"]
+    return {
+        kernel["name"]: {int(site.rpartition(":")[2]) for site in kernel["sites"]}
+        for kernel in kernels
+    }
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", STEMS)
+def test_a_profile_charges_all_lines_of_a_fused_kernel(
+    name: str, level: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fn = load(tmp_path, stem(STEMS[name]))
+    inputs = [jax.ShapeDtypeStruct(SHAPE, "float32")]
+    exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
+    optimised = optimise(exported, level, tmp_path / "optimised.onnx")
+    nodes = SourceMap.load(exported).lookup_model(optimised)
+    expected = {node.name: {*lines(own)} for node, own in nodes if node.op_type not in LAYOUTS}
+    found = charged(exported, level, tmp_path, capfd)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bias, weights = jnp.arange(32.0), jnp.ones((32, 32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = jnp.sin(x)
+        y = y + bias
+        y = jax.nn.gelu(y, approximate=False)
+        y = y * 2
+        y = y + bias
+        y = jax.nn.gelu(y, approximate=True)
+        y = y @ weights
+        y = y + bias
+        return jnp.cos(y)
+
+    inputs = [jax.ShapeDtypeStruct((2, 8, 32), "float32")]
+    exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
+    first = fn.__code__.co_firstlineno
+    found = charged(exported, "ALL", tmp_path, capfd)
+    expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
+    assert {name: {line - first for line in found[name]} for name in expected} == expected

@@ -3,7 +3,8 @@
 use std::panic::Location;
 
 use onnx::operators::{self, Operator};
-use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId, can_be_output};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Use, ValueId, can_be_output};
+use provenance::Stage;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
@@ -135,7 +136,7 @@ impl<'a> Match<'a> {
         name: &'static str,
         work: impl FnOnce(&mut Self) -> Result<T, Skip>,
     ) -> Result<T, Skip> {
-        self.builder.name = name;
+        self.builder.set_rule(name, Stage::Rewrite);
         let outcome = work(self);
         if outcome.is_err() {
             self.builder.discard(self.fresh.drain(..));
@@ -150,7 +151,7 @@ impl<'a> Match<'a> {
 
     /// The current graph.
     pub fn graph(&self) -> &Graph {
-        self.builder.graph
+        self.builder.graph()
     }
 
     /// Which operators may become one node.
@@ -251,11 +252,9 @@ impl<'a> Match<'a> {
     /// computes what `node` does, so it has its origin, followed by the root's sources.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
-        let source = Source::Replacing(node.origin);
-        let of_root = std::mem::replace(&mut self.builder.source, source);
-        let made = self.emit(node.op, inputs, node.attrs.clone(), Location::caller());
-        self.builder.source = of_root;
-        made
+        let (at, attrs) = (Location::caller(), node.attrs.clone());
+        let made = self.builder.like(node.origin, |b| b.emit(node.op, inputs, attrs, 1, at));
+        self.first(made?)
     }
 
     fn emit(
@@ -266,6 +265,11 @@ impl<'a> Match<'a> {
         at: &'static Location<'static>,
     ) -> Result<ValueId, Skip> {
         let outputs = self.builder.emit(op, inputs, attrs, 1, at)?;
+        self.first(outputs)
+    }
+
+    /// The first result of a node that was emitted.
+    fn first(&mut self, outputs: Vec<ValueId>) -> Result<ValueId, Skip> {
         let value = outputs.first().copied().ok_or("a node without results")?;
         self.fresh.extend(self.graph().producer(value));
         Ok(value)
@@ -285,7 +289,7 @@ impl<'a> Match<'a> {
     /// A constant that takes the place and the name of `parameter`, which must not be read but by
     /// what is being replaced.
     pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
-        let name = self.builder.graph.take_name(parameter);
+        let name = self.builder.graph_mut().take_name(parameter);
         self.named(name, tensor)
     }
 
@@ -297,7 +301,7 @@ impl<'a> Match<'a> {
 
     /// A parameter.
     pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
-        self.builder.graph.add_parameter(name, tensor)
+        self.builder.graph_mut().add_parameter(name, tensor)
     }
 
     /// The sizes `dims` as a vector of 64-bit integers. Symbolic ones are read off an input of the

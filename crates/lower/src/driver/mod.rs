@@ -295,16 +295,8 @@ impl Driver<'_> {
 
     /// Returns a builder for nodes that belong to the model's boundary rather than to an equation.
     fn boundary(&mut self, name: &'static str) -> Builder<'_> {
-        Builder {
-            graph: self.graph,
-            origins: self.origins,
-            name,
-            stage: Stage::Lower,
-            site: None,
-            source: Source::Equation { call: None, scope: Origins::ROOT },
-            block: Graph::MAIN,
-            before: None,
-        }
+        let source = Source::Equation { call: None, scope: Origins::ROOT };
+        Builder::new(self.graph, self.origins, (name, Stage::Lower), source, Graph::MAIN)
     }
 
     /// Lowers one jaxpr, called with `inputs`, into `place`, and returns its results. Complex
@@ -367,8 +359,7 @@ impl Driver<'_> {
         });
         let outputs = if let Some(rule) = external {
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.name = rule.name();
-            context.builder.stage = Stage::Custom;
+            context.builder.set_rule(rule.name(), Stage::Custom);
             rule.lower(&mut context, &inputs).map_err(wrap)?
         } else {
             let Some(rule) = built_in else {
@@ -376,7 +367,7 @@ impl Driver<'_> {
                 return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
             };
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.name = rule.name;
+            context.builder.set_rule(rule.name, Stage::Lower);
             rule.apply(&mut context, &inputs).map_err(wrap)?
         };
 

@@ -66,7 +66,7 @@ impl Layer {
     }
 
     fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
-        let Some(limit) = self.limit(b.graph) else { return self.scans(b) };
+        let Some(limit) = self.limit(b.graph()) else { return self.scans(b) };
         let limit = b.scalar(DType::F32, limit)?;
         // The sum of absolute values; NaN is in no order.
         let sum = b.op("ReduceL1", &[self.sequence], attrs! { keepdims: 0 })?;
@@ -119,9 +119,9 @@ impl Layer {
             let sums = [(w, biases[0]), (r, biases[1])];
             let state = b.ty(initial).clone();
             let body = b.body(|b, block| {
-                let hidden = b.graph.add_input(block, state);
+                let hidden = b.graph_mut().add_input(block, state);
                 let shape = b.shape(self.sequence)[1..].to_vec();
-                let input = b.graph.add_input(block, Type::new(DType::F32, shape));
+                let input = b.graph_mut().add_input(block, Type::new(DType::F32, shape));
                 self.step(b, input, hidden, sums)
             })?;
             let directions = vec![i64::from(*backwards)];

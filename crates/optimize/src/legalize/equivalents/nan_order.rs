@@ -12,7 +12,7 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     let dtype = b.dtype(x);
     let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
     let x = b.cast(x, wide)?;
-    let is_size = b.graph.producer(x).is_some_and(|id| b.graph.node(id).is("Abs"));
+    let is_size = b.graph().producer(x).is_some_and(|id| b.graph().node(id).is("Abs"));
     let sizes = if is_size { x } else { b.op("Abs", &[x], Attrs::new())? };
     let mut reduce = |op, operand| {
         let mut inputs = node.inputs.clone();

@@ -35,7 +35,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         let mut b = work.builder(id, Some(id));
         let zero = b.constant(zero);
         let add = b.op_optional("Add", &[x, Some(zero)], Attrs::new())?;
-        let producer = b.graph.producer(add);
+        let producer = b.graph().producer(add);
         work.substitute(id, &[add])?;
         if let Some(add) = producer {
             add_by_sum(work, add)?;

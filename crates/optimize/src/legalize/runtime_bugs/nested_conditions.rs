@@ -43,7 +43,7 @@ fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<Value
     let (once, always) = (b.scalar(DType::I64, 1.0)?, b.scalar(DType::Bool, 1.0)?);
     let types = [DType::I64, DType::Bool, DType::Bool].map(|dtype| Type::new(dtype, Vec::new()));
     let body = b.body(|b, block| {
-        let inputs = types.map(|ty| b.graph.add_input(block, ty));
+        let inputs = types.map(|ty| b.graph_mut().add_input(block, ty));
         inputs[1..].iter().map(|input| b.op("Identity", &[*input], Attrs::new())).collect()
     })?;
     b.op("Loop", &[once, always, value], attrs! { body: body })

@@ -290,7 +290,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
     let mut shared = Vec::new();
     for weights in &plan.weights {
         inputs.push(weights.as_ref().map(|(name, tensor)| {
-            builder.graph.add_parameter(name.clone().unwrap_or_default(), tensor.clone())
+            builder.graph_mut().add_parameter(name.clone().unwrap_or_default(), tensor.clone())
         }));
     }
     inputs.push(None);
@@ -340,7 +340,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
             }
         };
         let own = if matches!(fate, Fate::Apart) { &values[..1] } else { &values };
-        let producers = shared.iter().chain(own).filter_map(|v| builder.graph.producer(*v));
+        let producers = shared.iter().chain(own).filter_map(|v| builder.graph().producer(*v));
         made.push(Results { nodes: producers.collect(), values });
     }
     Ok(made)

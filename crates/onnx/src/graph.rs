@@ -11,6 +11,7 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::facts::Memo;
 use crate::uses::{Use, Uses};
 use crate::{Assumptions, Attr, Attrs};
 
@@ -239,6 +240,8 @@ pub struct Graph {
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
     /// The replacement of each value, if replacements are recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
+    /// What is known of its values. Whatever changes operands, attributes, types or names invalidates it.
+    pub(crate) facts: Memo,
 }
 
 /// The largest size, in bytes, of a constant that is interned when it is created.
@@ -260,6 +263,7 @@ impl Graph {
             blocks: vec![Block::default()],
             small_constants: FxHashMap::default(),
             replacements: None,
+            facts: Memo::default(),
         }
     }
 
@@ -294,6 +298,7 @@ impl Graph {
 
     /// The value behind an id, to change its type or name.
     pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        self.facts.invalidate();
         &mut self.values[id.index()]
     }
 
@@ -376,6 +381,11 @@ impl Graph {
     /// # Panics
     /// Like [`Graph::node`].
     pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        self.facts.invalidate();
+        self.stored_node(id)
+    }
+
+    fn stored_node(&mut self, id: NodeId) -> &mut Node {
         match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
             Some(node) => node,
             #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
@@ -470,7 +480,7 @@ impl Graph {
 
     /// Names a value. A constant with a name is a parameter.
     pub fn set_name(&mut self, id: ValueId, name: String) {
-        let value = &mut self.values[id.index()];
+        let value = self.value_mut(id);
         if let (Producer::Constant(tensor), false) = (&value.producer, name.is_empty()) {
             value.producer = Producer::Parameter(tensor.clone());
         }
@@ -479,7 +489,7 @@ impl Graph {
 
     /// Takes the name of a value for what replaces it. A parameter is a constant from then on.
     pub fn take_name(&mut self, id: ValueId) -> String {
-        let value = &mut self.values[id.index()];
+        let value = self.value_mut(id);
         if let Producer::Parameter(tensor) = &value.producer {
             value.producer = Producer::Constant(tensor.clone());
         }
@@ -526,13 +536,6 @@ impl Graph {
             }
             _ => None,
         }
-    }
-
-    /// Returns the size that a float was cast from, if it is one.
-    pub fn float_size(&self, id: ValueId) -> Option<Dim> {
-        let cast = self.node(self.producer(id)?);
-        let content = self.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
-        <[Dim; 1]>::try_from(content).ok().map(|[size]| size)
     }
 
     /// A new block without inputs and nodes.
@@ -612,7 +615,7 @@ impl Graph {
             let next = self.node(before);
             (next.block, next.previous)
         };
-        self.node_mut(id).block = to;
+        self.stored_node(id).block = to;
         self.link(to, left, Some(id));
         self.link(to, Some(id), Some(before));
     }
@@ -620,11 +623,11 @@ impl Graph {
     /// Makes `left` and `right` neighbours. `None` is an end of the block.
     fn link(&mut self, block: BlockId, left: Option<NodeId>, right: Option<NodeId>) {
         match left {
-            Some(left) => self.node_mut(left).next = right,
+            Some(left) => self.stored_node(left).next = right,
             None => self.blocks[block.index()].first = right,
         }
         match right {
-            Some(right) => self.node_mut(right).previous = left,
+            Some(right) => self.stored_node(right).previous = left,
             None => self.blocks[block.index()].last = left,
         }
     }

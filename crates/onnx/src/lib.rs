@@ -6,6 +6,7 @@ mod attr;
 mod builder;
 mod edit;
 mod error;
+pub mod facts;
 pub mod fold;
 pub mod formula;
 mod graph;

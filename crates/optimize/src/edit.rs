@@ -10,14 +10,14 @@ use crate::rewrite::{Match, Memory};
 use crate::runner::Rule;
 use crate::{Error, Forms, Missed, Options, Problem, Report, Skip, Verify};
 
-/// Lends the graph to passes and rewrites.
+/// An editor that lends the graph to passes and rewrites.
 #[derive(Debug)]
 pub struct Editor<'a> {
     edit: onnx::Editor<'a>,
     fuel: u64,
     options: Options,
     report: Report,
-    /// The operator that was not recognised at a node, and why.
+    /// The operators that were nearly recognised at a node, and the reason why they were not.
     missed: FxHashMap<NodeId, (&'static str, String)>,
     memory: Memory,
 }
@@ -34,12 +34,13 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The forms that operators take.
+    /// Returns the forms of operators.
     pub(crate) fn forms(&self) -> &Forms {
         &self.options.forms
     }
 
-    /// Takes one unit of fuel for `name`; `false` if there is none left, so nothing may be changed.
+    /// Takes one unit of fuel for `name`. Returns `false` if the fuel is used up, so that nothing
+    /// may be changed.
     pub fn spend(&mut self, name: &'static str) -> bool {
         if self.fuel == 0 {
             return false;
@@ -49,7 +50,8 @@ impl<'a> Editor<'a> {
         true
     }
 
-    /// Checks the graph if the options ask for it as often as `when`, and blames `name`.
+    /// Verifies the graph if the options request verification as often as `when`. Blames `name` for
+    /// errors.
     pub(crate) fn verify(&self, name: &'static str, when: Verify) -> Result<(), Error> {
         if self.options.verify > when {
             return Ok(());
@@ -61,7 +63,7 @@ impl<'a> Editor<'a> {
         })
     }
 
-    /// What went wrong with `rewrite` at `root`.
+    /// Returns an error of `rewrite` at `root`.
     fn error(&self, rewrite: &'static str, root: NodeId, problem: Problem) -> Error {
         Error { rewrite, origin: self.graph().get(root).map(|node| node.origin), problem }
     }
@@ -113,7 +115,7 @@ impl<'a> Editor<'a> {
                 Err(Skip::Because(reason)) => count_skip(&mut self.report, name, reason),
                 Err(Skip::Missed(reason)) => {
                     if self.options.report_missed {
-                        // What is tried first says the most.
+                        // The first attempt has the most informative reason.
                         self.missed.entry(root).or_insert((name, reason));
                     }
                     count_skip(&mut self.report, name, "it was missed");
@@ -123,7 +125,8 @@ impl<'a> Editor<'a> {
         Ok(None)
     }
 
-    /// Reports that `op` could not be one node. What is found last counts: clean-ups come first.
+    /// Reports that `op` could not become one node. Later reports override earlier ones, because
+    /// they follow more clean-ups.
     pub(crate) fn miss(&mut self, node: NodeId, op: &'static str, reason: &str) {
         if self.options.report_missed {
             self.missed.insert(node, (op, reason.to_owned()));
@@ -168,7 +171,7 @@ impl DerefMut for Editor<'_> {
     }
 }
 
-/// Counts why rewrites leave nodes alone, which only tests ask for.
+/// Counts the reasons why rewrites skip nodes. Only tests read them.
 #[cfg_attr(not(test), expect(unused_variables, reason = "only tests ask"))]
 fn count_skip(report: &mut Report, rule: &'static str, reason: &'static str) {
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Spellings that mean the same to runtimes, and that more tools can read.
+//! Equivalent spellings that more tools can read.
 
 mod attention;
 
@@ -7,8 +7,8 @@ use tensor::{DType, Dim, Tensor};
 
 use super::Work;
 
-/// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
-/// it, look for the type of the operand.
+/// Adds the largest possible limit to a `Loop` without one. onnxruntime's symbolic shape inference,
+/// and tools based on it, read the type of the operand.
 fn limit_of_loop(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -19,7 +19,8 @@ fn limit_of_loop(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-/// `Scan` without results of each round has no directions for them: older checkers refuse empty lists.
+/// Drops empty lists of directions from a `Scan` without stacked results, because older checkers
+/// reject them.
 fn lists_of_scan(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     if graph.node(id).is("Scan") {
@@ -28,8 +29,8 @@ fn lists_of_scan(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-/// A reduction of all axes does not list them: onnxruntime's symbolic shape inference knows the axes of few
-/// operators.
+/// Drops the axes of a reduction over all axes, because onnxruntime's symbolic shape inference
+/// supports the axes of few operators.
 fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -45,7 +46,8 @@ fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-/// A convolution says the size of its kernel, which compilers for devices do not look for in its weights.
+/// Adds the kernel size to a convolution, because compilers for devices do not read it from the
+/// weights.
 fn kernel_of_convolution(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -58,7 +60,8 @@ fn kernel_of_convolution(edit: &mut Editor<'_>, id: NodeId) {
     edit.attrs_mut(id).push(("kernel_shape", Attr::Ints(sizes)));
 }
 
-/// A constant shape without zeros does not say what a zero means: some readers refuse to be told.
+/// Drops `allowzero` from a `Reshape` to a constant shape without zeros, because some readers
+/// reject the attribute.
 fn zeros_of_reshape(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -71,7 +74,7 @@ fn zeros_of_reshape(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-/// Puts them in.
+/// Applies all conversions.
 pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
     for id in work.graph().all_nodes() {
         attention::spell(&mut work.edit, id)?;

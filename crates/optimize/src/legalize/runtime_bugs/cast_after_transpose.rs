@@ -1,7 +1,7 @@
-//! `Cast` between a `Transpose` and a `MatMul` goes before the `Transpose`.
+//! Moves a `Cast` between a `Transpose` and a `MatMul` in front of the `Transpose`.
 //!
-//! onnxruntime's optimiser swaps them itself, to make the product read its operand sideways, and
-//! crashes if the first axis is one of those that move. It also moves transposes behind a `Concat`.
+//! onnxruntime's optimiser swaps them itself, to fuse the transpose into the product, and crashes
+//! if the transpose moves the first axis. It also moves transposes behind a `Concat`.
 
 use onnx::{Graph, Node, NodeId, ValueId, attrs};
 use provenance::OriginId;
@@ -37,8 +37,8 @@ fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a value is a transpose in which the first of more than two axes moves, or is put together
-/// from such transposes.
+/// Returns `true` if a value is a transpose of more than two axes that moves the first one, or is
+/// concatenated from such transposes.
 pub(super) fn is_turned(graph: &Graph, value: ValueId) -> bool {
     let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };
     match node.is("Concat") {

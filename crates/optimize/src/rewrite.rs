@@ -262,7 +262,7 @@ impl<'a> Match<'a> {
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
         let (at, attrs) = (Location::caller(), node.attrs.clone());
         let made = self.builder.like(node.origin, |b| b.emit(node.op, inputs, attrs, 1, at));
-        self.first(made?)
+        self.first(&made?)
     }
 
     fn emit(
@@ -273,11 +273,11 @@ impl<'a> Match<'a> {
         at: &'static Location<'static>,
     ) -> Result<ValueId, Skip> {
         let outputs = self.builder.emit(op, inputs, attrs, 1, at)?;
-        self.first(outputs)
+        self.first(&outputs)
     }
 
     /// The first result of a node that was emitted.
-    fn first(&mut self, outputs: Vec<ValueId>) -> Result<ValueId, Skip> {
+    fn first(&mut self, outputs: &[ValueId]) -> Result<ValueId, Skip> {
         let value = outputs.first().copied().ok_or("a node without results")?;
         self.fresh.extend(self.graph().producer(value));
         Ok(value)

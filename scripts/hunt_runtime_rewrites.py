@@ -6,7 +6,7 @@ on hostile numbers, optimised against unoptimised.
 Each class of difference is reported once: which optimiser is responsible, what changes (NaN,
 infinities, signs of zero, numbers, shapes, a session that cannot be created), and the smallest
 graph that was found, as ONNX text. What our exports can contain is avoided in
-`crates/optimize/src/legalize/runtime_bugs/`; each entry there holds such a graph.
+`crates/optimize/src/targets/onnxruntime/bugs/`; each entry there holds such a graph.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ mod rewrite;
 mod rewrites;
 mod runner;
 mod small_set;
+mod targets;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -39,3 +40,4 @@ pub use pass::{Changed, Pass};
 pub use pipeline::optimize;
 pub use recognize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS, operators};
 pub use rewrite::{Match, Rewrite, Roots, Skip};
+pub use targets::{Spec, Target};

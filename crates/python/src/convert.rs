@@ -88,7 +88,7 @@ pub(crate) fn convert(
     let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
     let lowering = lower::Options { external, record: results, assumptions };
     let target = Target::find(target).unwrap_or_default();
-    let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
+    let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset));
     let precisions = compute.iter().map(|(pattern, text)| match Precision::parse(text) {
         Some(precision) => Ok((pattern.clone(), precision)),
         None => Err(error::precision(py, text)),

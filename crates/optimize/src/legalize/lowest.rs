@@ -3,7 +3,7 @@
 use onnx::schema::{self, Binding, Schema};
 use onnx::{Graph, Node};
 
-use super::Target;
+use crate::Target;
 
 /// Operators that mean something else before a version although a node of it may be valid there.
 const CHANGED: &[(&str, i64)] = &[
@@ -15,10 +15,10 @@ const CHANGED: &[(&str, i64)] = &[
     ("GroupNormalization", 21),
 ];
 
-/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` that costs nothing. The graph is
+/// Returns the lowest opset from the target's on to `opset` that costs nothing. The graph is
 /// finished for `opset`; no node of it has to change.
 pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
-    let floor = target.lowest_opset().min(opset);
+    let floor = target.lowest_opset.min(opset);
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));
     let needed = nodes.map(|node| needed_by(graph, node, opset, floor, target)).max();
     let needed = needed.unwrap_or(floor);
@@ -57,13 +57,13 @@ fn runs_alike(
     else {
         return false;
     };
-    let Some(runtime) = target.runtime() else { return then.is_allowed(older) };
+    let Some(kernels) = target.kernels else { return then.is_allowed(older) };
     let has = |right| {
-        let mut rows = older.rows(&node.attrs, runtime);
+        let mut rows = kernels.rows(older, &node.attrs);
         rows.any(|row| row.right == right && then.fits(row.types()))
     };
-    let mut kernels = newest.rows(&node.attrs, runtime).filter(|row| now.fits(row.types()));
-    then.is_allowed(older) && kernels.all(|row| has(row.right))
+    let mut rows = kernels.rows(newest, &node.attrs).filter(|row| now.fits(row.types()));
+    then.is_allowed(older) && rows.all(|row| has(row.right))
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use provenance::Origins;
 
     use super::{CHANGED, lowest_opset};
-    use crate::legalize::Target;
+    use crate::Target;
     use crate::testing::graph;
     use onnx::schema::versions;
     use onnx::{Op, text};
@@ -80,7 +80,7 @@ mod tests {
     fn lowest(text: &str) -> i64 {
         let graph = graph(text, &mut Origins::default());
         onnx::verify(&graph, Some(23)).unwrap();
-        let lowest = lowest_opset(&graph, 23, Target::OnnxRuntime);
+        let lowest = lowest_opset(&graph, 23, Target::default());
         onnx::verify(&graph, Some(lowest))
             .unwrap_or_else(|e| panic!("{e}: {}", text::print(&graph)));
         lowest
@@ -134,13 +134,5 @@ mod tests {
         assert_eq!(lowest(pool), 19);
         let pad = "g (float[4] x) => (float[6] y) <int64[2] p = {1, 1}> { y = Pad <mode = \"wrap\"> (x, p) }";
         assert_eq!(lowest(pad), 19);
-    }
-
-    #[test]
-    fn a_gpu_keeps_its_kernels() {
-        let graph =
-            graph("g (float[2] x) => (float[2] y) { y = Sin (x) }", &mut Origins::default());
-        assert_eq!(lowest_opset(&graph, 21, Target::WebGpu), 21);
-        assert_eq!(lowest_opset(&graph, 17, Target::OnnxRuntime), 17);
     }
 }

@@ -15,20 +15,19 @@ mod nan;
 mod older;
 mod placement;
 mod readable;
-mod runtime_bugs;
 mod shifted_exponentials;
 mod single_signals;
 mod sums_before_norms;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use error::Error;
 pub use lowest::lowest_opset;
 pub use placement::{Fallback, fallbacks};
-pub use target::Target;
 
 use crate::Forms;
+use crate::targets::{self, Target};
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding};
@@ -47,7 +46,7 @@ pub fn legalize(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
-    let newest = target.newest_opset();
+    let newest = target.newest_opset;
     if opset > newest {
         return Err(Error::OpsetTooNew { target, opset, newest });
     }
@@ -56,7 +55,7 @@ pub fn legalize(
     complement::expand(&mut work)?;
     four_bit_floats::widen(&mut work)?;
     work.adapt()?;
-    if target != Target::Spec {
+    if target.mistakes_matrices_for_signals {
         single_signals::batch(&mut work)?;
     }
     Ok(())
@@ -81,7 +80,7 @@ pub fn legalize_outputs(
 /// The lowest opset from the target's on at which every node is valid, or is written in another way that
 /// is meant for the target's opset.
 pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {
-    let floor = target.opset();
+    let floor = target.opset;
     let dispensable = older::dispensable(graph, floor);
     Ok(onnx::required_opset(graph, floor, |id| !dispensable.contains(&id))?)
 }
@@ -96,11 +95,11 @@ pub fn avoid_bugs(
 ) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target };
     let before = work.graph.value_count();
-    runtime_bugs::avoid(&mut work)?;
-    if target.has_code_of(Target::OnnxRuntime) {
+    targets::avoid(&mut work)?;
+    if target.limits_biased_sums {
         biased_gru::guard(&mut work, forms)?;
     }
-    if target == Target::OnnxRuntime {
+    if target.fuses_sums_with_norms {
         sums_before_norms::keep_apart(&mut work)?;
     }
     // What is written instead may be of any element type, too.
@@ -116,14 +115,15 @@ pub fn has_present_forms(opset: i64) -> bool {
 /// Writes operators in the form that they have at `opset`. Comes after everything that looks at them.
 pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
     readable::spell(graph);
-    older::spell(&mut Work { graph, origins, opset, target: Target::Spec })
+    older::spell(&mut Work { graph, origins, opset, target: Target::any() })
 }
 
-struct Work<'a> {
-    graph: &'a mut Graph,
+/// A graph that is adapted to a target.
+pub(crate) struct Work<'a> {
+    pub(crate) graph: &'a mut Graph,
     origins: &'a mut Origins,
-    opset: i64,
-    target: Target,
+    pub(crate) opset: i64,
+    pub(crate) target: Target,
 }
 
 impl Work<'_> {
@@ -207,7 +207,7 @@ impl Work<'_> {
                 binding.is_ok_and(|b| self.target.accepts(schema, self.graph, node, &b))
             })
         };
-        let needs = (self.opset + 1..=self.target.newest_opset()).find(accepts)?;
+        let needs = (self.opset + 1..=self.target.newest_opset).find(accepts)?;
         let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
         let reason = Some(format!("for {dtype}"));
         Some(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
@@ -245,7 +245,7 @@ impl Work<'_> {
     }
 
     /// Removes a node whose results have been replaced.
-    fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
+    pub(crate) fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
         let outputs = self.graph.node(id).outputs.clone();
         for (old, new) in outputs.iter().zip(results) {
             self.graph.value_mut(*new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
@@ -255,7 +255,7 @@ impl Work<'_> {
     }
 
     /// Removes nodes whose results nothing reads.
-    fn remove_unread(&mut self) {
+    pub(crate) fn remove_unread(&mut self) {
         for id in self.graph.all_nodes().into_iter().rev() {
             let results = self.graph.get(id).map(|node| node.outputs.iter());
             let is_read = |value: &ValueId| self.graph.value(*value).is_used();
@@ -266,7 +266,7 @@ impl Work<'_> {
     }
 
     /// Emits nodes that replace `node`, before `before`.
-    fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
+    pub(crate) fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph.node(node);
         let (name, block, primary) = (replaced.op.name, replaced.block(), replaced.origin);
         Builder {

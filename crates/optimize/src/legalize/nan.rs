@@ -74,8 +74,9 @@ fn is_possible(graph: &Graph, x: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::Target;
+    use crate::legalize::legalize;
     use crate::legalize::testing::show;
-    use crate::legalize::{Target, legalize};
     use crate::testing::graph;
     use provenance::Origins;
 
@@ -83,7 +84,7 @@ mod tests {
         let text = format!("g (float[2,3] x) => (float[2,3] y) <int64[1] a = {{1}}> {{ {body} }}");
         let mut origins = Origins::default();
         let mut graph = graph(&text, &mut origins);
-        legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+        legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
         show(&graph)
     }
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use onnx::schema::{Right, Runtime};
 use onnx::{Attrs, Op, schema};
 use tensor::DType;
 
-use super::measured;
 use crate::Skip;
+use crate::targets::{Right, Target};
 
 /// How an operator is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,15 +63,22 @@ pub struct Forms {
     pub finite: bool,
     /// Whether products between convolutions may become convolutions.
     pub convolves: bool,
-    /// Whether the model is for the runtime that times were measured in.
-    pub timed: bool,
+    /// The target, whose measurements and kernels decide on [`Form::Auto`].
+    pub target: Target,
 }
 
 impl Forms {
     /// The default, for models of the given opset.
     pub fn auto(opset: i64) -> Self {
-        let (default, named) = (Form::Auto, BTreeMap::new());
-        Self { opset, default, named, narrows: false, finite: false, convolves: true, timed: true }
+        Self {
+            opset,
+            default: Form::Auto,
+            named: BTreeMap::new(),
+            narrows: false,
+            finite: false,
+            convolves: true,
+            target: Target::default(),
+        }
     }
 
     /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
@@ -113,7 +119,7 @@ const COMPARISONS: &[&str] = &["Clip"];
 pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
     match forms.of(op) {
         Form::Elementary => Err(REQUESTED.into()),
-        Form::Auto if !measured::may_be_better(op, timed(op, dtype), forms.finite) => {
+        Form::Auto if !forms.target.measured.may_be_better(op, timed(op, dtype), forms.finite) => {
             Err(SLOWER.into())
         }
         Form::Auto | Form::Native | Form::Measured => Ok(()),
@@ -149,10 +155,12 @@ pub(super) fn check_form(
     let measured_type = timed(op, dtype);
     match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto if !measured::is_better(op, variant, measured_type, forms.finite) => {
+        Form::Auto
+            if !forms.target.measured.is_better(op, variant, measured_type, forms.finite) =>
+        {
             return Err(SLOWER.into());
         }
-        Form::Native if !measured::is_exact(op, variant, measured_type) => {
+        Form::Native if !forms.target.measured.is_exact(op, variant, measured_type) => {
             return Err(Skip::Missed(INEXACT.to_owned()));
         }
         Form::Auto | Form::Native | Form::Measured => {}
@@ -163,7 +171,7 @@ pub(super) fn check_form(
         return Err("the opset has no such attribute".into());
     }
     let runs = |dtype| {
-        let mut rows = schema.rows(attrs, Runtime::OnnxRuntime);
+        let mut rows = forms.target.measured.kernels.rows(schema, attrs);
         rows.any(|row| {
             let is_right = !is_compared || row.right == Right::Always;
             is_right && row.types().next().is_some_and(|t| t.contains(dtype))
@@ -188,7 +196,7 @@ pub(crate) fn check_movement(
     let timed = if dtype.is_float() { dtype } else { DType::F32 };
     match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto if !measured::is_better(op, variant, timed, forms.finite) => {
+        Form::Auto if !forms.target.measured.is_better(op, variant, timed, forms.finite) => {
             return Err(SLOWER.into());
         }
         Form::Auto | Form::Native | Form::Measured => {}
@@ -200,7 +208,7 @@ pub(crate) fn check_movement(
 pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
-    let mut rows = schema.rows(&[], Runtime::OnnxRuntime);
+    let mut rows = forms.target.measured.kernels.rows(schema, &[]);
     match rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype))) {
         true => Ok(()),
         false => Err("the runtime has no kernel for the type".into()),

@@ -2,14 +2,13 @@
 //!
 //! Frameworks write a layer norm as fifteen small operations, each a little differently. Here is what
 //! operators look like (`patterns/`), what has to hold beyond that (`conditions/`), and whether the
-//! operator is worth it in the runtime (`measured.rs`).
+//! operator is worth it in the target (`targets/`).
 
 mod choice;
 mod conditions;
 mod found;
 mod instances;
 mod matcher;
-mod measured;
 mod parts;
 mod pattern;
 mod placement;

@@ -231,8 +231,9 @@ fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Target;
+    use crate::legalize::legalize;
     use crate::legalize::testing::{assert_integers, show};
-    use crate::legalize::{Target, legalize};
     use crate::testing::graph;
     use onnx::attrs;
     use provenance::Origins;
@@ -260,7 +261,7 @@ mod tests {
             );
             let mut origins = Origins::default();
             let mut graph = graph(&text, &mut origins);
-            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), nodes, "{size} {operand}");
         }
     }
@@ -295,7 +296,7 @@ mod tests {
             );
             let mut origins = Origins::default();
             let mut graph = graph(&text, &mut origins);
-            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), nodes, "{axes}");
         }
     }

@@ -10,8 +10,8 @@
 //! follows a convolution stays with it: its bias and its normalisation become part of it.
 //!
 //! A product of each pixel's channels with a parameter can move, too. It is a convolution then, which
-//! onnxruntime computes a little faster, in the layout of the others. With a batch norm behind it, it may
-//! even move on its own: onnxruntime makes the norm part of a convolution, but not of a product.
+//! some targets compute a little faster, in the layout of the others. With a batch norm behind it, it may
+//! even move on its own: runtimes make the norm part of a convolution, but not of a product.
 
 mod cut;
 mod movable;
@@ -26,6 +26,7 @@ use tensor::{Dim, Type};
 use self::cut::{MOVES, NEVER, Network, Place, STAYS};
 use self::movable::{Change, Move, movement, order_for_norm};
 use self::permutation::Permutation;
+use crate::targets::Convolutions;
 use crate::{Changed, Editor, Error, Form, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "layout", run };
@@ -43,19 +44,6 @@ const UNKNOWN: u64 = 16;
 const SHARE: u64 = 1 << 16;
 /// No value has more elements than this.
 const MOST: u64 = 1 << 34;
-
-/// A convolution saves this part, of as many, of what it costs to transpose the smaller one of its operand
-/// and its result. So two pairs of products between others that cannot move become convolutions, which takes
-/// two more transposes, and three products do not.
-const GAIN: (u64, u64) = (3, 5);
-
-/// An operator that adds a bias or normalises takes this part, of as many, of what it costs to transpose what
-/// it is applied to. A convolution does them all along the way. So two products with norms between others
-/// that cannot move become convolutions, and one does not, unless it has few channels and makes many.
-const PASS_OVER: (u64, u64) = (3, 8);
-/// A product of more channels than this is faster than its convolution, whose weights are not laid out in
-/// advance, and a norm saves less and less.
-const NARROW: u64 = 160;
 
 /// How many nodes after an operator with one layout its result still belongs to it.
 const REACH: usize = 8;
@@ -84,22 +72,25 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Whether products may become convolutions.
-fn convolves(edit: &Editor<'_>) -> bool {
+/// Returns the speed of convolutions if products may become convolutions.
+fn convolutions(edit: &Editor<'_>) -> Option<Convolutions> {
     let forms = edit.forms();
-    forms.convolves && forms.of(CONVOLUTION) != Form::Elementary
+    let may = forms.convolves && forms.of(CONVOLUTION) != Form::Elementary;
+    forms.target.convolutions.filter(|_| may)
 }
 
 /// The orders that a block transposes to or from, the most frequent one first, and those in which a
 /// product with a norm behind it would be a convolution.
 fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
-    let (graph, convolves) = (edit.graph(), convolves(edit));
+    let (graph, convolutions) = (edit.graph(), convolutions(edit));
     let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
     for node in graph.nodes_of(block).map(|id| graph.node(id)) {
         if let Some(order) = Permutation::of(node) {
             *counts.entry(order.inverse()).or_default() += 0;
             *counts.entry(order).or_default() += 1;
-        } else if convolves && let Some(order) = order_for_norm(graph, node) {
+        } else if let Some(convolutions) = convolutions
+            && let Some(order) = order_for_norm(graph, node, convolutions)
+        {
             counts.entry(order).or_default();
         }
     }
@@ -132,7 +123,7 @@ struct Candidate {
 
 /// The nodes of a block that work on transposed operands from now on, in order.
 fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
-    let (graph, convolves) = (edit.graph(), convolves(edit));
+    let (graph, convolutions) = (edit.graph(), convolutions(edit));
     let mut network = Network::new();
     let mut candidates = Vec::new();
     let mut settled = Settled::default();
@@ -141,10 +132,11 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
         if settled.add(graph, id) {
             continue;
         }
-        let Some(movement) = movement(graph, graph.node(id), order) else { continue };
+        let movement = movement(graph, graph.node(id), order, convolutions);
+        let Some(movement) = movement else { continue };
         if let (Change::Convolution(_), Some(weight)) = (&movement.change, graph.node(id).input(1))
         {
-            let can_move = || convolves && weight_can_move(graph, block, weight, order);
+            let can_move = || weight_can_move(graph, block, weight, order, convolutions);
             if !*weights.entry(weight).or_insert_with(can_move) {
                 continue;
             }
@@ -164,11 +156,18 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
 }
 
 /// Whether the weight of a product is a parameter that nothing reads in another layout.
-fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permutation) -> bool {
+fn weight_can_move(
+    graph: &Graph,
+    block: BlockId,
+    weight: ValueId,
+    order: &Permutation,
+    convolutions: Option<Convolutions>,
+) -> bool {
     let moves = |place: Use| {
         let Use::Operand(id, 1) = place else { return false };
         let node = graph.node(id);
-        let movement = movement(graph, node, order).filter(|_| node.block() == block);
+        let movement = movement(graph, node, order, convolutions);
+        let movement = movement.filter(|_| node.block() == block);
         movement.is_some_and(|movement| matches!(movement.change, Change::Convolution(_)))
     };
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
@@ -281,10 +280,11 @@ impl Costs<'_> {
             let count = |value: ValueId| elements(&self.graph.ty(value).shape).min(MOST);
             let (before, after) = (count(image), count(node.outputs[0]));
             let faster = u64::from(convolution.in_blocks) * before.min(after);
-            let gain = faster * SHARE / GAIN.1 * GAIN.0;
+            let Convolutions { gain, pass_over, narrow, .. } = convolution.speed;
+            let gain = faster * SHARE / gain.1 * gain.0;
             let channels = elements(&self.graph.ty(weight).shape[..1]);
-            let passes = after * convolution.norm * SHARE / PASS_OVER.1 * PASS_OVER.0;
-            let saved = passes / channels.max(NARROW) * NARROW;
+            let passes = after * convolution.norm * SHARE / pass_over.1 * pass_over.0;
+            let saved = passes / channels.max(narrow) * narrow;
             self.network.edge(candidate.place, MOVES, gain.max(saved));
             self.gains |= convolution.norm > 0;
             if let Some(other) = others.insert(weight, candidate.place) {
@@ -396,7 +396,7 @@ impl Costs<'_> {
             if ANCHORS.contains(&node.op.name) && node.op.domain.is_empty() {
                 return true;
             }
-            let movement = movement(self.graph, node, self.order);
+            let movement = movement(self.graph, node, self.order, None);
             if !movement.is_some_and(|m| matches!(m.change, Change::Nothing)) {
                 return false;
             }

@@ -6,6 +6,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::norm;
 use super::permutation::Permutation;
+use crate::targets::Convolutions;
 
 /// How a node does on transposed operands what it does on its own.
 #[derive(Debug)]
@@ -38,14 +39,22 @@ pub(super) enum Change {
 /// What a product gains as a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convolution {
-    /// Whether onnxruntime computes it in blocks of channels.
+    /// Whether it is computed in blocks of channels.
     pub(super) in_blocks: bool,
     /// How many operators behind it, a bias and a norm, become part of it; none without a norm.
     pub(super) norm: u64,
+    /// The speed of convolutions.
+    pub(super) speed: Convolutions,
 }
 
 /// How `node` works on operands that are transposed by `to`, if it can.
-pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
+/// `convolutions` is `None` if products do not become convolutions.
+pub(super) fn movement(
+    graph: &Graph,
+    node: &Node,
+    to: &Permutation,
+    convolutions: Option<Convolutions>,
+) -> Option<Move> {
     let rank = to.rank();
     let first = node.input(0)?;
     let result = *node.outputs.first()?;
@@ -114,12 +123,12 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let pads = [to.apply(before), to.apply(behind)].concat();
             one(true, Change::Operand(1, Tensor::i64s(&pads)))
         }
-        Axes::MatMul => one(true, Change::Convolution(convolves(graph, node, to)?)),
+        Axes::MatMul => one(true, Change::Convolution(convolves(graph, node, to, convolutions?)?)),
         Axes::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
             );
-            // onnxruntime interpolates along the last two axes, and others only in some cases.
+            // Kernels interpolate along the last two axes, and others only in some cases.
             let interpolates = node
                 .attr("mode")
                 .is_some_and(|mode| matches!(mode, Attr::String(mode) if &**mode != "nearest"));
@@ -156,40 +165,44 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
     }
 }
 
-/// onnxruntime computes convolutions in blocks of this many channels. Others are slower than products,
-/// whose weights are laid out in advance.
-const CHANNELS: i64 = 16;
-/// Below this many pixels, a convolution for each image is slower than one product of all.
-const PIXELS: u64 = 16;
-
 /// Something if a product of each pixel's channels is as fast as a convolution, which has them second.
-fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution> {
+fn convolves(
+    graph: &Graph,
+    node: &Node,
+    to: &Permutation,
+    convolutions: Convolutions,
+) -> Option<Convolution> {
     let image = graph.ty(node.input(0)?);
     if Permutation::channels_second(image.rank()).as_ref() != Some(to) {
         return None;
     }
-    let (from, into) = pixelwise(graph, node)?;
+    let (from, into) = pixelwise(graph, node, convolutions)?;
     let norm = norm::behind(graph, node);
-    let in_blocks = image.rank() == 4 && [from, into].iter().all(|size| size % CHANNELS == 0);
-    (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm })
+    let in_blocks =
+        image.rank() == 4 && [from, into].iter().all(|size| size % convolutions.block == 0);
+    (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm, speed: convolutions })
 }
 
 /// The order in which a product would be a convolution that does the norm behind it as well.
-pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> {
+pub(super) fn order_for_norm(
+    graph: &Graph,
+    node: &Node,
+    convolutions: Convolutions,
+) -> Option<Permutation> {
     let is_product = node.is("MatMul");
     let order = Permutation::channels_second(graph.ty(node.input(0)?).rank());
-    order
-        .filter(|_| is_product && pixelwise(graph, node).is_some() && norm::behind(graph, node) > 0)
+    let is_pixelwise = || pixelwise(graph, node, convolutions).is_some();
+    order.filter(|_| is_product && is_pixelwise() && norm::behind(graph, node) > 0)
 }
 
 /// The channels before and after a product with one matrix for enough pixels.
-fn pixelwise(graph: &Graph, node: &Node) -> Option<(i64, i64)> {
+fn pixelwise(graph: &Graph, node: &Node, convolutions: Convolutions) -> Option<(i64, i64)> {
     let (image, weight) = (graph.ty(node.input(0)?), graph.ty(node.input(1)?));
     let pixels = super::elements(image.shape.get(1..image.rank().checked_sub(1)?)?);
     let is_empty = image.shape.contains(&Dim::Known(0));
     let [from, into] = weight.static_shape()?.try_into().ok()?;
     let fits = image.dtype == DType::F32 && !is_empty && from > 0 && into > 0;
-    (fits && pixels >= PIXELS).then_some((from, into))
+    (fits && pixels >= convolutions.pixels).then_some((from, into))
 }
 
 /// Whether the result of a reduction is transposed, too; nothing if it would be transposed in

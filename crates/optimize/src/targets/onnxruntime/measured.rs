@@ -1,94 +1,12 @@
-//! What ONNX's own operators are worth in onnxruntime 1.31.1, made by
-//! `python scripts/measure_operators.py`.
+//! Measured with onnxruntime 1.31.1 by `python scripts/measure_operators.py`.
 
-use std::sync::LazyLock;
+use tensor::DType::{BF16, F16, F32, F64};
 
-use rustc_hash::FxHashSet;
-use tensor::DType::{self, BF16, F16, F32, F64};
+use crate::targets::measured::{Row, row};
 
-/// What was measured of an operator, for one element type.
-#[derive(Debug)]
-struct Row {
-    op: &'static str,
-    /// The attribute that tells its forms apart; empty if there is none.
-    variant: &'static str,
-    dtype: DType,
-    /// How many times as fast one node is, on one thread.
-    one: f64,
-    /// On all threads.
-    all: f64,
-    /// How many times as large its error is.
-    error: f64,
-    /// The same on hostile numbers: large means, tiny spreads, long rows.
-    hostile: f64,
-    /// Whether NaN and infinities are where JAX has them.
-    agrees: bool,
-}
-
-/// Times differ by as much from run to run.
-const NOISE: f64 = 0.1;
-
-/// As many times as large as that of the elementary form may an error be.
-const MOST_ERROR: f64 = 1.2;
-
-/// The same for hostile numbers, of which a single one decides.
-const MOST_HOSTILE_ERROR: f64 = 4.0;
-
-/// Returns `true` if `op` as one node is as exact on hostile numbers as what it is made of.
-pub(super) fn is_exact(op: &str, variant: &str, dtype: DType) -> bool {
-    let row = rows(op).find(|row| row.variant == variant && row.dtype == dtype);
-    row.is_some_and(|row| row.hostile <= MOST_HOSTILE_ERROR)
-}
-
-/// Whether `op` as one node is as exact as what it is made of, and at least as fast. Unless all
-/// numbers are `finite`, that includes NaN and infinities. onnxruntime's CPU provider computes
-/// small floats in float32, between casts: float32's times count for them.
-pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
-    let row = |dtype| rows(op).find(|row| row.variant == variant && row.dtype == dtype);
-    let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
-    let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else { return false };
-    let agrees = exact.agrees || finite;
-    let is_exact = exact.error <= MOST_ERROR && is_exact(op, variant, dtype);
-    agrees && is_exact && fast.one.min(fast.all) >= 1.0 - NOISE
-}
-
-/// Whether that holds for any form of `op`.
-pub(super) fn may_be_better(op: &str, dtype: DType, finite: bool) -> bool {
-    static BETTER: LazyLock<FxHashSet<(&str, DType, bool)>> = LazyLock::new(|| {
-        let rows = TABLE.iter().flat_map(|row| [(row, false), (row, true)]);
-        let better =
-            rows.filter(|(row, finite)| is_better(row.op, row.variant, row.dtype, *finite));
-        better.map(|(row, finite)| (row.op, row.dtype, finite)).collect()
-    });
-    BETTER.contains(&(op, dtype, finite))
-}
-
-/// What was measured of `op`.
-fn rows(op: &str) -> impl Iterator<Item = &'static Row> {
-    let first = TABLE.partition_point(|row| row.op < op);
-    TABLE[first..].iter().take_while(move |row| row.op == op)
-}
-
-#[cfg(test)]
-#[test]
-fn rows_are_sorted_by_operator() {
-    assert!(TABLE.is_sorted_by_key(|row| row.op));
-}
-
-const fn row(
-    op: &'static str,
-    variant: &'static str,
-    dtype: DType,
-    one: f64,
-    all: f64,
-    [error, hostile]: [f64; 2],
-    agrees: bool,
-) -> Row {
-    Row { op, variant, dtype, one, all, error, hostile, agrees }
-}
-
+/// The gains and errors of ONNX's own operators.
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+pub(super) static ROWS: &[Row] = &[
     row("Attention", "", F16, 0.88, 0.80, [1.49, 1000000000.00], false),
     row("Attention", "", BF16, 1.72, 1.93, [0.62, 1.00], false),
     row("Attention", "", F32, 1.28, 1.23, [1.00, 1.00], false),

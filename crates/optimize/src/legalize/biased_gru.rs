@@ -1,6 +1,6 @@
 //! A `GRU` with biases is only computed from numbers that leave all its sums finite.
 //!
-//! onnxruntime limits the sums that it adds a bias to, and takes NaN for the upper limit: a step that should
+//! Some targets clamp the sums to which they add a bias, and NaN becomes the upper limit: a step that should
 //! give NaN keeps the state of the step before. If the sequence and the initial state are small enough for
 //! the weights, as they are in practice, no sum can be NaN or infinite. Else a `Scan` of the same weights
 //! takes the place of the layer.
@@ -13,8 +13,8 @@ use tensor::{DType, Dim, Tensor, Type};
 use super::{Error, Work};
 use crate::Forms;
 
-/// onnxruntime's gates never close, so that much of a large state is left that should be gone. A layer's own
-/// states are not larger than one.
+/// The largest initial state. With clamped sums, gates never close completely, so part of a large state
+/// remains that should vanish. A layer's own states do not exceed one.
 const LARGEST_STATE: f64 = 16.0;
 
 /// Guards all of them but those that were asked for as ONNX describes them.

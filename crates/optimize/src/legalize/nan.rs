@@ -1,7 +1,7 @@
 //! Where kernels that lose NaN do no harm.
 //!
-//! onnxruntime's `MaxPool` passes over NaN, takes the smallest finite number for minus infinity and
-//! finds no place among minus infinities. Nothing is done about that here.
+//! Kernels of `MaxPool` may ignore NaN, return the smallest finite number for minus infinity, and
+//! find no index among minus infinities. This module does not handle that.
 
 use onnx::{Assumption, Graph, Node, Use, ValueId};
 use tensor::Tensor;

@@ -1,7 +1,7 @@
 //! `DFT` of a single signal becomes that of a batch of one.
 //!
-//! A single signal is a matrix: its elements, and the parts of each. Some versions of onnxruntime take
-//! the rows of any matrix for signals of real numbers.
+//! A single signal is a matrix of its elements and their real and imaginary parts. Some targets
+//! treat the rows of any matrix as real signals.
 
 use tensor::DType;
 

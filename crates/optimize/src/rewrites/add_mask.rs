@@ -1,5 +1,5 @@
 //! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))` if no NaN and no infinity is hidden: the user
-//! promises it, or what is hidden is bounded. onnxruntime's `Where` computes on one thread, its `Add` on all.
+//! promises it, or what is hidden is bounded. Kernels of `Where` may run on one thread, those of `Add` run on all.
 //!
 //! A row that is hidden altogether has equal elements in JAX. So what is added either swallows every number, or
 //! every row shows something, beside which the rest of it comes to nothing.

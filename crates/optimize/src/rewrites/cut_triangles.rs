@@ -1,7 +1,7 @@
 //! `Where(triangle, x, 0)` → `Trilu(x)`, and a masked softmax by a triangle, `Softmax(Where(triangle, x, c))`
 //! → `Softmax(Trilu(x) + Where(triangle, 0, c))`, where the mask that is added is a constant or shared.
 //!
-//! onnxruntime's `Where` computes on one thread and passes over all elements three times. `Trilu` works
+//! Kernels of `Where` may run on one thread and pass over all elements three times. `Trilu` works
 //! in place and writes half of them, and `Add` uses all threads. What is hidden stays hidden, NaN too: it
 //! is zero before anything is added. Adding zero may change the sign of a zero, which no softmax sees.
 

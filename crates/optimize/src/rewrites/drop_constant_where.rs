@@ -1,6 +1,6 @@
 //! `Where(true, a, b)` → `a`, `Where(false, a, b)` → `b`, for a constant condition; `Where(c, a, a)` → `a`.
 //!
-//! onnxruntime's `Where` returns `0.0` for a chosen `-0.0`; what is chosen here keeps its sign, as
+//! Kernels of `Where` may return `0.0` for a chosen `-0.0`; what is chosen here keeps its sign, as
 //! the specification has it.
 
 use onnx::ValueId;

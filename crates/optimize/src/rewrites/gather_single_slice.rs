@@ -1,5 +1,5 @@
 //! `Squeeze(Slice(x))` and `Squeeze(Split(x))` of one place along an axis → `Gather(x, i)`: `q, k, v = x` is one
-//! node for each of them. onnxruntime makes one `Split` of several, so that takes as long.
+//! node for each of them. A runtime that merges several of them into one `Split` is as fast.
 //!
 //! Comes last: a slice can be moved and recognised as a part of something, which a number's lookup cannot.
 

@@ -1,5 +1,5 @@
-//! A `Gather` for each of the last two axes that repeats every pixel → `Resize`, which onnxruntime computes 2 to
-//! 15 times as fast there. Where channels come last, it is the slower one.
+//! A `Gather` for each of the last two axes that repeats every pixel → `Resize`, which is 2 to 15 times
+//! as fast there. If channels come last, it is slower.
 //!
 //! Comes last: the layout decides.
 

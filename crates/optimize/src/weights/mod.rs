@@ -1,8 +1,8 @@
 //! Smaller weights: parameters stored as smaller floats or small integers, and widened where they
 //! are read.
 //!
-//! A matrix of integers is widened by `DequantizeLinear` beside the product that reads it, which
-//! onnxruntime runs as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`, which
+//! A matrix of integers is widened by `DequantizeLinear` beside the product that reads it.
+//! Runtimes may run both as one node on the integers. Floats are widened by `Cast`, which
 //! runtimes do once when they load the model. The elements are computed while the model is written.
 
 mod quantized;
@@ -59,7 +59,7 @@ impl Format {
             Some((name, size)) => (name, Some(size.parse::<usize>().ok()?)),
             None => (text, None),
         };
-        // onnxruntime's kernels take powers of two from 16 on.
+        // Kernels for blocks of integers support powers of two from 16 on.
         let fits = |size: &usize| size.is_power_of_two() && (16..=1024).contains(size);
         match (name, DType::from_numpy_name(name)) {
             ("keep", _) if size.is_none() => Some(Format::Keep),
@@ -287,7 +287,7 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
 }
 
 /// The float type in which products read a weight, and the values that they read: the weight, or
-/// what casts make of one that onnxruntime cannot multiply.
+/// the results of casts if the target cannot multiply its type.
 fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), String> {
     if let Some(casts) = casts(graph, value, DType::F32) {
         return Ok((DType::F32, casts.iter().map(|id| graph.node(*id).outputs[0]).collect()));
@@ -428,7 +428,7 @@ fn beside<'a>(
         onnx::Use::Output(..) => None,
     });
     // Bodies of loops and branches do not widen weights themselves: it would be done each time, and
-    // onnxruntime fails to load a product inside of them whose integers are outside.
+    // runtimes may fail to load a product inside of them whose integers are outside.
     let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;
     let alone = graph.value(value).uses().len() == 1;
     let before = reader.filter(|id| alone && is_main(id)).or(first);

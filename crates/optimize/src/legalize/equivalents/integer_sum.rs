@@ -20,8 +20,8 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
-        // The low bits, taken apart from the cast: onnxruntime merges two casts in a row, and
-        // one from double precision does not wrap.
+        // Masks the low bits before the cast. Runtimes may merge two consecutive casts, and a cast
+        // from double precision does not wrap around.
         let mask = b.int(DType::I64, (1 << dtype.bits()) - 1)?;
         let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;
         return Ok(vec![b.cast(low, dtype)?]);
@@ -77,7 +77,8 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
 enum Step {
     /// The last axis, by a vector.
     Columns,
-    /// The last axis of what may have no other elements, by a matrix: onnxruntime refuses a vector there.
+    /// The last axis of a value that may otherwise be empty, by a matrix. Runtimes may reject a
+    /// vector there.
     MaybeNone,
     /// The last axis but one, by a vector.
     Rows,

@@ -1,5 +1,6 @@
-//! Attention as onnxruntime's transformer optimiser looks for it: scores are divided behind their product, and a
-//! mask of tokens is `(1 - mask) * lowest`, with the axes of heads and queries one by one.
+//! Attention in the form that optimisers of transformers look for: scores are divided after their
+//! product, and a token mask is `(1 - mask) * lowest`, whose head and query axes are inserted one by
+//! one.
 
 use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};

@@ -5,8 +5,8 @@ mod attention;
 use onnx::{Attr, Graph, NodeId};
 use tensor::{DType, Dim, Tensor};
 
-/// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
-/// it, look for the type of the operand.
+/// Adds the largest possible limit to a `Loop` without one. Tools for symbolic shape inference read
+/// the type of the operand.
 fn limit_of_loop(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     if node.is("Loop") && node.input(0).is_none() && !node.inputs.is_empty() {
@@ -24,8 +24,8 @@ fn lists_of_scan(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// A reduction of all axes does not list them: onnxruntime's symbolic shape inference knows the axes of few
-/// operators.
+/// Drops the axes of a reduction over all axes, because tools for symbolic shape inference support
+/// the axes of few operators.
 fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else { return };

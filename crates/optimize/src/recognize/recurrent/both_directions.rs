@@ -1,7 +1,7 @@
 //! Two layers that read the same sequence, one forwards and one backwards, and whose results are joined
 //! → one bidirectional layer.
 //!
-//! onnxruntime computes both with the same code, bit for bit, and takes as long for one node as for two.
+//! Both forms give the same bits, and one node takes as long as two.
 
 use std::sync::Arc;
 

@@ -367,8 +367,9 @@ impl Round {
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        // onnxruntime loses NaN when it adds biases, so they are weights of a further input. One that a gate
-        // multiplies cannot be; legalisation knows.
+        // Runtimes may lose NaN when they add biases, so the biases become the weights of an
+        // additional input. This is impossible for a bias that a gate multiplies; legalisation
+        // handles that case.
         if is_biased && (rb.is_something() || m.forms().of(op).is_native()) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {

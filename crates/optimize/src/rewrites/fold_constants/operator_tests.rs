@@ -1,5 +1,5 @@
 //! Every operator that is evaluated, on constants: `operators.txt` holds one program after the other, each
-//! with the result that onnxruntime gives. `scripts/gen_folded_operators.py` writes it.
+//! with the result of a runtime. `scripts/gen_folded_operators.py` writes it.
 
 use super::{REWRITE, ROUNDED};
 use crate::runner;
@@ -12,7 +12,7 @@ fn folded(program: &str, dtype: &str) -> String {
 }
 
 #[test]
-fn operators_give_what_onnxruntime_gives() {
+fn results_match_those_of_a_runtime() {
     let cases: Vec<&str> = include_str!("operators.txt").trim_end().split("\n\n").collect();
     assert!(cases.len() > 150);
     for case in cases {

@@ -13,7 +13,7 @@ pub(super) static SPEC: Spec = Spec {
     kernels: None,
     on_device: None,
     elementary: &[],
-    // Operators that one runtime computes well are good enough for all.
+    // The runtime is unknown, so the measurements of the usual one decide.
     measured: &onnxruntime::MEASURED,
     bugs: &[],
     convolutions: None,

@@ -1,4 +1,4 @@
-//! The steps of the optimiser, and their order.
+//! The steps of the optimiser and their order.
 
 use std::sync::LazyLock;
 
@@ -36,19 +36,21 @@ static PARAMETERS: Group = group!("parameters", rewrites::PARAMETERS);
 enum Step {
     Pass(Pass),
     CleanUps(&'static Group),
-    /// Branches that are always taken, and whatever constants in them decide.
+    /// Inlines branches that are always taken, and folds the constants that this reveals.
     Branches,
     Recognition,
     Fusions(&'static Group),
-    /// A pass that, like a fusion, may change the order in which sums are added up.
+    /// A pass that may change the order of summation, like a fusion.
     Layout(Pass),
 }
 
-/// Constants are folded before equal nodes are merged: what all layers compute in the same way, such
-/// as the mask of attention, then becomes part of each layer's own nodes and is not shared by all.
-/// Tables are computed before products are arranged and operators recognised, which look at them.
-/// Operators are recognised after equal nodes were merged: a mean that is used twice is one value then.
-/// Fusions come last: they hide what clean-ups look for.
+/// The steps in order.
+///
+/// Constants are folded before equal nodes are merged: a computation that all layers share, such as
+/// the mask of attention, then becomes part of each layer's own nodes. Tables are computed before
+/// products are arranged and operators recognised, because both examine them. Operators are
+/// recognised after equal nodes are merged, so that a mean that is used twice is one value. Fusions
+/// come last, because they hide the patterns of clean-ups.
 const STEPS: [Step; 16] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(&CLEAN_UP),
@@ -68,14 +70,15 @@ const STEPS: [Step; 16] = [
     Step::Fusions(&CONVOLVE),
 ];
 
-/// How many of the steps, the first ones, only fold, share and remove.
+/// The number of leading steps that only fold, merge and remove.
 const CLEANING: usize = 6;
 
-/// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
-/// what one step prepared for an earlier one; the bound keeps the whole linear.
+/// The maximum number of times that the steps are repeated. Each step reaches its own fixed point,
+/// so a repetition finds only changes that one step enables for an earlier one. The bound keeps the
+/// total work linear.
 const ROUNDS: usize = 3;
 
-/// Simplifies a model without changing what it computes.
+/// Simplifies a model without changing its results.
 pub fn optimize(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -84,13 +87,14 @@ pub fn optimize(
     let mut edit = Editor::new(graph, origins, options);
     edit.verify("an earlier step", Verify::EachRewrite)?;
     repeat(&mut edit, options)?;
-    // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
+    // A triangle cannot be moved like a selection, so triangles are cut after all layouts are
+    // final.
     if options.fuse && SETTLE.run(&mut edit)? == Changed::Yes {
         for step in &STEPS[..CLEANING] {
             run(&mut edit, step)?;
         }
     }
-    // Fusions look for what was computed from parameters, so that comes first.
+    // Fusions examine values that are computed from parameters, so they come first.
     if PARAMETERS.run(&mut edit)? == Changed::Yes {
         repeat(&mut edit, options)?;
         PARAMETERS.run(&mut edit)?;
@@ -102,7 +106,8 @@ fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     let fuses =
         |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
     let steps: Vec<_> = STEPS.iter().filter(|step| options.fuse || !fuses(step)).collect();
-    // How many steps in a row found nothing to do: once all have, nothing is left.
+    // The number of consecutive steps without changes. Once all steps are idle, nothing is left to
+    // do.
     let mut idle = 0;
     for step in steps.iter().cycle().take(ROUNDS * steps.len()) {
         idle = match run(edit, step)? {

@@ -1,9 +1,9 @@
-//! A `GRU` with biases is only computed from numbers that leave all its sums finite.
+//! Computes a `GRU` with biases only if all its sums stay finite.
 //!
-//! Some targets clamp the sums to which they add a bias, and NaN becomes the upper limit: a step that should
-//! give NaN keeps the state of the step before. If the sequence and the initial state are small enough for
-//! the weights, as they are in practice, no sum can be NaN or infinite. Else a `Scan` of the same weights
-//! takes the place of the layer.
+//! Some targets clamp the sums to which they add a bias, and NaN becomes the upper limit: a step
+//! that should result in NaN keeps the previous state. If the sequence and the initial state are
+//! small enough for the weights, as they are in practice, no sum can be NaN or infinite. Otherwise
+//! a `Scan` with the same weights replaces the layer.
 
 use std::panic::Location;
 
@@ -13,18 +13,18 @@ use tensor::{DType, Dim, Tensor, Type};
 use super::{Error, Work};
 use crate::Forms;
 
-/// The largest initial state. With clamped sums, gates never close completely, so part of a large state
+/// The largest initial state. If sums are clamped, gates never close completely, so part of a large state
 /// remains that should vanish. A layer's own states do not exceed one.
 const LARGEST_STATE: f64 = 16.0;
 
-/// Guards all of them but those that were asked for as ONNX describes them.
+/// Guards all such layers, unless the native form was requested.
 pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(), Error> {
     if forms.of("GRU").is_native() {
         return Ok(());
     }
     for id in work.graph.all_nodes() {
         let layer = Layer::at(work.graph, id);
-        // A finite state may still be a large one.
+        // A finite state may still be large.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.initial.is_some()) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
             work.substitute(id, &results);
@@ -33,15 +33,15 @@ pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(
     Ok(())
 }
 
-/// A layer with biases, whose reset gate multiplies what the state became.
+/// A layer with biases whose reset gate multiplies the product of the state and its weights.
 struct Layer {
     node: Node,
     sequence: ValueId,
-    /// For the input, for the state, and the biases of both.
+    /// The weights of the input and of the state, and the biases of both.
     weights: [ValueId; 3],
     initial: Option<ValueId>,
     units: i64,
-    /// Of each direction, whether it goes from the last step to the first.
+    /// For each direction, `true` if it goes from the last step to the first.
     backwards: &'static [bool],
 }
 
@@ -68,7 +68,7 @@ impl Layer {
     fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
         let Some(limit) = self.limit(b.graph) else { return self.scans(b) };
         let limit = b.scalar(DType::F32, limit)?;
-        // The sum of absolute values; NaN is in no order.
+        // The sum of absolute values. Comparisons with NaN are false.
         let sum = b.op("ReduceL1", &[self.sequence], attrs! { keepdims: 0 })?;
         let mut all = b.op("LessOrEqual", &[sum, limit], Attrs::new())?;
         if let Some(initial) = self.initial {
@@ -87,19 +87,19 @@ impl Layer {
         b.emit(Op::onnx("If"), vec![Some(all)], branches, count, Location::caller())
     }
 
-    /// How large numbers may be so that no sum of products is infinite; `None` if no number of ordinary
-    /// size is that small.
+    /// Returns the largest sequence sum for which no sum of products is infinite, or `None` if
+    /// numbers of ordinary size exceed it.
     fn limit(&self, graph: &Graph) -> Option<f64> {
         let [w, r, biases] =
             self.weights.map(|value| graph.constant(value).and_then(Tensor::to_f64s));
         let total = |numbers: Vec<f64>| numbers.into_iter().map(f64::abs).sum::<f64>();
-        // The state is no larger than one or what it was at first, which is far below any limit.
+        // The state does not exceed one or its initial value, which is far below any limit.
         let factors = total(w?) + total(r?) + total(biases?) + 1.0;
         let limit = f64::from(f32::MAX) / 4.0 / factors;
         (limit >= 1e6).then_some(limit)
     }
 
-    /// What the layer computes, step by step.
+    /// Emits the computation of the layer step by step.
     fn scans(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
         let (mut all, mut last) = (Vec::new(), Vec::new());
         for (index, backwards) in self.backwards.iter().enumerate() {
@@ -157,7 +157,7 @@ impl Layer {
         b.op("Expand", &[zero, shape], Attrs::new())
     }
 
-    /// One round: the next state, twice.
+    /// Emits one iteration. Returns the next state twice.
     fn step(
         &self,
         b: &mut Builder<'_>,

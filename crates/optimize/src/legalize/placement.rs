@@ -1,4 +1,4 @@
-//! Placement: the nodes that a target's device leaves to the CPU.
+//! Nodes that a target's device leaves to the CPU.
 
 use onnx::schema::{self, Binding};
 use onnx::{Graph, Node};
@@ -8,22 +8,22 @@ use tensor::DType;
 use crate::Target;
 use crate::targets::Kernels;
 
-/// A node that a target's device leaves to the CPU.
+/// A node that the device does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// Its operator.
     pub op: &'static str,
     /// The element type of its first operand, or of its result.
     pub dtype: DType,
-    /// Where it came from.
+    /// Its origin.
     pub origin: OriginId,
 }
 
-/// Nodes that hold others, which are placed one by one.
+/// The control-flow operators, whose inner nodes are placed individually.
 const HOLDERS: [&str; 3] = ["If", "Loop", "Scan"];
 
-/// Returns the nodes of a finished graph that the device of `target` does not run. Sizes and
-/// positions, which are computed on the CPU anyway, do not count.
+/// Returns the nodes of a finished graph that the device of `target` does not run. Sizes and positions
+/// do not count, because they are computed on the CPU anyway.
 pub fn fallbacks(graph: &Graph, opset: i64, target: Target) -> Vec<Fallback> {
     let Some(kernels) = target.on_device else { return Vec::new() };
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));

@@ -10,7 +10,7 @@ use tensor::{DType, Dim};
 use super::{Error, Work};
 use crate::targets::add_by_sum;
 
-/// Writes all of them that way.
+/// Converts all such sums.
 pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
     for id in work.graph.all_nodes() {
         if let Some(add) = fused(work.graph, id) {
@@ -20,7 +20,7 @@ pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sum that would become one with the node.
+/// Returns the sum that such a target would fuse with the node.
 fn fused(graph: &Graph, norm: NodeId) -> Option<NodeId> {
     let node = graph.node(norm);
     if !node.is("LayerNormalization") || !node.op.domain.is_empty() {

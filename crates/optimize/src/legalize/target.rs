@@ -1,24 +1,24 @@
-//! Questions about a target: the nodes that it runs, and the element types that it accepts.
+//! Kernels of a target that run a node, and the element types that they support.
 
+use onnx::facts::Interval;
 use onnx::schema::{self, Binding, Schema, Types};
 use onnx::{Graph, Node, Op, ValueId};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
 
 use super::nan;
-use crate::ranges::{Range, sum_terms};
 use crate::targets::{Right, Target};
 
 /// One set of element types per constraint of an operator.
 pub(crate) type Row = SmallVec<[Types; 4]>;
 
 impl Target {
-    /// Whether it computes in double precision.
+    /// Returns `true` if the target computes in double precision.
     pub(super) fn has_double(self, opset: i64) -> bool {
         self.casts(opset, DType::F32, DType::F64)
     }
 
-    /// Whether it accepts a node with the given element types.
+    /// Returns `true` if the target accepts a node with the given element types.
     pub(super) fn accepts(
         self,
         schema: &'static Schema,
@@ -37,14 +37,14 @@ impl Target {
         })
     }
 
-    /// Whether it runs a node with the given element types, right or wrong.
+    /// Returns `true` if the target runs a node with the given element types, correctly or not.
     pub(super) fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
         self.kernels.is_some_and(|kernels| {
             kernels.rows(schema, &node.attrs).any(|row| binding.fits(row.types()))
         })
     }
 
-    /// The combinations of element types that it accepts for a node.
+    /// Returns the combinations of element types that the target accepts for a node.
     pub(crate) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
         let Some(kernels) = self.kernels else {
             return vec![schema.types.iter().map(|c| c.allowed).collect()];
@@ -59,7 +59,7 @@ impl Target {
         rows.map(|row| row.types().collect()).collect()
     }
 
-    /// Whether it casts `from` to `to`.
+    /// Returns `true` if the target casts `from` to `to`.
     pub(super) fn casts(self, opset: i64, from: DType, to: DType) -> bool {
         let Some(schema) = schema::find(&Op::onnx("Cast"), opset) else { return false };
         let fits = |mut sets: Row| {
@@ -73,14 +73,14 @@ impl Target {
     }
 }
 
-/// Whether a node computes with sizes and positions, which are small numbers, or compares or sums up numbers
-/// that are known to be small.
+/// Returns `true` if a node computes with sizes and positions, which are small numbers, or compares
+/// or sums numbers that are known to be small.
 fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     if node.is("ReduceSum") && node.input(0).is_some_and(|x| has_small_sums(graph, node, x)) {
         return true;
     }
     let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
-    // A person may well sum up other constants than sizes.
+    // Constants that are not sizes may be large, so they are checked.
     let is_small = |number: &Dim| match number {
         Dim::Known(n) => i32::try_from(*n).is_ok(),
         Dim::Symbolic(_) => true,
@@ -88,32 +88,33 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| {
         graph.content(*value).is_some_and(|content| content.iter().all(is_small))
             || compares && {
-                let Range { low, high } = Range::of(graph, *value);
+                let Interval { low, high } = graph.facts().interval(*value);
                 [low, high].iter().all(|bound| bound.as_ref().is_some_and(is_small))
             }
     })
 }
 
-/// Whether sums over elements of `x` are known to be small, as those of counts are: their type holds them, and
-/// so does double precision.
+/// Returns `true` if sums over elements of `x` are known to be small, as those of counts are. Then
+/// both their type and double precision can represent them.
 fn has_small_sums(graph: &Graph, node: &Node, x: ValueId) -> bool {
-    let Range { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } = Range::of(graph, x)
+    let Interval { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } =
+        graph.facts().interval(x)
     else {
         return false;
     };
     let largest = low.unsigned_abs().max(high.unsigned_abs());
-    match sum_terms(graph, node) {
+    match graph.facts().terms_of_sums(node) {
         Some(Dim::Known(terms)) => {
             let sum = u64::try_from(terms).ok().and_then(|terms| largest.checked_mul(terms));
             sum.is_some_and(|sum| sum <= i32::MAX as u64)
         }
-        // As many as a size, which is a small number.
+        // The number of terms is a size, which is a small number.
         Some(Dim::Symbolic(_)) => largest <= 1,
         None => false,
     }
 }
 
-/// Whether the sums of a product have terms, whatever symbolic sizes are.
+/// Returns `true` if the sums of a product have at least one term, for all symbolic sizes.
 fn has_terms(graph: &Graph, node: &Node) -> bool {
     let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
     size.and_then(Dim::as_known).is_some_and(|size| size > 0)

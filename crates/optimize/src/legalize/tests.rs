@@ -18,7 +18,7 @@ fn refusal(operator: &str) -> String {
     format!("{} cannot compute {operator}", Target::default())
 }
 
-/// What becomes of a node whose operands and result have type `dtype`.
+/// Returns the replacement of a node whose operands and result have type `dtype`.
 fn same(op: &'static str, operands: usize, dtype: DType) -> String {
     outcome(op, &vec![dtype; operands], Attrs::new(), &[dtype], usual()).unwrap()
 }

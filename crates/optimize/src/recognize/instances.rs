@@ -10,10 +10,10 @@ use super::matcher::{self, Finding};
 use crate::Match;
 use crate::runner::Rule;
 
-/// Returns the reason if a node of `finding` has to stay because others read it.
+/// Returns a reason if a node of `finding` must be preserved because other nodes read it.
 ///
-/// Instances of the same operator may share nodes, as the norms of a parallel block share their mean: each of
-/// them is replaced, and then the nodes go.
+/// Instances of the same operator may share nodes, as the norms of a parallel block share their
+/// mean. Each instance is replaced, and then the shared nodes are removed.
 pub(super) fn used_elsewhere(m: &Match<'_>, finding: &Finding, op: &str) -> Option<String> {
     let own = vec![(m.id(), finding.nodes.clone())];
     let (id, word) = read_outside(m.graph(), &own)?;
@@ -25,10 +25,10 @@ pub(super) fn used_elsewhere(m: &Match<'_>, finding: &Finding, op: &str) -> Opti
     Some(format!("{what} on the way is used elsewhere"))
 }
 
-/// An instance of an operator: its root, and its nodes with the word that each is part of.
+/// An instance of an operator: its root, and its nodes, each with the word that it belongs to.
 type Instance = (NodeId, Vec<(NodeId, &'static str)>);
 
-/// Returns a node below the root of an instance that a node outside all instances reads.
+/// Returns a node of an instance, other than its root, that a node outside all instances reads.
 fn read_outside(graph: &Graph, instances: &[Instance]) -> Option<(NodeId, &'static str)> {
     let nodes = instances.iter().flat_map(|(_, nodes)| nodes);
     let replaced: FxHashSet<NodeId> = nodes.map(|(id, _)| *id).collect();
@@ -45,7 +45,7 @@ fn read_outside(graph: &Graph, instances: &[Instance]) -> Option<(NodeId, &'stat
     })
 }
 
-/// How many nodes are searched for other instances of an operator.
+/// The maximum number of nodes to search for other instances of an operator.
 const REACH: usize = 32;
 
 /// Adds the instances of `op` that read nodes of the first one.

@@ -1,8 +1,8 @@
-//! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, where all four are given
-//! and not computed from `x`: a normalisation at inference. They stay what they are, under their names.
+//! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, if all four parameters are
+//! given and not computed from `x`, as in inference. They keep their values and names.
 //!
-//! The factors may come in any order, as products, quotients and reciprocals; scale and bias may
-//! be missing. The mean may be subtracted last, times all factors, as Keras does.
+//! The factors may occur in any order, as products, quotients and reciprocals. Scale and bias may
+//! be missing. The mean may be subtracted last, multiplied by all factors, as in Keras.
 
 use onnx::{Graph, Node, Producer, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -13,7 +13,7 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "batch_norm", roots: Roots::Named(&["Add", "Div", "Mul"]), try_at };
 
-/// How many factors there may be.
+/// The maximum number of factors.
 const MOST: usize = 8;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -30,7 +30,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
                 return Err("neither operand is a product".into());
             }
         }
-        // With an `Add` behind, that is the root.
+        // If an `Add` follows, it is the root.
         _ if is_followed_by_bias(m, y) => return Err("a bias follows".into()),
         _ => (y, None),
     };
@@ -69,7 +69,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         [Factor { value, divides: false }] => Some(*value),
         _ => return Err("there is more than one factor".into()),
     };
-    // What they were put together to has the elements of each; its axes are where the channels are.
+    // Broadcasting the operands preserves the elements of each. Their axes align with the channels.
     let parts = [Some(mean), Some(variance), scale, bias];
     if !parts.into_iter().flatten().all(|v| has_channels(m, v, channels)) {
         return Err("an operand is not one number for each channel".into());
@@ -107,11 +107,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("BatchNormalization", &operands, attrs! { epsilon: epsilon })?])
 }
 
-/// So many standard deviations from zero may the mean of a channel be: the runtime computes
+/// The maximum distance of a channel's mean from zero, in standard deviations. The runtime computes
 /// `x * a + b`, which loses as many units in the last place.
 const MOST_DEVIATIONS: f64 = 128.0;
 
-/// Returns `true` if a mean is known to be so large that subtracting it last would cancel.
+/// Returns `true` if a mean is known to be so large that subtracting it last would cause
+/// cancellation.
 fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> bool {
     let numbers = |value| m.constant(unshaped(m, value)).and_then(Tensor::to_f64s);
     let (Some(means), Some(variances)) = (numbers(mean), numbers(variance)) else { return false };
@@ -120,7 +121,7 @@ fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> boo
     pairs.any(|(mean, variance)| mean.abs() > MOST_DEVIATIONS * deviation(*variance))
 }
 
-/// The mean and the bias of `bias - mean * factors`.
+/// Returns the mean and the bias of `bias - mean * factors`.
 fn shift(
     m: &Match<'_>,
     value: ValueId,
@@ -154,7 +155,7 @@ fn shift(
     Ok((negated.ok_or("the mean is not subtracted")?, bias))
 }
 
-/// What `value` is another shape of.
+/// Returns the source of `value` before all reshapes.
 fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     let mut value = value;
     while let Some(node) = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"])
@@ -165,15 +166,15 @@ fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     value
 }
 
-/// A number that something is multiplied with or divided by.
+/// A factor or a divisor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Factor {
     value: ValueId,
     divides: bool,
 }
 
-/// What is multiplied and divided along the way to `product`, and what was there before: the first
-/// value of the whole shape that is not a product itself.
+/// Collects the factors and divisors of `product`. Returns them with the first value of the full
+/// shape that is not a product itself.
 fn factors(
     m: &Match<'_>,
     product: ValueId,
@@ -204,7 +205,7 @@ fn factors(
     Ok((value, factors))
 }
 
-/// Takes a factor apart into those it is a product of.
+/// Decomposes a factor that is itself a product.
 fn split(m: &Match<'_>, factor: Factor, factors: &mut Vec<Factor>) -> Result<(), Skip> {
     let Factor { value, divides } = factor;
     if factors.len() >= MOST {
@@ -240,7 +241,7 @@ fn split(m: &Match<'_>, factor: Factor, factors: &mut Vec<Factor>) -> Result<(),
     Ok(())
 }
 
-/// The variance and the epsilon of `sqrt(variance + epsilon)`.
+/// Returns the variance and the epsilon of `sqrt(variance + epsilon)`.
 fn deviation(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f32)> {
     let sum = m.producer(value, &["Sqrt"])?.input(0)?;
     let node = m.producer(sum, &["Add"])?;
@@ -258,18 +259,19 @@ fn deviation(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f32)> {
     (is_exact || m.ty(value).dtype == DType::F32).then_some((variance, single))
 }
 
-/// Whether `value` has one element for each channel and otherwise axes of size one.
+/// Returns `true` if `value` has one element per channel and otherwise only unit axes.
 fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     let one = Dim::Known(1);
     let whole = m.ty(value).shape.iter().filter(|dim| **dim != one);
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// How many nodes are examined to find out what a statistic is computed from.
+/// The maximum number of nodes to visit to find the sources of a statistic.
 const REACH: usize = 32;
 
-/// Whether `value` is a constant or an input of its block, or computed from these: nothing of what is
-/// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
+/// Returns `true` if `value` does not depend on the normalised operand: it is computed from
+/// constants, or is a block input that is at most cast, expanded or reshaped. Other operations on
+/// an input may be part of the normalisation.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m.graph(), value, |_| {}) || {
         let mut value = value;
@@ -283,8 +285,8 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Whether everything that `value` is computed from, a few nodes back, is a constant. The nodes that
-/// compute it are shown to `see`.
+/// Returns `true` if `value` is computed from constants only, within a few nodes. Calls `see` for
+/// each of these nodes.
 pub(crate) fn is_computed_of_constants(
     graph: &Graph,
     value: ValueId,
@@ -307,7 +309,7 @@ pub(crate) fn is_computed_of_constants(
     true
 }
 
-/// Whether `y` is read only by a node that adds something of its channels.
+/// Returns `true` if the only consumer of `y` scales it or adds to it per channel.
 fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let mut uses = m.graph().value(y).uses();
     let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
@@ -315,7 +317,7 @@ fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let shape = &m.ty(y).shape;
     let Some(channels) = shape.get(1) else { return false };
     match reader.op.name {
-        // A factor that is yet to come.
+        // Another factor follows.
         "Mul" | "Div" | "Add" => {
             let mut others = reader.inputs.iter().flatten().filter(|v| **v != y);
             others.next().is_some_and(|v| is_of_channels(m, *v, shape.len(), 1, channels))
@@ -351,18 +353,18 @@ mod tests {
         // Haiku.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) r = Reciprocal (d)
          f = Mul (scale, r) c = Sub (x, mean) p = Mul (c, f) y = Add (bias, p)",
-        // Equinox, and by hand.
+        // Equinox, and a hand-written spelling.
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          q = Div (c, w) p = Mul (scale, q) y = Add (p, bias)",
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
-        // By hand.
+        // A hand-written spelling.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
          p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
     ];
 
     #[test]
-    fn a_number_that_follows_is_no_bias() {
+    fn a_scalar_addend_is_not_a_bias() {
         let rest = |op: &str| format!("zero = Constant <value_float = 0.0> () y = {op} (p, zero)");
         for op in ["Add", "Mul"] {
             rewrites_to(
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_may_be_computed_of_parameters() {
+    fn statistics_may_be_computed_from_parameters() {
         let statistics = "n = Constant <value_float = 0.5> () u = Div (m, n) t = Reshape (u, k)";
         let rest =
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) p = Mul (scale, q)";
@@ -405,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_are_one() {
+    fn all_spellings_become_one_node() {
         for spelling in SPELLINGS {
             rewrites_to(
                 &REWRITE,
@@ -418,7 +420,7 @@ mod tests {
         }
     }
 
-    /// Keras's, which was written for channels that are last.
+    /// The spelling of Keras for channels that are last.
     #[test]
     fn the_mean_may_be_subtracted_last() {
         let parameters =
@@ -466,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arithmetic_stays() {
+    fn other_arithmetic_is_unchanged() {
         for body in [
             // Statistics of the batch itself.
             "axes = Constant <value_ints = [0, 2, 3]> () n = ReduceMean (x, axes) c = Sub (x, n)
@@ -475,10 +477,10 @@ mod tests {
             // Two factors.
             "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w)
              p = Mul (scale, q) t = Mul (p, mean) y = Add (t, bias)",
-            // A deviation that is multiplied.
+            // The product with a deviation.
             "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Mul (c, w)
              y = Add (q, bias)",
-            // The mean is added, or scaled by something else.
+            // The mean is added, or scaled by another factor.
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)
              g = Mul (mean, f) i = Add (g, bias) y = Add (p, i)",
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)

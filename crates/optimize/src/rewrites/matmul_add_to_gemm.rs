@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn other_products_stay() {
+    fn other_products_are_unchanged() {
         for signature in [
             "float[B,2,3] x, float[3,4] w, float[4] b) => (float[B,2,4] y",
             "int32[2,3] x, int32[3,4] w, int32[4] b) => (int32[2,4] y",

@@ -63,7 +63,7 @@ pub(crate) use fold_constants::Folded;
 pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 
-/// What makes the graph smaller and leaves its operators what they are.
+/// Clean-ups: rewrites that make the graph smaller without fusing operators.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
     &drop_no_op::REWRITE,
@@ -99,10 +99,10 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_unused_padding::REWRITE,
 ];
 
-/// What computes constants, where their last bits may differ from what a runtime makes of them.
+/// Rewrites that fold constants whose last bits may differ from those of a runtime.
 pub(crate) static COMPUTE: &[&Rewrite] = &[&fold_constants::ROUNDED];
 
-/// What lets products read their operands as they lie.
+/// Rewrites that let products read their operands in the existing layout.
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// Rewrites that fuse several operators into one.
@@ -118,7 +118,8 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &matmul_add_to_gemm::REWRITE,
 ];
 
-/// What is shorter or faster and cannot be moved any more: masks that are not choices, lookups that are not slices.
+/// Rewrites to shorter or faster forms that other rewrites cannot move any more: masks that are not
+/// selections, lookups that are not slices.
 pub(crate) static SETTLE: &[&Rewrite] = &[
     &add_mask::REWRITE,
     &cut_triangles::REWRITE,
@@ -126,7 +127,7 @@ pub(crate) static SETTLE: &[&Rewrite] = &[
     &resize_pixels::REWRITE,
 ];
 
-/// Those that are called after an operator, which only moves elements.
+/// Rewrites that are named after an operator of pure data movement.
 pub(crate) static MOVED: &[&Rewrite] = &[
     &cut_triangles::REWRITE,
     &move_blocks::DEPTH_TO_SPACE,
@@ -138,6 +139,6 @@ pub(crate) static MOVED: &[&Rewrite] = &[
 pub(crate) static CONVOLVE: &[&Rewrite] =
     &[&conv_bias::REWRITE, &conv_padding::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
 
-/// What is done to parameters once everything is found that people look for by their names.
+/// Rewrites of parameters. They run after all patterns that depend on the names of parameters.
 pub(crate) static PARAMETERS: &[&Rewrite] =
     &[&fold_parameters::REWRITE, &drop_batch_of_one::REWRITE];

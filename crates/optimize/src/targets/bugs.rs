@@ -1,7 +1,8 @@
-//! Bugs of runtimes in models that are right, and the way models avoid them.
+//! Bugs of runtimes in valid models, and changes that avoid them.
 //!
-//! Each bug has a program that shows it, which `tests/test_runtime_bugs.py` runs. A bug whose program
-//! is right in all versions that matter can go. `scripts/hunt_runtime_rewrites.py` looks for more.
+//! Each bug has a program that demonstrates it, which `tests/test_runtime_bugs.py` runs. A bug can be
+//! deleted once its program is correct in all relevant versions. `scripts/hunt_runtime_rewrites.py`
+//! searches for more.
 
 use onnx::{Attrs, NodeId};
 use tensor::DType;
@@ -12,12 +13,12 @@ use crate::legalize::{Error, Work};
 /// A bug of a runtime.
 #[derive(Debug)]
 pub(crate) struct Bug {
-    /// The file of the program that shows the bug, in the folder `programs` beside it.
+    /// The file of the program that demonstrates the bug, in the folder `programs` next to it.
     #[cfg_attr(not(test), expect(dead_code, reason = "programs are for tests"))]
     pub(super) name: &'static str,
-    /// The operators at which the bug is noticed.
+    /// The operators at which the bug occurs.
     pub(super) roots: Roots,
-    /// Changes the neighbourhood of such a node if it is affected.
+    /// Changes the neighbourhood of such a node, if it is affected.
     pub(super) avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let bugs = work.target.bugs;
     for id in work.graph.all_nodes() {
         for bug in bugs {
-            // An earlier bug may have replaced the node.
+            // An earlier change may have replaced the node.
             let Some(node) = work.graph.get(id) else { break };
             if bug.roots.has(node.op) {
                 (bug.avoid)(work, id)?;
@@ -36,7 +37,8 @@ pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces an `Add` by a `Sum`, which means the same and which no fusion looks for.
+/// Replaces an `Add` by a `Sum`, which is equivalent by the specification and not matched by
+/// rewrites of runtimes.
 pub(crate) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
     let node = work.graph.node(add);
     let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);

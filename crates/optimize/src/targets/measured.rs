@@ -1,5 +1,4 @@
-//! Measurements of ONNX's own operators in a runtime, against the elementary operators that they are
-//! made of.
+//! The speed and accuracy of ONNX's own operators in a runtime, relative to elementary operators.
 
 use std::sync::OnceLock;
 
@@ -12,28 +11,28 @@ use super::Kernels;
 #[derive(Debug)]
 pub(super) struct Row {
     op: &'static str,
-    /// The attribute that distinguishes the forms of the operator. It is empty if there is none.
+    /// The attribute that distinguishes the forms of the operator, or an empty string.
     variant: &'static str,
     dtype: DType,
-    /// The speed of one node on one thread, relative to the elementary form.
+    /// The speed-up of one node on one thread.
     one: f64,
-    /// The speed on all threads.
+    /// The speed-up on all threads.
     all: f64,
-    /// The error of one node, relative to the elementary form.
+    /// The ratio of its error to that of the elementary form.
     error: f64,
-    /// The error on hostile numbers: large means, tiny spreads, long rows.
+    /// The same ratio on hostile numbers: large means, tiny spreads, long rows.
     hostile: f64,
-    /// `true` if NaN and infinities are where JAX has them.
+    /// `true` if NaN and infinities occur in the same elements as in JAX.
     agrees: bool,
 }
 
-/// The relative difference of times from run to run.
+/// The relative variation of timings between runs.
 const NOISE: f64 = 0.1;
 
-/// The largest acceptable error, relative to the elementary form.
+/// The largest acceptable ratio of errors.
 const MOST_ERROR: f64 = 1.2;
 
-/// The largest acceptable error on hostile numbers, of which a single one decides.
+/// The largest acceptable ratio on hostile numbers, where a single number decides.
 const MOST_HOSTILE_ERROR: f64 = 4.0;
 
 /// The measurements of a runtime.
@@ -54,14 +53,14 @@ impl Measured {
         Self { rows, kernels, better: OnceLock::new() }
     }
 
-    /// Returns `true` if `op` as one node is as exact on hostile numbers as its elementary form.
+    /// Returns `true` if `op` as one node is as exact on hostile numbers as the elementary form.
     pub(crate) fn is_exact(&self, op: &str, variant: &str, dtype: DType) -> bool {
         self.find(op, variant, dtype).is_some_and(|row| row.hostile <= MOST_HOSTILE_ERROR)
     }
 
-    /// Returns `true` if `op` as one node is as exact as its elementary form, and at least as fast.
-    /// Unless all numbers are `finite`, that includes NaN and infinities. Small floats are computed
-    /// in float32 between casts, so float32's times count for them.
+    /// Returns `true` if `op` as one node is as exact as the elementary form and at least as fast.
+    /// Unless all numbers are `finite`, NaN and infinities count as well. Small floats are computed
+    /// in float32 between casts, so the timings of float32 apply to them.
     pub(crate) fn is_better(&self, op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
         let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
         let rows = (self.find(op, variant, dtype), self.find(op, variant, timed));

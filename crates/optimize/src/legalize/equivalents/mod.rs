@@ -1,7 +1,6 @@
-//! Operators in terms of others, for types that no cast can replace.
+//! Operators in terms of other operators, for types that no cast can replace.
 //!
-//! Everything in double precision is accurate to a few units in the last place, even for results
-//! near zero.
+//! Results in double precision are accurate to a few units in the last place, even near zero.
 
 pub(super) mod activations;
 pub(super) mod bits;
@@ -23,11 +22,11 @@ use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId};
 use tensor::DType;
 
-/// Why an equivalent does not apply to a node.
+/// The reason why an equivalent does not apply to a node.
 pub(super) enum Lack {
-    /// Something about the node.
+    /// A property of the node.
     Because(&'static str),
-    /// Its nodes cannot be built: a bug.
+    /// The nodes cannot be built, which is a bug.
     Graph(onnx::Error),
 }
 
@@ -37,14 +36,14 @@ impl From<onnx::Error> for Lack {
     }
 }
 
-/// What computes the results of a node.
+/// The values that replace the results of a node.
 pub(super) type Results = std::result::Result<Vec<ValueId>, Lack>;
 
-/// Emits it.
+/// A function that emits the equivalent of a node.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
-/// What replaces `op` on elements of type `dtype`. Integers may go through double precision where there is
-/// such a thing.
+/// Returns the equivalent of `op` on elements of type `dtype`. Integers may be computed in double
+/// precision if the target has it.
 pub(super) fn find(op: &str, dtype: DType, has_double: bool) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
@@ -112,19 +111,19 @@ fn find_f64(op: &str) -> Option<Equivalent> {
     })
 }
 
-/// The operand at `index`, which must be present.
+/// Returns the operand at `index`, which must be present.
 pub(super) fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
 }
 
-/// `result`, or a copy if it is just the operand `x`: a result inherits a name.
+/// Returns `result`, or a copy if it is just the operand `x`, because a result inherits a name.
 #[track_caller]
 fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
-/// The result of a formula of the node's first operands.
+/// Emits a formula of the node's first operands.
 fn formula<const N: usize>(
     b: &mut Builder<'_>,
     node: &Node,

@@ -34,7 +34,7 @@ pub struct Spec {
     pub name: &'static str,
     /// The name in messages.
     pub title: &'static str,
-    /// The opset up to which models may use whatever is faster. Only what they need raises it.
+    /// The newest opset whose operators models use for speed. Only operators that they need raise it.
     pub opset: i64,
     /// The opset below which models are written only on request.
     pub(crate) lowest_opset: i64,
@@ -94,7 +94,7 @@ impl Target {
         ALL.iter().map(|spec| Target(spec))
     }
 
-    /// Returns the target that stands for any runtime: all that the specification allows.
+    /// Returns the target without a runtime of its own, limited only by the specification.
     pub fn any() -> Self {
         Self(&any::SPEC)
     }

@@ -486,7 +486,8 @@ def measure(operator: str, variant: str, fns: Any, gains: Gains) -> Iterator[Row
         )
 
 
-HEAD = """//! The speed and accuracy of ONNX's own operators in onnxruntime {version}, relative to elementary
+HEAD = """\
+//! The speed and accuracy of ONNX's own operators in onnxruntime {version}, relative to elementary
 //! operators. Written by `python scripts/measure_operators.py`.
 
 use tensor::DType::{{BF16, F16, F32, F64}};

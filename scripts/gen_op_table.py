@@ -6,13 +6,14 @@
 
 The operators, crates/onnx/src/schema/table.rs, come from `onnx.defs`. The kernels, which are in the
 target's folder crates/optimize/src/targets/onnxruntime/, come from running onnxruntime (see
-`measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find what runs but is wrong) and,
-for operators without a sample that runs, from its list of CPU kernels. A version that is newer than
-the newest opset that onnxruntime loads is taken to run what the version before it runs.
+`measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find types that run but compute
+wrong results). For operators without a sample that runs, they come from its list of CPU kernels. A
+version newer than the newest opset that onnxruntime loads is assumed to run the types of the
+previous version.
 
-Measuring runs tens of thousands of one-node models, which takes more than ten minutes. So `--check`
-compares everything that comes from the specification or the kernel list, and compares the
-measurements only with their digest in the header, which shows whether somebody edited them.
+Measuring runs tens of thousands of one-node models, which takes more than ten minutes. `--check`
+therefore compares everything that comes from the specification or the kernel list, but compares the
+measurements only with their digest in the header, which reveals manual edits.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ KERNELS = TARGETS / "onnxruntime/kernels.rs"
 BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
 MAX_INT = 2**31 - 1
 
-# Kernels that onnxruntime 1.30 does not have yet. Models should run there as well.
+# Kernels that onnxruntime 1.30 lacks. Models should run there as well.
 TOO_NEW = {"Where": {"int8", "uint32"}}
 
 ROW = re.compile(r'(\w+)\("(\w*)", &\[([^]]*)\]\)')
@@ -93,7 +94,7 @@ Runs = dict[tuple[str, int], str]
 
 
 def element_type(text: str) -> str | None:
-    """`float` for `tensor(float)`; none for anything but a tensor of a known type."""
+    """Returns `float` for `tensor(float)`; `None` for anything but a tensor of a known type."""
     name = text.removeprefix("tensor(").removesuffix(")")
     return name if text.startswith("tensor(") and name in ELEMENT_TYPES else None
 
@@ -103,7 +104,7 @@ def mask(types: Sequence[str]) -> int:
 
 
 class Schema:
-    """One version of an operator and the opsets at which it is current."""
+    """One version of an operator, and the opsets at which it is current."""
 
     def __init__(self, schema: onnx.defs.OpSchema, until: int) -> None:
         self.schema = schema
@@ -123,7 +124,7 @@ class Schema:
         return Version(
             op=s.name,
             since=s.since_version,
-            # A function is expanded into operators of the model's opset, so try both ends.
+            # A function is expanded into operators of the model's opset, so both ends are tried.
             opsets=tuple(sorted({max(s.since_version, OLDEST), min(self.until, LOADED)})),
             constraints=tuple(self.constraints),
             inputs=tuple(self.index[p.type_str] for p in s.inputs),
@@ -131,11 +132,11 @@ class Schema:
         )
 
     def kernel_rows(self) -> set[Row]:
-        """The rows according to the kernel list.
+        """Returns the rows according to the kernel list.
 
         A kernel without an end implements only the version at which it starts. Constraints have
-        their names in the schema, or (`GatherND`, `Reshape`, `StringNormalizer`) those of a
-        parameter. Names from another version of the operator (`BatchNormalization`'s `U`,
+        their names in the schema, or those of a parameter (`GatherND`, `Reshape`,
+        `StringNormalizer`). Names from another version of the operator (`BatchNormalization`'s `U`,
         `QuantizeLinear`'s `T3`) do not constrain anything.
         """
         if self.schema.name == "Constant":
@@ -159,7 +160,7 @@ class Schema:
         return rows
 
     def rows(self, measured: dict[str, Measurement], wrong: dict[str, WrongTypes]) -> list[str]:
-        """The rows of each variant: those that are always right, then those that are not."""
+        """Returns the rows of each variant: the correct ones first, then the others."""
         if not measured:
             return [show_row("row", "", row) for row in merge(self.kernel_rows())]
         found = []
@@ -182,11 +183,11 @@ class Schema:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Name and version, which identify a line of the table."""
+        """The name and version, which identify a line of the table."""
         return self.schema.name, self.schema.since_version
 
     def line(self) -> str:
-        """The line of the table of operators."""
+        """Formats a line of the table of operators."""
         s = self.schema
         inputs = ", ".join(self.param(p) for p in s.inputs)
         outputs = ", ".join(self.param(p) for p in s.outputs)
@@ -222,7 +223,7 @@ def show_row(kind: str, variant: str, row: Row) -> str:
 
 
 def merge(rows: set[Row]) -> list[Row]:
-    """Fewer rows for the same combinations: rows that differ in one place become one."""
+    """Merges rows that differ in one position, preserving the set of combinations."""
     width = len(next(iter(rows), ()))
     changed = True
     while changed:
@@ -239,7 +240,7 @@ def merge(rows: set[Row]) -> list[Row]:
 
 
 def schemas() -> list[Schema]:
-    """Every operator version that is current at a supported opset and not deprecated."""
+    """Returns every operator version that is current at a supported opset and not deprecated."""
     history: dict[str, list[onnx.defs.OpSchema]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "" and schema.since_version <= NEWEST:
@@ -260,7 +261,7 @@ def digest(found: list[Schema], runs: Runs) -> str:
 
 
 def operators(found: list[Schema], version: str) -> str:
-    """The table of operators."""
+    """Formats the table of operators."""
     variants = sorted(VARIANT_ATTRIBUTES.items())
     header = TABLE_HEADER.format(
         onnx=version,
@@ -272,7 +273,7 @@ def operators(found: list[Schema], version: str) -> str:
 
 
 def kernels(found: list[Schema], runs: Runs, version: str) -> str:
-    """The table of the target's kernels."""
+    """Formats the table of the target's kernels."""
     header = KERNELS_HEADER.format(ort=version, digest=digest(found, runs))
     some = {s.key: runs[s.key] for s in found if runs.get(s.key)}
     text = runs_table("KERNELS", "The combinations that the CPU provider runs.", some)
@@ -280,13 +281,13 @@ def kernels(found: list[Schema], runs: Runs, version: str) -> str:
 
 
 def imports(tables: str) -> str:
-    """The import of what tables of kernels are made of."""
+    """Formats the import that tables of kernels need."""
     kinds = sorted({kind for kind, _, _ in ROW.findall(tables)})
     return f"use crate::targets::kernels::{{Runs, {', '.join(kinds)}}};\n\n"
 
 
 def runs_table(name: str, doc: str, runs: Runs) -> str:
-    """A table of kernels, with one line for the versions of an operator that run the same."""
+    """Formats a table of kernels. Versions of an operator with equal rows share a line."""
     versions: dict[tuple[str, str], list[int]] = {}
     for (op, since), rows in sorted(runs.items()):
         versions.setdefault((op, rows), []).append(since)
@@ -297,7 +298,7 @@ def runs_table(name: str, doc: str, runs: Runs) -> str:
 
 
 def measured_kernels(jobs: int, known: Runs) -> str:
-    """The kernels; what is known already is not measured."""
+    """Measures and formats the kernels, except for the versions in `known`."""
     found = [s for s in schemas() if s.schema.since_version <= LOADED and s.key not in known]
     measured = measure_all([s.version() for s in found], jobs)
     wrong = {"small": wrong_types(), "numbers": nan_losers(), "terms": failing_types()}
@@ -308,7 +309,7 @@ def measured_kernels(jobs: int, known: Runs) -> str:
 
 
 def inherit(found: list[Schema], runs: Runs) -> None:
-    """Gives versions that onnxruntime does not load yet the rows of the version before them."""
+    """Copies the rows of the previous version to versions that onnxruntime does not load yet."""
     for before, new in itertools.pairwise(found):
         if new.schema.since_version <= LOADED:
             continue
@@ -325,22 +326,22 @@ def inherit(found: list[Schema], runs: Runs) -> None:
 
 
 def known_runs(old: str) -> Runs:
-    """The rows of a table of kernels."""
+    """Parses the rows of a table of kernels."""
     pattern = r'Runs \{ op: "(\w+)", versions: &\[(.*?)\], rows: &\[(.*)\] \},'
     lines = re.findall(pattern, old)
     return {(op, int(since)): rows for op, v, rows in lines for since in v.split(", ")}
 
 
 def version_of(old: str, package: str) -> str:
-    """The version of a package that a table was generated from."""
+    """Returns the version of a package that a table was generated from."""
     made = re.search(rf"Generated from {package} (\S+) by", old)
     if made is None:
-        sys.exit(f"a table does not say which {package} it was generated from")
+        sys.exit(f"a table does not record its version of {package}")
     return made[1]
 
 
 def checked_kernels(old: str) -> str:
-    """What `old` should be, if its measurements are right."""
+    """Rebuilds the table of kernels from the measurements in `old`."""
     version = version_of(old, "onnxruntime")
     runs = known_runs(old)
     found = schemas()

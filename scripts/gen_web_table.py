@@ -4,9 +4,9 @@
 
 Needs node, a Chromium with WebGPU (SwiftShader will do) and the npm package (`make web`).
 
-Every combination of an operator version and element types that onnxruntime runs is tried, one node
-a model: in the package's WebAssembly build, and in its WebGPU build, which lacks types and whose
-log says where the node is placed. Only what differs from onnxruntime is written.
+Every combination of an operator version and element types that onnxruntime runs is tried as a
+one-node model: in the package's WebAssembly build, and in its WebGPU build, which lacks some types
+and logs the placement of the node. Only differences from onnxruntime are written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Case = tuple[str, str, tuple[int, ...], str]
 
 
 def bindings(schema: Schema, rows: str, cases: list[Sample]) -> list[Case]:
-    """A model for every combination of types that onnxruntime runs."""
+    """Builds a model for every combination of types that onnxruntime runs."""
     version = schema.version()
     opset = max(version.since, OLDEST)
     found: list[Case] = []
@@ -91,7 +91,7 @@ def bindings(schema: Schema, rows: str, cases: list[Sample]) -> list[Case]:
 
 
 def in_webassembly(package: Path, models: list[str]) -> list[str]:
-    """For each model `cpu`, or nothing if it does not load."""
+    """Returns `cpu` for each model that loads, and an empty string for the others."""
     script = Path(__file__).parent / "web_session.mjs"
     command = ["node", str(script), str(package)]
     done = subprocess.run(
@@ -101,7 +101,7 @@ def in_webassembly(package: Path, models: list[str]) -> list[str]:
 
 
 def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
-    """For each model `gpu` or `cpu`, or nothing if it does not load."""
+    """Returns `gpu` or `cpu` for each model that loads, and an empty string for the others."""
     found: list[str] = []
     with tempfile.TemporaryDirectory() as folder, WebPage(Path(folder), package, "webgpu") as page:
         for start in range(0, len(models), 200):

@@ -1,10 +1,11 @@
-"""Writes crates/onnx/src/schema/table.rs: the operators and types that ONNX and onnxruntime accept.
+"""Writes the table of operators and the kernels of the target `onnxruntime`.
 
-    python scripts/gen_op_table.py            measure, and write the table
-    python scripts/gen_op_table.py --new      measure only the versions that the table lacks
-    python scripts/gen_op_table.py --check    check the table without measuring, in seconds
+    python scripts/gen_op_table.py            measure, and write both tables
+    python scripts/gen_op_table.py --new      measure only the versions that the kernels lack
+    python scripts/gen_op_table.py --check    check both tables without measuring, in seconds
 
-The specification comes from `onnx.defs`. The supported types come from running onnxruntime (see
+The operators, crates/onnx/src/schema/table.rs, come from `onnx.defs`. The kernels, which are in the
+target's folder crates/optimize/src/targets/onnxruntime/, come from running onnxruntime (see
 `measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find types that run but compute
 wrong results). For operators without a sample that runs, they come from its list of CPU kernels. A
 version newer than the newest opset that onnxruntime loads is assumed to run the types of the
@@ -46,7 +47,10 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 OLDEST, NEWEST = 13, 28
 # The newest opset that onnxruntime loads.
 LOADED = 26
-TABLE = Path(__file__).parent.parent / "crates/onnx/src/schema/table.rs"
+CRATES = Path(__file__).parent.parent / "crates"
+TABLE = CRATES / "onnx/src/schema/table.rs"
+TARGETS = CRATES / "optimize/src/targets"
+KERNELS = TARGETS / "onnxruntime/kernels.rs"
 BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
 MAX_INT = 2**31 - 1
 
@@ -61,25 +65,32 @@ Row = tuple[int, ...]
 WrongTypes = dict[tuple[str, str], set[str]]
 """By operator and variant: the types whose results are not always right."""
 
-HEADER = """\
-//! Generated from onnx {onnx} and onnxruntime {ort} by `python scripts/gen_op_table.py`.
+TABLE_HEADER = """\
+//! Generated from onnx {onnx} by `python scripts/gen_op_table.py`.
 //!
 //! One line per operator version that is current at an opset from {oldest} to {newest}, sorted by
 //! name and version. Masks have one bit per `tensor::DType`.
-//!
-//! Digest of what runs: {digest}
 
 use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
 use super::{{Schema, attr, constraint, many, mixed, one, optional, required}};
-use super::{{numbers, row, small, terms}};
 
-/// Operators with an attribute that decides which types run: its name and its default.
+/// Operators whose kernels differ by the value of an attribute: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
 {variants}];
 
 #[rustfmt::skip]
 pub(super) static TABLE: &[Schema] = &[
 """
+
+KERNELS_HEADER = """\
+//! Generated from onnxruntime {ort} by `python scripts/gen_op_table.py`.
+//!
+//! Digest of what runs: {digest}
+
+"""
+
+Runs = dict[tuple[str, int], str]
+"""The rows of operator versions, as text."""
 
 
 def element_type(text: str) -> str | None:
@@ -175,8 +186,8 @@ class Schema:
         """The name and version, which identify a line of the table."""
         return self.schema.name, self.schema.since_version
 
-    def line(self, runs: str) -> str:
-        """Formats a line of the table; `runs` are its rows."""
+    def line(self) -> str:
+        """Formats a line of the table of operators."""
         s = self.schema
         inputs = ", ".join(self.param(p) for p in s.inputs)
         outputs = ", ".join(self.param(p) for p in s.outputs)
@@ -186,7 +197,7 @@ class Schema:
         return (
             f'    Schema {{ name: "{s.name}", since: {s.since_version}, until: {self.until}, '
             f"inputs: &[{inputs}], outputs: &[{outputs}], attrs: &[{attrs}], "
-            f"types: &[{types}], runs: &[{runs}], function: {function} }},\n"
+            f"types: &[{types}], function: {function} }},\n"
         )
 
     def param(self, param: onnx.defs.OpSchema.FormalParameter) -> str:
@@ -244,35 +255,60 @@ def schemas() -> list[Schema]:
     return found
 
 
-def digest(runs: dict[tuple[str, int], str]) -> str:
-    text = "".join(f"{op} {since} {rows}\n" for (op, since), rows in runs.items())
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+def digest(found: list[Schema], runs: Runs) -> str:
+    lines = (f"{s.key[0]} {s.key[1]} {runs.get(s.key, '')}\n" for s in found)
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
-def table(found: list[Schema], runs: dict[tuple[str, int], str], versions: dict[str, str]) -> str:
+def operators(found: list[Schema], version: str) -> str:
+    """Formats the table of operators."""
     variants = sorted(VARIANT_ATTRIBUTES.items())
-    header = HEADER.format(
-        **versions,
+    header = TABLE_HEADER.format(
+        onnx=version,
         oldest=OLDEST,
         newest=NEWEST,
-        digest=digest({s.key: runs.get(s.key, "") for s in found}),
         variants="".join(f'    ("{op}", "{a}", "{value}"),\n' for op, (a, value) in variants),
     )
-    return header + "".join(s.line(runs.get(s.key, "")) for s in found) + "];\n"
+    return header + "".join(s.line() for s in found) + "];\n"
 
 
-def measured_table(jobs: int, known: dict[tuple[str, int], str]) -> str:
-    """Measures and formats the table, except for the versions in `known`."""
+def kernels(found: list[Schema], runs: Runs, version: str) -> str:
+    """Formats the table of the target's kernels."""
+    header = KERNELS_HEADER.format(ort=version, digest=digest(found, runs))
+    some = {s.key: runs[s.key] for s in found if runs.get(s.key)}
+    text = runs_table("KERNELS", "The combinations that the CPU provider runs.", some)
+    return header + imports(text) + text
+
+
+def imports(tables: str) -> str:
+    """Formats the import that tables of kernels need."""
+    kinds = sorted({kind for kind, _, _ in ROW.findall(tables)})
+    return f"use crate::targets::kernels::{{Runs, {', '.join(kinds)}}};\n\n"
+
+
+def runs_table(name: str, doc: str, runs: Runs) -> str:
+    """Formats a table of kernels. Versions of an operator with equal rows share a line."""
+    versions: dict[tuple[str, str], list[int]] = {}
+    for (op, since), rows in sorted(runs.items()):
+        versions.setdefault((op, rows), []).append(since)
+    head = f"/// {doc}\n#[rustfmt::skip]\npub(in crate::targets) static {name}: &[Runs] = &[\n"
+    lines = sorted((op, since, rows) for (op, rows), since in versions.items())
+    body = (f'    Runs {{ op: "{op}", versions: &{v}, rows: &[{r}] }},\n' for op, v, r in lines)
+    return head + "".join(body) + "];\n"
+
+
+def measured_kernels(jobs: int, known: Runs) -> str:
+    """Measures and formats the kernels, except for the versions in `known`."""
     found = [s for s in schemas() if s.schema.since_version <= LOADED and s.key not in known]
     measured = measure_all([s.version() for s in found], jobs)
     wrong = {"small": wrong_types(), "numbers": nan_losers(), "terms": failing_types()}
     pairs = zip(found, measured, strict=True)
     runs = known | {s.key: ", ".join(s.rows(m, wrong)) for s, m in pairs}
     inherit(schemas(), runs)
-    return table(schemas(), runs, {"onnx": onnx.__version__, "ort": onnxruntime.__version__})
+    return kernels(schemas(), runs, onnxruntime.__version__)
 
 
-def inherit(found: list[Schema], runs: dict[tuple[str, int], str]) -> None:
+def inherit(found: list[Schema], runs: Runs) -> None:
     """Copies the rows of the previous version to versions that onnxruntime does not load yet."""
     for before, new in itertools.pairwise(found):
         if new.schema.since_version <= LOADED:
@@ -289,50 +325,61 @@ def inherit(found: list[Schema], runs: dict[tuple[str, int], str]) -> None:
         runs[new.key] = ", ".join(kept)
 
 
-def known_runs(old: str) -> dict[tuple[str, int], str]:
-    """Parses the rows of a table."""
-    pattern = r'Schema \{ name: "(\w+)", since: (\d+),.*?runs: &\[(.*)\], function:'
-    return {(op, int(since)): rows for op, since, rows in re.findall(pattern, old)}
+def known_runs(old: str) -> Runs:
+    """Parses the rows of a table of kernels."""
+    pattern = r'Runs \{ op: "(\w+)", versions: &\[(.*?)\], rows: &\[(.*)\] \},'
+    lines = re.findall(pattern, old)
+    return {(op, int(since)): rows for op, v, rows in lines for since in v.split(", ")}
 
 
-def checked_table(old: str) -> str:
-    """Rebuilds the table from the measurements in `old`."""
-    made = re.search(r"Generated from onnx (\S+) and onnxruntime (\S+) by", old)
+def version_of(old: str, package: str) -> str:
+    """Returns the version of a package that a table was generated from."""
+    made = re.search(rf"Generated from {package} (\S+) by", old)
     if made is None:
-        sys.exit(f"{TABLE.name} does not record its source versions")
-    versions = {"onnx": made[1], "ort": made[2]}
+        sys.exit(f"a table does not record its version of {package}")
+    return made[1]
+
+
+def checked_kernels(old: str) -> str:
+    """Rebuilds the table of kernels from the measurements in `old`."""
+    version = version_of(old, "onnxruntime")
     runs = known_runs(old)
     found = schemas()
-    if onnxruntime.__version__ == versions["ort"]:
+    if onnxruntime.__version__ == version:
         for s in found:
             if s.schema.name in NOT_MEASURED:
                 runs[s.key] = ", ".join(s.rows({}, {}))
     else:
         print(
             f"note: the kernel list is not checked: onnxruntime {onnxruntime.__version__} is "
-            f"installed, and {TABLE.name} is for {versions['ort']}",
+            f"installed, and {KERNELS.name} is for {version}",
             file=sys.stderr,
         )
-    return table(found, runs, versions)
+    return kernels(found, runs, version)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="check the table without measuring")
-    parser.add_argument("--new", action="store_true", help="measure only new versions")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    arguments = parser.parse_args()
-    if not arguments.check:
-        known = known_runs(TABLE.read_text()) if arguments.new else {}
-        TABLE.write_text(measured_table(arguments.jobs, known))
-        return
-    old = TABLE.read_text()
-    new = checked_table(old)
+def check(path: Path, new: str) -> None:
+    old = path.read_text()
     if old != new:
         known = set(old.splitlines())
         changed = [line for line in new.splitlines() if line not in known]
         print("\n".join(changed[:20]), file=sys.stderr)
-        sys.exit(f"{TABLE.name} is out of date: {len(changed)} lines differ")
+        sys.exit(f"{path.name} is out of date: {len(changed)} lines differ")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="check the tables without measuring")
+    parser.add_argument("--new", action="store_true", help="measure only versions that are new")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if arguments.check:
+        check(TABLE, operators(schemas(), version_of(TABLE.read_text(), "onnx")))
+        check(KERNELS, checked_kernels(KERNELS.read_text()))
+        return
+    known = known_runs(KERNELS.read_text()) if arguments.new else {}
+    TABLE.write_text(operators(schemas(), onnx.__version__))
+    KERNELS.write_text(measured_kernels(arguments.jobs, known))
 
 
 if __name__ == "__main__":

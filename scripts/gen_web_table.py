@@ -1,5 +1,4 @@
-"""Writes crates/onnx/src/schema/web.rs: the types that onnxruntime-web runs, on the CPU and on the
-GPU.
+"""Writes the kernels of the targets `onnxruntime-web` and `webgpu`, and those on the GPU.
 
     python scripts/gen_web_table.py build/web/node_modules/onnxruntime-web
 
@@ -24,13 +23,17 @@ from pathlib import Path
 
 from gen_op_table import (
     BIT,
+    KERNELS,
     LOADED,
     OLDEST,
     ROW,
-    TABLE,
+    TARGETS,
+    Runs,
     Schema,
+    imports,
     known_runs,
     merge,
+    runs_table,
     schemas,
     show_row,
 )
@@ -47,17 +50,17 @@ from measure_kernels import (
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from onnxruntime_web import WebPage
 
-OUT = TABLE.with_name("web.rs")
+HEADER = "//! Generated from onnxruntime-web {version} by `python scripts/gen_web_table.py`.\n\n"
 
-HEADER = """\
-//! Generated from onnxruntime-web {version} by `python scripts/gen_web_table.py`.
-
-use super::{{Runs, numbers, row, small, terms}};
-
+NEWEST = f"""\
 /// The newest opset that onnxruntime-web loads.
-pub(super) const NEWEST: i64 = {newest};
+pub(super) const NEWEST: i64 = {LOADED};
 
 """
+
+WASM = "The combinations that the WebAssembly build runs, for operators that lack types there."
+WEBGPU = "The combinations that the WebGPU build runs on the CPU or the GPU, where it lacks types."
+GPU = "The combinations that the WebGPU build runs on the GPU."
 
 Case = tuple[str, str, tuple[int, ...], str]
 """The kind of a row, its variant, one mask per constraint, and a model in base64."""
@@ -107,29 +110,28 @@ def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
     return found
 
 
-def table(name: str, doc: str, rows: dict[tuple[str, int], list[str]]) -> str:
-    """Formats a table. Versions of an operator with equal rows share a line."""
-    versions: dict[tuple[str, str], list[int]] = {}
-    for (op, since), texts in sorted(rows.items()):
-        versions.setdefault((op, ", ".join(texts)), []).append(since)
-    lines = [f"/// {doc}\n#[rustfmt::skip]\npub(super) static {name}: &[Runs] = &[\n"]
-    for (op, texts), numbers in sorted(versions.items(), key=lambda item: (item[0][0], item[1])):
-        lines.append(f'    Runs {{ op: "{op}", versions: &{numbers}, rows: &[{texts}] }},\n')
-    return "".join(lines) + "];\n"
-
-
-def show(cases: list[Case]) -> list[str]:
+def show(cases: list[Case]) -> str:
     groups: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     for kind, which, masks, _ in cases:
         groups.setdefault((kind, which), set()).add(masks)
-    return [show_row(kind, v, row) for (kind, v), rows in groups.items() for row in merge(rows)]
+    rows = [show_row(kind, v, row) for (kind, v), rows in groups.items() for row in merge(rows)]
+    return ", ".join(rows)
+
+
+def write(version: str, wasm: Runs, webgpu: Runs, gpu: Runs) -> None:
+    """Writes the files of both targets."""
+    header = HEADER.format(version=version)
+    text = runs_table("KERNELS", WASM, wasm)
+    (TARGETS / "onnxruntime_web/kernels.rs").write_text(header + imports(text) + NEWEST + text)
+    text = runs_table("KERNELS", WEBGPU, webgpu) + "\n" + runs_table("ON_GPU", GPU, gpu)
+    (TARGETS / "webgpu/kernels.rs").write_text(header + imports(text) + text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("package", type=Path, help="the folder of onnxruntime-web")
     package = parser.parse_args().package.resolve()
-    known = known_runs(TABLE.read_text())
+    known = known_runs(KERNELS.read_text())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = samples()
@@ -144,26 +146,19 @@ def main() -> None:
     print(f"{len(models)} models of {len(tried)} operator versions", file=sys.stderr, flush=True)
     wasm = iter(in_webassembly(package, models))
     webgpu = iter(in_webgpu_build(package, models))
-    tables: dict[str, dict[tuple[str, int], list[str]]] = {"WASM": {}, "WEBGPU": {}, "GPU": {}}
+    runs_in_wasm, runs_in_webgpu, runs_on_gpu = Runs(), Runs(), Runs()
     for key, found in tried.items():
         placed = [(case, next(wasm), next(webgpu)) for case in found]
-        for name, fits in (
-            ("WASM", [case for case, cpu, _ in placed if cpu]),
-            ("WEBGPU", [case for case, _, where in placed if where]),
+        for kernels, fits in (
+            (runs_in_wasm, [case for case, cpu, _ in placed if cpu]),
+            (runs_in_webgpu, [case for case, _, where in placed if where]),
         ):
             if len(fits) < len(found):
-                tables[name][key] = show(fits)
+                kernels[key] = show(fits)
         if on_gpu := [case for case, _, where in placed if where == "gpu"]:
-            tables["GPU"][key] = show(on_gpu)
+            runs_on_gpu[key] = show(on_gpu)
     version = json.loads((package / "package.json").read_text())["version"]
-    docs = {
-        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types "
-        "there.",
-        "WEBGPU": "The same for the WebGPU build, which runs operators on the CPU or the GPU.",
-        "GPU": "The combinations that the WebGPU build runs on the GPU.",
-    }
-    parts = [table(name, docs[name], rows) for name, rows in tables.items()]
-    OUT.write_text(HEADER.format(version=version, newest=LOADED) + "\n".join(parts))
+    write(version, runs_in_wasm, runs_in_webgpu, runs_on_gpu)
 
 
 if __name__ == "__main__":

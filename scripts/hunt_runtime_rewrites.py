@@ -5,7 +5,7 @@ on hostile numbers, optimised and unoptimised.
 
 Each class of difference is reported once: the responsible optimiser, the kind of change (NaN,
 infinities, signs of zero, numbers, shapes, a session that cannot be created), and the smallest
-graph found, as ONNX text. `crates/optimize/src/legalize/runtime_bugs/` avoids the cases that our
+graph found, as ONNX text. `crates/optimize/src/targets/onnxruntime/bugs/` avoids the cases that our
 exports can contain; each entry there holds such a graph.
 """
 

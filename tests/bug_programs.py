@@ -11,7 +11,7 @@ import onnx
 import onnxruntime as ort
 from onnx import parser
 
-FOLDER = Path(__file__).parents[1] / "crates/optimize/src/legalize/runtime_bugs/programs"
+FOLDER = Path(__file__).parents[1] / "crates/optimize/src/targets/onnxruntime/bugs/programs"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.onnxtxt"))
 
 

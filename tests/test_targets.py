@@ -1,7 +1,7 @@
 """Targets: models avoid operators that the target lacks, and users learn about costs."""
 
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,8 @@ import pytest
 from jax import lax
 
 from checking import assert_close, run
-from jax2onnx import to_onnx
+from jax2onnx import _core, to_onnx
+from jax2onnx._export.to_onnx import Target
 from jax2onnx.errors import InvalidInputError, UnsupportedError
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -124,3 +125,7 @@ def test_a_target_that_there_is_not() -> None:
         to_onnx(jnp.exp, [X], target="tpu")
     text = "choose one of: any, onnxruntime, onnxruntime-web, webgpu"
     assert text in str(caught.value)
+
+
+def test_the_api_names_all_targets() -> None:
+    assert get_args(Target) == tuple(_core.targets())

@@ -21,6 +21,7 @@ mod recognize;
 mod rewrite;
 mod rewrites;
 mod runner;
+mod targets;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -35,3 +36,4 @@ pub use pass::{Changed, Pass};
 pub use pipeline::optimize;
 pub use recognize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS, operators};
 pub use rewrite::{Match, Rewrite, Roots, Skip};
+pub use targets::{Spec, Target};

@@ -10,7 +10,7 @@ use optimize::legalize::{
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
 
-use crate::{Error, Options, Target, Unmatched};
+use crate::{Error, Options, Unmatched};
 
 /// A finished graph.
 pub(crate) struct Built {
@@ -57,16 +57,15 @@ fn attempt(
         graph.remember_replacements();
     }
     let target = options.target;
-    let usable = options.opset.unwrap_or(target.opset());
+    let usable = options.opset.unwrap_or(target.opset);
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
-    // Convolutions in place of products were measured with onnxruntime, for 32-bit floats.
-    // Block-wise formats exist only for weights of products.
-    let timed = target == Target::OnnxRuntime;
-    let convolves = timed && !narrows && !options.weights.has_blocks();
+    // Convolutions in place of products were measured for 32-bit floats. Block-wise formats exist
+    // only for weights of products.
+    let convolves = !narrows && !options.weights.has_blocks();
     let chosen = options.forms.clone();
-    let mut forms = Forms { opset: usable, narrows, finite, convolves, timed, ..chosen };
-    for op in target.leaves_to_cpu() {
+    let mut forms = Forms { opset: usable, narrows, finite, convolves, target, ..chosen };
+    for op in target.elementary {
         forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
     }
     let clean_up = optimize::Options {

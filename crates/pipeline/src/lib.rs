@@ -18,7 +18,7 @@ use optimize::{Forms, Missed};
 use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
 
 pub use diagnosis::{Family, Places, REPORT};
-pub use optimize::legalize::Target;
+pub use optimize::Target;
 
 use graph::Built;
 pub use recording::{Recording, RecordingError, record};
@@ -58,7 +58,7 @@ impl Default for Options {
             detail: Detail::default(),
             source_map: false,
             lowering: lower::Options::default(),
-            forms: Forms::auto(Target::default().opset()),
+            forms: Forms::auto(Target::default().opset),
             compute: Compute::default(),
             weights: Weights::default(),
             report_missed: false,

@@ -19,7 +19,7 @@ const COMPUTE: &str = "pkg.jax2onnx.compute";
 /// The metadata key of the storage formats of weights.
 const FORMATS: &str = "pkg.jax2onnx.weight_formats";
 
-/// The metadata key of the target, for models that are not for onnxruntime.
+/// The metadata key of the target, for models that are not for the default target.
 const TARGET: &str = "pkg.jax2onnx.target";
 
 /// The metadata key of the user's assumptions.
@@ -68,7 +68,7 @@ pub(crate) fn encode(
     model_metadata.extend(options.compute.to_text().map(|text| (COMPUTE.to_owned(), text)));
     model_metadata.extend(options.weights.to_text().map(|text| (FORMATS.to_owned(), text)));
     if options.target != Target::default() {
-        model_metadata.push((TARGET.to_owned(), options.target.name().to_owned()));
+        model_metadata.push((TARGET.to_owned(), options.target.name.to_owned()));
     }
     if !graph.assumptions.is_empty() {
         model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));

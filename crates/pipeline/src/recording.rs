@@ -117,10 +117,7 @@ pub fn record(
         positions(&with_default(boundary, true)),
         positions(&with_default(boundary, false)),
         options.opset.map_or(Param::None, Param::Int),
-        match options.target {
-            Target::OnnxRuntime => Param::None,
-            target => text(target.name()),
-        },
+        if options.target == Target::default() { Param::None } else { text(options.target.name) },
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         options.compute.to_text().map_or(Param::None, |compute| text(&compute)),
         options.weights.to_text().map_or(Param::None, |weights| text(&weights)),
@@ -170,7 +167,7 @@ impl Recording {
         })?;
         let forms: Option<Arc<str>> = field(&header, "operators")?;
         let forms = forms.as_deref().unwrap_or_default();
-        let forms = Forms::parse(forms, opset.unwrap_or(target.opset()))
+        let forms = Forms::parse(forms, opset.unwrap_or(target.opset))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
         let compute: Option<Arc<str>> = field(&header, "compute")?;
         let compute = compute.as_deref().unwrap_or_default();

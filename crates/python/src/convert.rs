@@ -98,7 +98,7 @@ pub(crate) fn convert(
     let lowering = lower::Options { external, record: given.keep_results, assumptions };
     let target = Target::find(&given.target).unwrap_or_default();
     let forms =
-        forms(&given.operators, &given.normalization_mode, given.opset.unwrap_or(target.opset()));
+        forms(&given.operators, &given.normalization_mode, given.opset.unwrap_or(target.opset));
     let precisions = given.compute.iter().map(|(pattern, text)| match Precision::parse(text) {
         Some(precision) => Ok((pattern.clone(), precision)),
         None => Err(error::precision(py, text)),

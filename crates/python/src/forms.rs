@@ -46,7 +46,7 @@ pub(crate) fn is_precision(text: &str) -> bool {
 /// Returns the names of all targets.
 #[pyfunction]
 pub(crate) fn targets() -> Vec<&'static str> {
-    pipeline::Target::ALL.into_iter().map(|(name, _)| name).collect()
+    pipeline::Target::all().map(|target| target.name).collect()
 }
 
 /// Returns the names of all assumptions.

@@ -283,7 +283,7 @@ pub(crate) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if operation.may_round() {
         return Ok(tensor);
     }
-    // onnxruntime adds the contributions of both sides, and adding zero turns `-0.0` into `0.0`.
+    // Runtimes may add the contributions of both sides, and adding zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {
         return Err("the sign of zero may change");

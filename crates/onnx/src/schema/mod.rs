@@ -1,10 +1,9 @@
-//! Operator schemas: the types that ONNX accepts and the types that runtimes run, one [`Schema`]
-//! per operator version.
+//! Operator schemas: the parameters, attributes and types that ONNX accepts, one [`Schema`] per
+//! operator version.
 
 mod binding;
 mod table;
 mod types;
-mod web;
 
 pub use binding::Binding;
 pub use types::Types;
@@ -33,8 +32,6 @@ pub struct Schema {
     pub attrs: &'static [AttrSpec],
     /// The element types of operands and results. Parameters refer to them by index.
     pub types: &'static [Constraint],
-    /// The combinations that onnxruntime's CPU provider runs.
-    pub runs: &'static [Row],
     /// `true` if the specification defines a body, so that a runtime without a kernel can expand
     /// the operator.
     pub function: bool,
@@ -118,76 +115,6 @@ pub struct Constraint {
     pub allowed: Types,
 }
 
-/// The operands that a kernel handles correctly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Right {
-    /// All operands.
-    Always,
-    /// Small numbers, because some kernels for wide integers are inexact or compare wrongly.
-    SmallNumbers,
-    /// All numbers, but not NaN, which is lost.
-    Numbers,
-    /// Sums of at least one term.
-    Terms,
-}
-
-/// A set of element types per constraint. Every combination of them runs.
-#[derive(Debug)]
-pub struct Row {
-    /// The operands that are handled correctly.
-    pub right: Right,
-    /// The value of the deciding attribute that the row applies to. It is empty if the row always
-    /// applies.
-    variant: &'static str,
-    masks: &'static [u32],
-}
-
-impl Row {
-    /// Returns the set of types for each constraint.
-    pub fn types(&self) -> impl ExactSizeIterator<Item = Types> {
-        self.masks.iter().map(|mask| Types::from_bits(*mask))
-    }
-}
-
-/// A runtime. All of them are builds of onnxruntime, with more or fewer kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
-    /// onnxruntime's CPU provider.
-    OnnxRuntime,
-    /// onnxruntime-web in WebAssembly.
-    Web,
-    /// The build of onnxruntime-web for WebGPU, which falls back to the CPU.
-    WebGpu,
-}
-
-impl Runtime {
-    /// Returns the newest opset that the runtime loads. onnxruntime loads newer opsets than it
-    /// guarantees to run, if asked to.
-    pub fn newest_opset(self) -> i64 {
-        match self {
-            Runtime::OnnxRuntime => NEWEST,
-            Runtime::Web | Runtime::WebGpu => web::NEWEST,
-        }
-    }
-}
-
-/// The combinations that a build of onnxruntime-web runs for some versions of an operator.
-#[derive(Debug)]
-struct Runs {
-    op: &'static str,
-    versions: &'static [i64],
-    rows: &'static [Row],
-}
-
-impl Runs {
-    /// Returns the rows for a version of an operator from a table sorted by operator.
-    fn find(table: &'static [Runs], schema: &Schema) -> Option<&'static [Row]> {
-        let first = table.partition_point(|runs| runs.op < schema.name);
-        let mut same = table[first..].iter().take_while(|runs| runs.op == schema.name);
-        same.find(|runs| runs.versions.contains(&schema.since)).map(|runs| runs.rows)
-    }
-}
-
 /// Attribute values that are newer than the attribute: (operator, attribute, value, since).
 const NEW_VALUES: &[(&str, &str, &str, i64)] = &[
     ("GridSample", "mode", "cubic", 20),
@@ -243,9 +170,9 @@ impl Schema {
         found.ok().map(|i| &self.attrs[i])
     }
 
-    /// Returns the value of the attribute that selects among the rows of [`Schema::runs`]. It is
-    /// empty if no attribute does.
-    fn variant<'a>(&self, attrs: &'a [(&'static str, Attr)]) -> &'a str {
+    /// Returns the value of the attribute that kernels of the operator differ by. It is empty if
+    /// there is no such attribute.
+    pub fn variant<'a>(&self, attrs: &'a [(&'static str, Attr)]) -> &'a str {
         let Some((_, name, default)) = table::VARIANTS.iter().find(|row| row.0 == self.name) else {
             return "";
         };
@@ -255,37 +182,6 @@ impl Schema {
             Some((_, Attr::Int(_))) => "1",
             _ => default,
         }
-    }
-
-    /// Returns the combinations that `runtime` runs for a node with these attributes.
-    pub fn rows(
-        &self,
-        attrs: &[(&'static str, Attr)],
-        runtime: Runtime,
-    ) -> impl Iterator<Item = &'static Row> {
-        let fewer = match runtime {
-            Runtime::OnnxRuntime => None,
-            Runtime::Web => Runs::find(web::WASM, self),
-            Runtime::WebGpu => Runs::find(web::WEBGPU, self),
-        };
-        self.rows_of(fewer.unwrap_or(self.runs), attrs)
-    }
-
-    /// Returns the combinations that [`Runtime::WebGpu`] runs on the GPU.
-    pub fn rows_on_gpu(
-        &self,
-        attrs: &[(&'static str, Attr)],
-    ) -> impl Iterator<Item = &'static Row> {
-        self.rows_of(Runs::find(web::GPU, self).unwrap_or_default(), attrs)
-    }
-
-    fn rows_of(
-        &self,
-        rows: &'static [Row],
-        attrs: &[(&'static str, Attr)],
-    ) -> impl Iterator<Item = &'static Row> {
-        let variant = self.variant(attrs);
-        rows.iter().filter(move |row| row.variant.is_empty() || row.variant == variant)
     }
 }
 
@@ -328,22 +224,6 @@ const fn required(name: &'static str, kind: AttrKind) -> AttrSpec {
 
 const fn constraint(name: &'static str, mask: u32) -> Constraint {
     Constraint { name, allowed: Types::from_bits(mask) }
-}
-
-const fn row(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { right: Right::Always, variant, masks }
-}
-
-const fn small(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { right: Right::SmallNumbers, variant, masks }
-}
-
-const fn numbers(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { right: Right::Numbers, variant, masks }
-}
-
-const fn terms(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { right: Right::Terms, variant, masks }
 }
 
 #[cfg(test)]

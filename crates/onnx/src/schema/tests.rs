@@ -1,15 +1,6 @@
 use super::*;
-use crate::{Attrs, attrs};
-use rustc_hash::FxHashSet;
+use crate::attrs;
 use tensor::DType;
-
-fn runs(op: &'static str, opset: i64, attrs: Attrs, types: &[DType]) -> bool {
-    let schema = find(&Op::onnx(op), opset).unwrap();
-    let variant: Vec<_> = attrs.into_iter().collect();
-    schema
-        .rows(&variant, Runtime::OnnxRuntime)
-        .any(|row| row.types().zip(types).all(|(set, d)| set.contains(*d)))
-}
 
 #[test]
 fn the_table_is_sorted_and_versions_do_not_overlap() {
@@ -20,18 +11,6 @@ fn the_table_is_sorted_and_versions_do_not_overlap() {
     for schema in table::TABLE {
         assert!(schema.attrs.is_sorted_by_key(|a| a.name), "{}", schema.name);
         assert!((OLDEST..=NEWEST).contains(&schema.until), "{}", schema.name);
-    }
-}
-
-#[test]
-fn runtimes_run_only_allowed_types() {
-    for schema in table::TABLE {
-        for row in schema.runs {
-            assert_eq!(row.types().len(), schema.types.len(), "{}", schema.name);
-            let mut pairs = row.types().zip(schema.types);
-            let subset = pairs.all(|(types, c)| types.is_subset(c.allowed));
-            assert!(subset, "{} {}", schema.name, schema.since);
-        }
     }
 }
 
@@ -50,44 +29,13 @@ fn the_version_follows_the_opset() {
 }
 
 #[test]
-fn specification_and_runtime_differ() {
-    use DType::{BF16, Bool, F16, F32, F64, I16, I64, U64};
-    let erf = find(&Op::onnx("Erf"), 18).unwrap();
-    assert!(erf.types[0].allowed.contains(F64));
-    assert!(!runs("Erf", 18, attrs! {}, &[F64]));
-    assert!(runs("Erf", 18, attrs! {}, &[F16]), "casts are inserted by the runtime");
-    assert!(!runs("Add", 18, attrs! {}, &[BF16]));
-    assert!(!runs("Where", 18, attrs! {}, &[Bool, I16]));
-    assert!(runs("Cast", 18, attrs! {}, &[F32, BF16]));
-    assert!(runs("Cast", 18, attrs! {}, &[U64, I64]));
-    assert!(runs("Mod", 18, attrs! { fmod: 1 }, &[F64]));
-}
-
-#[test]
-fn supported_types_may_depend_on_an_attribute() {
-    use DType::{BF16, Bool, F64, I64};
-    assert!(runs("ScatterND", 18, attrs! {}, &[Bool, I64]));
-    assert!(runs("ScatterND", 18, attrs! {}, &[BF16, I64]));
-    assert!(!runs("ScatterND", 18, attrs! { reduction: "add" }, &[BF16, I64]));
-    assert!(runs("Gelu", 20, attrs! { approximate: "tanh" }, &[F64]));
-    assert!(!runs("Gelu", 20, attrs! {}, &[F64]));
-}
-
-#[test]
-fn some_kernels_are_not_always_right() {
-    let right = |op, dtype| {
-        let schema = find(&Op::onnx(op), 21).unwrap();
-        let has = |row: &&Row| row.types().next().is_some_and(|set| set.contains(dtype));
-        schema.rows(&[], Runtime::OnnxRuntime).find(has).map(|row| row.right)
-    };
-    assert_eq!(right("Max", DType::I64), Some(Right::SmallNumbers));
-    assert_eq!(right("Max", DType::I32), Some(Right::Always));
-    assert_eq!(right("ReduceSum", DType::I32), Some(Right::SmallNumbers));
-    assert_eq!(right("ReduceMax", DType::F32), Some(Right::Numbers));
-    assert_eq!(right("Sign", DType::F16), Some(Right::Numbers));
-    assert_eq!(right("Sign", DType::F32), Some(Right::Always));
-    assert_eq!(right("MatMul", DType::U32), Some(Right::Terms));
-    assert_eq!(right("MatMul", DType::I32), Some(Right::Always));
+fn an_attribute_may_decide_between_kernels() {
+    let variant =
+        |op, attrs: crate::Attrs| find(&Op::onnx(op), 20).unwrap().variant(&attrs).to_owned();
+    assert_eq!(variant("Gelu", attrs! { approximate: "tanh" }), "tanh");
+    assert_eq!(variant("Gelu", attrs! {}), "none");
+    assert_eq!(variant("Mod", attrs! { fmod: 1 }), "1");
+    assert_eq!(variant("Add", attrs! {}), "");
 }
 
 #[test]
@@ -105,33 +53,4 @@ fn sets_of_types_print_as_a_list() {
     assert_eq!(set.to_string(), "i8, f64");
     assert_eq!(set.single(), None);
     assert_eq!(Types::of(DType::C128).single(), Some(DType::C128));
-}
-
-#[test]
-fn web_tables_are_sorted_and_lack_types() {
-    for table in [web::WASM, web::WEBGPU, web::GPU] {
-        assert!(table.is_sorted_by_key(|runs| (runs.op, runs.versions)));
-        let versions = |runs: &'static Runs| runs.versions.iter().map(move |since| (runs, *since));
-        let mut seen = FxHashSet::default();
-        for (runs, since) in table.iter().flat_map(versions) {
-            assert!(seen.insert((runs.op, since)), "{} {since} is there twice", runs.op);
-            let schema = find(&Op::onnx(runs.op), since.max(OLDEST)).unwrap();
-            assert_eq!(schema.since, since, "{}", runs.op);
-            for row in runs.rows {
-                assert_eq!(row.types().len(), schema.types.len(), "{}", runs.op);
-            }
-        }
-    }
-    let add = find(&Op::onnx("Add"), 21).unwrap();
-    let takes = |runtime, dtype| {
-        add.rows(&[], runtime).any(|row| row.types().all(|set| set.contains(dtype)))
-    };
-    assert!(takes(Runtime::Web, DType::F64));
-    assert!(!takes(Runtime::WebGpu, DType::F64));
-    let on_gpu = |op, opset| {
-        let schema = find(&Op::onnx(op), opset).unwrap();
-        schema.rows_on_gpu(&[]).any(|row| row.types().all(|set| set.contains(DType::F32)))
-    };
-    assert!(on_gpu("Sin", 21));
-    assert!(!on_gpu("Sin", 23), "its kernel is bound to the version of opset 7");
 }

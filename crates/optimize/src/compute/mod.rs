@@ -18,7 +18,7 @@ use provenance::{Origins, Stacks};
 use rustc_hash::FxHashMap;
 use tensor::DType;
 
-use crate::legalize::Target;
+use crate::Target;
 use crate::weights::ALL;
 use crate::wildcard;
 use places::{Places, Program};

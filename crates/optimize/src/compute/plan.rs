@@ -10,7 +10,7 @@ use tensor::DType;
 use super::classes::precision;
 use super::range::fits;
 use super::{Precision, last_products};
-use crate::legalize::Target;
+use crate::Target;
 
 /// The nodes that compute in a small float, and their types.
 pub(super) type Plan = FxHashMap<NodeId, DType>;

@@ -2,7 +2,7 @@ use onnx::text::print;
 use provenance::{Origins, Stacks};
 
 use super::{Compute, narrow};
-use crate::legalize::Target;
+use crate::Target;
 use crate::testing::graph;
 
 /// Returns the lines of the graph after its head, or the error.
@@ -10,7 +10,7 @@ fn narrowed(text: &str, compute: &str) -> Result<String, String> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     let compute = Compute::parse(compute).unwrap();
-    let (stacks, target) = (Stacks::default(), Target::OnnxRuntime);
+    let (stacks, target) = (Stacks::default(), Target::default());
     narrow(&mut graph, &mut origins, &stacks, &compute, 23, target).map_err(|e| e.to_string())?;
     onnx::verify(&graph, None).unwrap();
     Ok(print(&graph))

@@ -3,7 +3,7 @@
 use provenance::OriginId;
 use tensor::DType;
 
-use super::Target;
+use crate::Target;
 
 /// The reason why a model cannot be adapted to a target.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use onnx::schema::{self, Binding, Schema};
 use onnx::{Graph, Node};
 
-use super::Target;
+use crate::Target;
 
 /// Operators whose meaning changed at a version, although a node may be valid before it. The
 /// comments describe the new meaning.
@@ -16,11 +16,11 @@ const CHANGED: &[(&str, i64)] = &[
     ("GroupNormalization", 21),
 ];
 
-/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` at which the graph is valid,
+/// Returns the lowest opset from the target's lowest to `opset` at which the graph is valid,
 /// means the same and runs on the same kernels. The graph is finished for `opset`, and none of its
 /// nodes has to change.
 pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
-    let floor = target.lowest_opset().min(opset);
+    let floor = target.lowest_opset.min(opset);
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));
     let needed = nodes.map(|node| needed_by(graph, node, opset, floor, target)).max();
     let needed = needed.unwrap_or(floor);
@@ -59,13 +59,13 @@ fn runs_alike(
     else {
         return false;
     };
-    let Some(runtime) = target.runtime() else { return then.is_allowed(older) };
+    let Some(kernels) = target.kernels else { return then.is_allowed(older) };
     let has = |right| {
-        let mut rows = older.rows(&node.attrs, runtime);
+        let mut rows = kernels.rows(older, &node.attrs);
         rows.any(|row| row.right == right && then.fits(row.types()))
     };
-    let mut kernels = newest.rows(&node.attrs, runtime).filter(|row| now.fits(row.types()));
-    then.is_allowed(older) && kernels.all(|row| has(row.right))
+    let mut rows = kernels.rows(newest, &node.attrs).filter(|row| now.fits(row.types()));
+    then.is_allowed(older) && rows.all(|row| has(row.right))
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     use provenance::Origins;
 
     use super::{CHANGED, lowest_opset};
-    use crate::legalize::Target;
+    use crate::Target;
     use crate::testing::graph;
     use onnx::schema::versions;
     use onnx::{Op, text};
@@ -82,7 +82,7 @@ mod tests {
     fn lowest(text: &str) -> i64 {
         let graph = graph(text, &mut Origins::default());
         onnx::verify(&graph, Some(23)).unwrap();
-        let lowest = lowest_opset(&graph, 23, Target::OnnxRuntime);
+        let lowest = lowest_opset(&graph, 23, Target::default());
         onnx::verify(&graph, Some(lowest))
             .unwrap_or_else(|e| panic!("{e}: {}", text::print(&graph)));
         lowest
@@ -136,13 +136,5 @@ mod tests {
         assert_eq!(lowest(pool), 19);
         let pad = "g (float[4] x) => (float[6] y) <int64[2] p = {1, 1}> { y = Pad <mode = \"wrap\"> (x, p) }";
         assert_eq!(lowest(pad), 19);
-    }
-
-    #[test]
-    fn a_gpu_keeps_its_kernels() {
-        let graph =
-            graph("g (float[2] x) => (float[2] y) { y = Sin (x) }", &mut Origins::default());
-        assert_eq!(lowest_opset(&graph, 21, Target::WebGpu), 21);
-        assert_eq!(lowest_opset(&graph, 17, Target::OnnxRuntime), 17);
     }
 }

@@ -15,20 +15,19 @@ mod nan;
 mod older;
 mod placement;
 mod readable;
-mod runtime_bugs;
 mod shifted_exponentials;
 mod single_signals;
 mod sums_before_norms;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 pub use error::Error;
 pub use lowest::lowest_opset;
 pub use placement::{Fallback, fallbacks};
-pub use target::Target;
 
 use crate::Forms;
+use crate::targets::{self, Target};
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding};
@@ -46,7 +45,7 @@ pub fn legalize(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
-    let newest = target.newest_opset();
+    let newest = target.newest_opset;
     if opset > newest {
         return Err(Error::OpsetTooNew { target, opset, newest });
     }
@@ -55,7 +54,7 @@ pub fn legalize(
     complement::expand(&mut work)?;
     four_bit_floats::widen(&mut work)?;
     work.adapt()?;
-    if target != Target::Spec {
+    if target.mistakes_matrices_for_signals {
         single_signals::batch(&mut work)?;
     }
     Ok(())
@@ -81,7 +80,7 @@ pub fn legalize_outputs(
 /// Returns the lowest opset, starting at the target's, at which every node is valid or has an
 /// alternative form for the target's opset.
 pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {
-    let floor = target.opset();
+    let floor = target.opset;
     let dispensable = older::dispensable(graph, floor);
     Ok(onnx::required_opset(graph, floor, |id| !dispensable.contains(&id))?)
 }
@@ -97,11 +96,11 @@ pub fn avoid_bugs(
 ) -> Result<(), Error> {
     let mut work = Work::new(graph, origins, opset, target);
     let before = work.graph().value_count();
-    runtime_bugs::avoid(&mut work)?;
-    if target.has_code_of(Target::OnnxRuntime) {
+    targets::avoid(&mut work)?;
+    if target.limits_biased_sums {
         biased_gru::guard(&mut work, forms)?;
     }
-    if target == Target::OnnxRuntime {
+    if target.fuses_sums_with_norms {
         sums_before_norms::keep_apart(&mut work)?;
     }
     // Replacements may have any element type, too.
@@ -117,17 +116,18 @@ pub fn has_present_forms(opset: i64) -> bool {
 /// Converts operators to the form that they have at `opset`. Runs after all stages that examine
 /// them.
 pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
-    let mut work = Work::new(graph, origins, opset, Target::Spec);
+    let mut work = Work::new(graph, origins, opset, Target::any());
     readable::spell(&mut work)?;
     older::spell(&mut work)
 }
 
-struct Work<'a> {
-    edit: Editor<'a>,
+/// A graph that is adapted to a target.
+pub(crate) struct Work<'a> {
+    pub(crate) edit: Editor<'a>,
     /// The number of nodes before the first one that replaces something, until it is replaced.
     mark: Option<usize>,
-    opset: i64,
-    target: Target,
+    pub(crate) opset: i64,
+    pub(crate) target: Target,
 }
 
 impl<'a> Work<'a> {
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
         Self { edit: Editor::new(graph, origins, Stage::Legalize), mark: None, opset, target }
     }
 
-    fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &Graph {
         self.edit.graph()
     }
 
@@ -219,7 +219,7 @@ impl<'a> Work<'a> {
                 binding.is_ok_and(|b| self.target.accepts(schema, self.graph(), node, &b))
             })
         };
-        let needs = (self.opset + 1..=self.target.newest_opset()).find(accepts)?;
+        let needs = (self.opset + 1..=self.target.newest_opset).find(accepts)?;
         let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
         let reason = Some(format!("for {dtype}"));
         Some(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
@@ -256,13 +256,13 @@ impl<'a> Work<'a> {
     }
 
     /// Replaces a node by what was emitted for it.
-    fn substitute(&mut self, id: NodeId, results: &[ValueId]) -> onnx::Result<()> {
+    pub(crate) fn substitute(&mut self, id: NodeId, results: &[ValueId]) -> onnx::Result<()> {
         let (name, fresh) = (self.graph().node(id).op.name, self.take_fresh());
         self.edit.replace(name, id, results, &fresh)
     }
 
     /// Makes a node read `value`, and removes what was computed only for what it read.
-    fn set_input(&mut self, id: NodeId, index: usize, value: ValueId) {
+    pub(crate) fn set_input(&mut self, id: NodeId, index: usize, value: ValueId) {
         let old = self.graph().node(id).input(index).and_then(|old| self.graph().producer(old));
         let fresh = self.take_fresh();
         self.edit.set_input(id, index, Some(value));
@@ -278,7 +278,7 @@ impl<'a> Work<'a> {
     }
 
     /// Returns a builder that emits replacements of `node` before `before`.
-    fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
+    pub(crate) fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph().node(node);
         let (name, block, origin) = (replaced.op.name, replaced.block(), replaced.origin);
         self.mark.get_or_insert(self.edit.mark());

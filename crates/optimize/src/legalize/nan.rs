@@ -1,7 +1,7 @@
 //! The nodes whose kernels lose NaN without doing harm.
 //!
-//! onnxruntime's `MaxPool` ignores NaN, returns the smallest finite number for minus infinity, and
-//! finds no index among minus infinities. This module does not handle that.
+//! Kernels of `MaxPool` may ignore NaN, return the smallest finite number for minus infinity, and
+//! find no index among minus infinities. This module does not handle that.
 
 use onnx::{Assumption, Graph, Node, Use, ValueId};
 
@@ -57,8 +57,9 @@ fn is_possible(graph: &Graph, x: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::Target;
+    use crate::legalize::legalize;
     use crate::legalize::testing::show;
-    use crate::legalize::{Target, legalize};
     use crate::testing::graph;
     use provenance::Origins;
 
@@ -68,7 +69,7 @@ mod tests {
         );
         let mut origins = Origins::default();
         let mut graph = graph(&text, &mut origins);
-        legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+        legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
         show(&graph)
     }
 

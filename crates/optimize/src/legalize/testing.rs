@@ -8,9 +8,9 @@ use provenance::{Emitter, OriginId, Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Type};
 
-use super::{Error, Target, avoid_bugs, legalize};
-use crate::Forms;
+use super::{Error, avoid_bugs, legalize};
 use crate::testing::graph;
+use crate::{Forms, Target};
 
 pub(super) fn origin(origins: &mut Origins) -> OriginId {
     let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
@@ -63,12 +63,12 @@ pub(super) fn outcome(
 }
 
 /// Legalises a graph that is given as text. Returns the resulting operators.
-pub(super) fn legalized(text: &str, target: Target) -> String {
+pub(crate) fn legalized(text: &str, target: Target) -> String {
     show(&legal(text, target))
 }
 
 /// Does the same, but returns the graph as text.
-pub(super) fn legalized_text(text: &str, target: Target) -> String {
+pub(crate) fn legalized_text(text: &str, target: Target) -> String {
     onnx::text::print(&legal(text, target))
 }
 
@@ -101,7 +101,7 @@ pub(super) fn assert_f64(op: &'static str, xs: &[f64], expected: impl Fn(f64) ->
         let mut origins = Origins::default();
         let scalar: (DType, &[i64]) = (DType::F64, &[]);
         let mut graph = single(&mut origins, op, &[scalar], Attrs::new(), &[scalar]);
-        legalize(&mut graph, &mut origins, opset, Target::OnnxRuntime).unwrap();
+        legalize(&mut graph, &mut origins, opset, Target::default()).unwrap();
         onnx::verify(&graph, Some(opset)).unwrap();
         assert!(!show(&graph).contains(&format!("{op}:f64")), "{op} is still there");
         for &x in xs {
@@ -199,7 +199,7 @@ pub(super) fn assert_integers(
     let inputs: Vec<(DType, &[i64])> = shapes.iter().map(|s| (dtype, s.as_slice())).collect();
     let result = shape(expected);
     let mut graph = single(&mut origins, op, &inputs, attrs, &[(dtype, result.as_slice())]);
-    legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
+    legalize(&mut graph, &mut origins, 21, Target::default()).unwrap();
     onnx::verify(&graph, Some(21)).unwrap();
     let operands: Vec<_> = operands.iter().map(|values| values.to_vec()).collect();
     assert_eq!(run_integers(&graph, &operands), expected, "{op} on {dtype}: {}", show(&graph));

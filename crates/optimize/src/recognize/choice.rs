@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use onnx::schema::{Right, Runtime};
 use onnx::{Attrs, Op, schema};
 use tensor::DType;
 
-use super::measured;
 use crate::Skip;
+use crate::targets::{Right, Target};
 
 /// The form in which an operator is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,15 +64,22 @@ pub struct Forms {
     pub finite: bool,
     /// `true` if products between convolutions may become convolutions.
     pub convolves: bool,
-    /// `true` if the target is the runtime that the timings were measured with.
-    pub timed: bool,
+    /// The target, whose measurements and kernels decide on [`Form::Auto`].
+    pub target: Target,
 }
 
 impl Forms {
     /// Returns the default forms for models of the given opset.
     pub fn auto(opset: i64) -> Self {
-        let (default, named) = (Form::Auto, BTreeMap::new());
-        Self { opset, default, named, narrows: false, finite: false, convolves: true, timed: true }
+        Self {
+            opset,
+            default: Form::Auto,
+            named: BTreeMap::new(),
+            narrows: false,
+            finite: false,
+            convolves: true,
+            target: Target::default(),
+        }
     }
 
     /// Returns the chosen forms as text, such as `*=elementary Gelu=native`, or `None` if all are
@@ -116,7 +122,7 @@ const COMPARISONS: &[&str] = &["Clip"];
 pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
     match forms.of(op) {
         Form::Elementary => Err(REQUESTED.into()),
-        Form::Auto if !measured::may_be_better(op, timed(op, dtype), forms.finite) => {
+        Form::Auto if !forms.target.measured.may_be_better(op, timed(op, dtype), forms.finite) => {
             Err(SLOWER.into())
         }
         Form::Auto | Form::Native | Form::Measured => Ok(()),
@@ -152,10 +158,12 @@ pub(super) fn check_form(
     let measured_type = timed(op, dtype);
     match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto if !measured::is_better(op, variant, measured_type, forms.finite) => {
+        Form::Auto
+            if !forms.target.measured.is_better(op, variant, measured_type, forms.finite) =>
+        {
             return Err(SLOWER.into());
         }
-        Form::Native if !measured::is_exact(op, variant, measured_type) => {
+        Form::Native if !forms.target.measured.is_exact(op, variant, measured_type) => {
             return Err(Skip::Missed(INEXACT.to_owned()));
         }
         Form::Auto | Form::Native | Form::Measured => {}
@@ -166,7 +174,7 @@ pub(super) fn check_form(
         return Err("the opset has no such attribute".into());
     }
     let runs = |dtype| {
-        let mut rows = schema.rows(attrs, Runtime::OnnxRuntime);
+        let mut rows = forms.target.measured.kernels.rows(schema, attrs);
         rows.any(|row| {
             let is_right = !is_compared || row.right == Right::Always;
             is_right && row.types().next().is_some_and(|t| t.contains(dtype))
@@ -191,7 +199,7 @@ pub(crate) fn check_movement(
     let timed = if dtype.is_float() { dtype } else { DType::F32 };
     match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto if !measured::is_better(op, variant, timed, forms.finite) => {
+        Form::Auto if !forms.target.measured.is_better(op, variant, timed, forms.finite) => {
             return Err(SLOWER.into());
         }
         Form::Auto | Form::Native | Form::Measured => {}
@@ -203,7 +211,7 @@ pub(crate) fn check_movement(
 pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
-    let mut rows = schema.rows(&[], Runtime::OnnxRuntime);
+    let mut rows = forms.target.measured.kernels.rows(schema, &[]);
     match rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype))) {
         true => Ok(()),
         false => Err("the runtime has no kernel for the type".into()),

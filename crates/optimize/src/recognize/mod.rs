@@ -2,14 +2,13 @@
 //!
 //! Frameworks write a layer norm as fifteen small operations, each framework a little differently.
 //! `patterns/` lists the spellings of operators, `conditions/` checks everything else that they
-//! require, and `measured.rs` records the speed and accuracy of the operators in the runtime.
+//! require, and `targets/` holds the speed and accuracy of the operators in each target.
 
 mod choice;
 mod conditions;
 mod found;
 mod instances;
 mod matcher;
-mod measured;
 mod parts;
 mod pattern;
 mod placement;

@@ -1,6 +1,6 @@
 //! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))`, if the mask hides no NaN and no
-//! infinity: either the user promises it, or the hidden scores are bounded. onnxruntime's `Where`
-//! runs on one thread, its `Add` on all.
+//! infinity: either the user promises it, or the hidden scores are bounded. Kernels of `Where`
+//! may run on one thread, those of `Add` run on all.
 //!
 //! In JAX, a fully masked row has equal weights. So either `c` must absorb every score that is
 //! added to it, or every row must have a visible score, next to which the weights of hidden ones

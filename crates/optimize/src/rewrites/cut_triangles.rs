@@ -1,7 +1,7 @@
 //! `Where(triangle, x, 0)` → `Trilu(x)`. `Softmax(Where(triangle, x, c))` → `Softmax(Trilu(x) +
 //! Where(triangle, 0, c))`, if the added mask is a constant or shared.
 //!
-//! onnxruntime's `Where` runs on one thread and passes over all elements three times. `Trilu` works
+//! Kernels of `Where` may run on one thread and pass over all elements three times. `Trilu` works
 //! in place and writes half of them, and `Add` uses all threads. Hidden elements stay hidden, even
 //! NaN, because they are zero before the addition. Adding zero may change the sign of a zero, which
 //! does not affect a softmax.

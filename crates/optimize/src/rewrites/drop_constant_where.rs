@@ -1,7 +1,7 @@
 //! `Where(true, a, b)` → `a` and `Where(false, a, b)` → `b`, for a constant condition. `Where(c, a,
 //! a)` → `a`.
 //!
-//! onnxruntime's `Where` returns `0.0` for a selected `-0.0`. This rewrite preserves the sign, as
+//! Kernels of `Where` may return `0.0` for a selected `-0.0`. This rewrite preserves the sign, as
 //! the specification requires.
 
 use onnx::ValueId;

@@ -1,6 +1,6 @@
 //! `Squeeze(Slice(x))` and `Squeeze(Split(x))` of one index along an axis → `Gather(x, i)`.
-//! Unpacking `q, k, v = x` becomes one node per value. onnxruntime merges several of them into one
-//! `Split`, so this is as fast.
+//! Unpacking `q, k, v = x` becomes one node per value. A runtime that merges several of them
+//! into one `Split` is as fast.
 //!
 //! Runs last: other rewrites can move a slice or recognise it as part of a larger pattern, but not
 //! a lookup by number.

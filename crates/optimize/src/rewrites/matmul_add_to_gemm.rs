@@ -1,7 +1,7 @@
 //! `MatMul(a, b) + c` of matrices → `Gemm(a, b, c)`.
 //!
-//! A runtime may add `c` before the products instead of after them. onnxruntime makes the same
-//! replacement unless its optimisations are off. In that case, the last bits of long sums differ.
+//! A runtime may add `c` before the products instead of after them. With its optimisations on,
+//! it often makes the same replacement itself. With them off, the last bits of long sums differ.
 
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};

@@ -1,5 +1,5 @@
 //! Two `Gather`s that repeat every pixel along the last two axes → `Resize`, which is 2 to 15 times
-//! as fast in onnxruntime. If channels come last, it is slower.
+//! as fast there. If channels come last, it is slower.
 //!
 //! Runs last, because it depends on the layout.
 

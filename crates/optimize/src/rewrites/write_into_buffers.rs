@@ -57,8 +57,8 @@ struct Run {
 }
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    // If the model does not write into its input, every run copies the buffer, and onnxruntime
-    // prints a warning each time. So this form must be requested.
+    // If the model does not write into its input, every run copies the buffer, and runtimes may
+    // print a warning each time. So this form must be requested.
     if !m.forms().of("TensorScatter").is_native() {
         return Err("it was not requested".into());
     }

@@ -2,7 +2,7 @@
 //! their consumers.
 //!
 //! A matrix of integers is widened by `DequantizeLinear` next to the product that reads it.
-//! onnxruntime runs both as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`,
+//! Runtimes may run both as one node on the integers. Floats are widened by `Cast`,
 //! which runtimes execute once when they load the model. The stored elements are computed while the
 //! model is written.
 
@@ -60,7 +60,7 @@ impl Format {
             Some((name, size)) => (name, Some(size.parse::<usize>().ok()?)),
             None => (text, None),
         };
-        // onnxruntime's kernels support powers of two from 16 on.
+        // Kernels for blocks of integers support powers of two from 16 on.
         let fits = |size: &usize| size.is_power_of_two() && (16..=1024).contains(size);
         match (name, DType::from_numpy_name(name)) {
             ("keep", _) if size.is_none() => Some(Format::Keep),
@@ -298,7 +298,7 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
 }
 
 /// Returns the float type in which products read a weight, and the values that they read: the
-/// weight itself, or the results of casts if onnxruntime cannot multiply its type.
+/// weight itself, or the results of casts if the target cannot multiply its type.
 fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), String> {
     if let Some(casts) = casts(graph, value, DType::F32) {
         return Ok((DType::F32, casts.iter().map(|id| graph.node(*id).outputs[0]).collect()));
@@ -420,7 +420,7 @@ fn beside<'e>(edit: &'e mut Editor<'_>, value: ValueId) -> Result<Builder<'e>, E
         onnx::Use::Output(..) => None,
     });
     // Weights are not widened inside the bodies of loops and branches. That would be repeated in
-    // each execution, and onnxruntime fails to load a product in a body whose integers are outside.
+    // each execution, and runtimes may fail to load a product in a body whose integers are outside.
     let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;
     let alone = graph.value(value).uses().len() == 1;
     let before = reader.filter(|id| alone && is_main(id)).or(first);

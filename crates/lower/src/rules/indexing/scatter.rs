@@ -102,7 +102,8 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
     scatter.write(cx, *operand, updates, starts, monoid)
 }
 
-/// Returns `true` if the written number may be -0.0, which onnxruntime's `Where` turns into 0.0.
+/// Returns `true` if the written number may be -0.0, which kernels of `Where` may turn into
+/// 0.0.
 fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid>) -> bool {
     if !cx.dtype(number).is_float() {
         return false;

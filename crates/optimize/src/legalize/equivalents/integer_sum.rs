@@ -21,7 +21,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
-        // Masks the low bits before the cast. onnxruntime merges two consecutive casts, and a cast
+        // Masks the low bits before the cast. Runtimes may merge two consecutive casts, and a cast
         // from double precision does not wrap around.
         let mask = b.int(DType::I64, (1 << dtype.bits()) - 1)?;
         let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;
@@ -78,7 +78,7 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
 enum Step {
     /// The last axis, by a vector.
     Columns,
-    /// The last axis of a value that may otherwise be empty, by a matrix. onnxruntime rejects a
+    /// The last axis of a value that may otherwise be empty, by a matrix. Runtimes may reject a
     /// vector there.
     MaybeNone,
     /// The second-to-last axis, by a vector.
@@ -234,8 +234,9 @@ fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Target;
+    use crate::legalize::legalize;
     use crate::legalize::testing::{assert_integers, show};
-    use crate::legalize::{Target, legalize};
     use crate::testing::graph;
     use onnx::attrs;
     use provenance::Origins;
@@ -263,7 +264,7 @@ mod tests {
             );
             let mut origins = Origins::default();
             let mut graph = graph(&text, &mut origins);
-            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), nodes, "{size} {operand}");
         }
     }
@@ -298,7 +299,7 @@ mod tests {
             );
             let mut origins = Origins::default();
             let mut graph = graph(&text, &mut origins);
-            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), nodes, "{axes}");
         }
     }

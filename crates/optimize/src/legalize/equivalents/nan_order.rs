@@ -61,8 +61,9 @@ pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, 
 
 #[cfg(test)]
 mod tests {
+    use crate::Target;
+    use crate::legalize::legalize;
     use crate::legalize::testing::{legalized, outcome, show};
-    use crate::legalize::{Target, legalize};
     use crate::testing::graph;
     use onnx::attrs;
     use provenance::Origins;
@@ -70,7 +71,7 @@ mod tests {
 
     fn reduced(dtype: &str) -> String {
         let text = format!("g ({dtype}[2,2] x) => ({dtype}[1,1] y) {{ y = ReduceMax (x) }}");
-        legalized(&text, Target::OnnxRuntime)
+        legalized(&text, Target::default())
     }
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
     fn nan_is_remembered_by_updates() {
         let scatter = |how: &'static str, dtype| {
             let (given, attrs) = ([dtype, DType::I64, dtype], attrs! { reduction: how });
-            outcome("ScatterElements", &given, attrs, &[dtype], (23, Target::OnnxRuntime)).unwrap()
+            outcome("ScatterElements", &given, attrs, &[dtype], (23, Target::default())).unwrap()
         };
         let split = "IsNaN:bool Where:f32 Cast:u8";
         let nodes = "ScatterElements:f32 ScatterElements:u8 Cast:bool Where:f32";
@@ -104,7 +105,7 @@ mod tests {
         let mut origins = Origins::default();
         let mut graph = graph(text, &mut origins);
         for _ in 0..2 {
-            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), "Abs:f32 ReduceMax:f32 ReduceSum:f32 Min:f32");
         }
     }
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_sign_of_nan_is_found_in_a_wider_type() {
-        let at = (23, Target::OnnxRuntime);
+        let at = (23, Target::default());
         let sign = |dtype| outcome("Sign", &[dtype], attrs! {}, &[dtype], at).unwrap();
         assert_eq!(sign(DType::F16), "Cast:f32 Sign:f32 Cast:f16");
         assert_eq!(sign(DType::F32), "Sign:f32");

@@ -83,7 +83,7 @@ fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
     }
     let found = of_bits(b, bits[0], bits[1])?;
     // Sums of 32 bits are exact in double precision. Narrow integers are also split into halves:
-    // onnxruntime merges two consecutive casts, and a cast from double precision does not wrap
+    // runtimes may merge two consecutive casts, and a cast from double precision does not wrap
     // around.
     let halves = b.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
     let powers: Vec<i64> = (0..count / 2).map(|place| 1 << place).collect();

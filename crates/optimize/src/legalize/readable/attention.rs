@@ -1,6 +1,6 @@
-//! Attention in the form that onnxruntime's transformer optimiser looks for: scores are divided
-//! after their product, and a token mask is `(1 - mask) * lowest`, whose head and query axes are
-//! inserted one by one.
+//! Attention in the form that optimisers of transformers look for: scores are divided after their
+//! product, and a token mask is `(1 - mask) * lowest`, whose head and query axes are inserted one by
+//! one.
 
 use onnx::facts::is_finite;
 use onnx::{Attrs, Editor, Graph, NodeId, Op, Result, Use, ValueId, attrs};

@@ -7,8 +7,8 @@ use tensor::{DType, Dim, Tensor};
 
 use super::Work;
 
-/// Adds the largest possible limit to a `Loop` without one. onnxruntime's symbolic shape inference,
-/// and tools based on it, read the type of the operand.
+/// Adds the largest possible limit to a `Loop` without one. Tools for symbolic shape inference read
+/// the type of the operand.
 fn limit_of_loop(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -29,8 +29,8 @@ fn lists_of_scan(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-/// Drops the axes of a reduction over all axes, because onnxruntime's symbolic shape inference
-/// supports the axes of few operators.
+/// Drops the axes of a reduction over all axes, because tools for symbolic shape inference support
+/// the axes of few operators.
 fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -102,7 +102,7 @@ mod tests {
     pub(super) fn is_spelled(text: &str, expected: &str) {
         let mut origins = Origins::default();
         let mut found = graph(text, &mut origins);
-        spell(&mut Work::new(&mut found, &mut origins, 23, Target::Spec)).unwrap();
+        spell(&mut Work::new(&mut found, &mut origins, 23, Target::any())).unwrap();
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
     }

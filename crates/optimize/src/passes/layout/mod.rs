@@ -10,8 +10,8 @@
 //! stay with it, so that its bias and its normalisation can be fused into it.
 //!
 //! A product of each pixel's channels with a parameter can also move. It becomes a convolution,
-//! which is slightly faster in onnxruntime and has the layout of the other convolutions. If a batch
-//! norm follows, it may even move on its own, because onnxruntime fuses the norm into a convolution
+//! which is slightly faster in some targets and has the layout of the other convolutions. If a batch
+//! norm follows, it may even move on its own, because runtimes fuse the norm into a convolution
 //! but not into a product.
 
 mod cut;
@@ -27,6 +27,7 @@ use tensor::{Dim, Type};
 use self::cut::{MOVES, NEVER, Network, Place, STAYS};
 use self::movable::{Change, Move, movement, order_for_norm};
 use self::permutation::Permutation;
+use crate::targets::Convolutions;
 use crate::{Changed, Editor, Error, Form, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "layout", run };
@@ -44,21 +45,6 @@ const UNKNOWN: u64 = 16;
 const SHARE: u64 = 1 << 16;
 /// The upper bound for the number of elements of a value.
 const MOST: u64 = 1 << 34;
-
-/// The fraction that a convolution saves, relative to the cost of transposing the smaller of its
-/// operand and its result. With this value, two pairs of products between nodes that cannot move
-/// become convolutions at the cost of two additional transposes, and three products do not.
-const GAIN: (u64, u64) = (3, 5);
-
-/// The cost of an operator that adds a bias or normalises, as a fraction of the cost of transposing
-/// its operand. A convolution absorbs all of these operators. With this value, two products with
-/// norms between nodes that cannot move become convolutions, and one does not, unless it has few
-/// input channels and many output channels.
-const PASS_OVER: (u64, u64) = (3, 8);
-/// The largest number of channels for which the saving counts in full. Beyond it, a product is
-/// faster than its convolution, whose weights are not packed in advance, and the saving of a norm
-/// decreases.
-const NARROW: u64 = 160;
 
 /// The maximum number of nodes between an operator with a fixed layout and a result that still
 /// belongs to it.
@@ -88,22 +74,25 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Returns `true` if products may become convolutions.
-fn convolves(edit: &Editor<'_>) -> bool {
+/// Returns the speed of convolutions if products may become convolutions.
+fn convolutions(edit: &Editor<'_>) -> Option<Convolutions> {
     let forms = edit.forms();
-    forms.convolves && forms.of(CONVOLUTION) != Form::Elementary
+    let may = forms.convolves && forms.of(CONVOLUTION) != Form::Elementary;
+    forms.target.convolutions.filter(|_| may)
 }
 
 /// Returns the orders that a block transposes to or from, most frequent first, and the orders in
 /// which a product followed by a norm would be a convolution.
 fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
-    let (graph, convolves) = (edit.graph(), convolves(edit));
+    let (graph, convolutions) = (edit.graph(), convolutions(edit));
     let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
     for node in graph.nodes_of(block).map(|id| graph.node(id)) {
         if let Some(order) = Permutation::of(node) {
             *counts.entry(order.inverse()).or_default() += 0;
             *counts.entry(order).or_default() += 1;
-        } else if convolves && let Some(order) = order_for_norm(graph, node) {
+        } else if let Some(convolutions) = convolutions
+            && let Some(order) = order_for_norm(graph, node, convolutions)
+        {
             counts.entry(order).or_default();
         }
     }
@@ -136,7 +125,7 @@ struct Candidate {
 
 /// Returns the nodes of a block that are to work on transposed operands, in order.
 fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
-    let (graph, convolves) = (edit.graph(), convolves(edit));
+    let (graph, convolutions) = (edit.graph(), convolutions(edit));
     let mut network = Network::new();
     let mut candidates = Vec::new();
     let mut settled = Settled::default();
@@ -145,10 +134,11 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
         if settled.add(graph, id) {
             continue;
         }
-        let Some(movement) = movement(graph, graph.node(id), order) else { continue };
+        let movement = movement(graph, graph.node(id), order, convolutions);
+        let Some(movement) = movement else { continue };
         if let (Change::Convolution(_), Some(weight)) = (&movement.change, graph.node(id).input(1))
         {
-            let can_move = || convolves && weight_can_move(graph, block, weight, order);
+            let can_move = || weight_can_move(graph, block, weight, order, convolutions);
             if !*weights.entry(weight).or_insert_with(can_move) {
                 continue;
             }
@@ -168,11 +158,18 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
 }
 
 /// Returns `true` if the weight of a product is a parameter that is only read in this layout.
-fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permutation) -> bool {
+fn weight_can_move(
+    graph: &Graph,
+    block: BlockId,
+    weight: ValueId,
+    order: &Permutation,
+    convolutions: Option<Convolutions>,
+) -> bool {
     let moves = |place: Use| {
         let Use::Operand(id, 1) = place else { return false };
         let node = graph.node(id);
-        let movement = movement(graph, node, order).filter(|_| node.block() == block);
+        let movement = movement(graph, node, order, convolutions);
+        let movement = movement.filter(|_| node.block() == block);
         movement.is_some_and(|movement| matches!(movement.change, Change::Convolution(_)))
     };
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
@@ -287,10 +284,11 @@ impl Costs<'_> {
             let count = |value: ValueId| elements(&self.graph.ty(value).shape).min(MOST);
             let (before, after) = (count(image), count(node.outputs[0]));
             let faster = u64::from(convolution.in_blocks) * before.min(after);
-            let gain = faster * SHARE / GAIN.1 * GAIN.0;
+            let Convolutions { gain, pass_over, narrow, .. } = convolution.speed;
+            let gain = faster * SHARE / gain.1 * gain.0;
             let channels = elements(&self.graph.ty(weight).shape[..1]);
-            let passes = after * convolution.norm * SHARE / PASS_OVER.1 * PASS_OVER.0;
-            let saved = passes / channels.max(NARROW) * NARROW;
+            let passes = after * convolution.norm * SHARE / pass_over.1 * pass_over.0;
+            let saved = passes / channels.max(narrow) * narrow;
             self.network.edge(candidate.place, MOVES, gain.max(saved));
             self.gains |= convolution.norm > 0;
             if let Some(other) = others.insert(weight, candidate.place) {
@@ -403,7 +401,7 @@ impl Costs<'_> {
             if ANCHORS.contains(&node.op.name) && node.op.domain.is_empty() {
                 return true;
             }
-            let movement = movement(self.graph, node, self.order);
+            let movement = movement(self.graph, node, self.order, None);
             if !movement.is_some_and(|m| matches!(m.change, Change::Nothing)) {
                 return false;
             }

@@ -6,6 +6,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::norm;
 use super::permutation::Permutation;
+use crate::targets::Convolutions;
 
 /// The changes that let a node work on transposed operands.
 #[derive(Debug)]
@@ -38,15 +39,23 @@ pub(super) enum Change {
 /// The gain of a product that becomes a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convolution {
-    /// `true` if onnxruntime computes it in blocks of channels.
+    /// `true` if it is computed in blocks of channels.
     pub(super) in_blocks: bool,
     /// The number of downstream operators, a bias and a norm, that can be fused into it. Zero
     /// without a norm.
     pub(super) norm: u64,
+    /// The speed of convolutions.
+    pub(super) speed: Convolutions,
 }
 
 /// Returns the changes that let `node` work on operands transposed by `to`, if it can.
-pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
+/// `convolutions` is `None` if products do not become convolutions.
+pub(super) fn movement(
+    graph: &Graph,
+    node: &Node,
+    to: &Permutation,
+    convolutions: Option<Convolutions>,
+) -> Option<Move> {
     let rank = to.rank();
     let first = node.input(0)?;
     let result = *node.outputs.first()?;
@@ -116,13 +125,12 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let pads = [to.apply(before), to.apply(behind)].concat();
             one(true, Change::Operand(1, Tensor::i64s(&pads)))
         }
-        Axes::MatMul => one(true, Change::Convolution(convolves(graph, node, to)?)),
+        Axes::MatMul => one(true, Change::Convolution(convolves(graph, node, to, convolutions?)?)),
         Axes::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
             );
-            // onnxruntime interpolates along the last two axes, and along others only in some
-            // cases.
+            // Kernels interpolate along the last two axes, and along others only in some cases.
             let interpolates = node
                 .attr("mode")
                 .is_some_and(|mode| matches!(mode, Attr::String(mode) if &**mode != "nearest"));
@@ -159,42 +167,45 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
     }
 }
 
-/// The number of channels per block in onnxruntime's convolutions. Other convolutions are slower
-/// than products, whose weights are packed in advance.
-const CHANNELS: i64 = 16;
-/// The smallest number of pixels for which a convolution per image is not slower than one product
-/// of all images.
-const PIXELS: u64 = 16;
-
 /// Returns the gain of a product of each pixel's channels if it is at least as fast as a
 /// convolution, which has the channels second.
-fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution> {
+fn convolves(
+    graph: &Graph,
+    node: &Node,
+    to: &Permutation,
+    convolutions: Convolutions,
+) -> Option<Convolution> {
     let image = graph.ty(node.input(0)?);
     if Permutation::channels_second(image.rank()).as_ref() != Some(to) {
         return None;
     }
-    let (from, into) = pixelwise(graph, node)?;
+    let (from, into) = pixelwise(graph, node, convolutions)?;
     let norm = norm::behind(graph, node);
-    let in_blocks = image.rank() == 4 && [from, into].iter().all(|size| size % CHANNELS == 0);
-    (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm })
+    let in_blocks =
+        image.rank() == 4 && [from, into].iter().all(|size| size % convolutions.block == 0);
+    (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm, speed: convolutions })
 }
 
 /// Returns the order in which a product would be a convolution that absorbs the norm after it.
-pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> {
+pub(super) fn order_for_norm(
+    graph: &Graph,
+    node: &Node,
+    convolutions: Convolutions,
+) -> Option<Permutation> {
     let is_product = node.is("MatMul");
     let order = Permutation::channels_second(graph.ty(node.input(0)?).rank());
-    order
-        .filter(|_| is_product && pixelwise(graph, node).is_some() && norm::behind(graph, node) > 0)
+    let is_pixelwise = || pixelwise(graph, node, convolutions).is_some();
+    order.filter(|_| is_product && is_pixelwise() && norm::behind(graph, node) > 0)
 }
 
 /// Returns the numbers of channels before and after a product of one matrix with enough pixels.
-fn pixelwise(graph: &Graph, node: &Node) -> Option<(i64, i64)> {
+fn pixelwise(graph: &Graph, node: &Node, convolutions: Convolutions) -> Option<(i64, i64)> {
     let (image, weight) = (graph.ty(node.input(0)?), graph.ty(node.input(1)?));
     let pixels = super::elements(image.shape.get(1..image.rank().checked_sub(1)?)?);
     let is_empty = image.shape.contains(&Dim::Known(0));
     let [from, into] = weight.static_shape()?.try_into().ok()?;
     let fits = image.dtype == DType::F32 && !is_empty && from > 0 && into > 0;
-    (fits && pixels >= PIXELS).then_some((from, into))
+    (fits && pixels >= convolutions.pixels).then_some((from, into))
 }
 
 /// Returns `true` if the result of a reduction is transposed as well, and `None` if it would be

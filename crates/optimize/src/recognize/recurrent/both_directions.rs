@@ -1,8 +1,7 @@
 //! Two layers that read the same sequence, one forwards and one backwards, with concatenated
 //! results → one bidirectional layer.
 //!
-//! onnxruntime computes both forms with the same code, bit for bit, and one node takes as long as
-//! two.
+//! Both forms give the same bits, and one node takes as long as two.
 
 use std::sync::Arc;
 

@@ -371,7 +371,7 @@ impl Round {
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        // onnxruntime loses NaN when it adds biases, so the biases become the weights of an
+        // Runtimes may lose NaN when they add biases, so the biases become the weights of an
         // additional input. This is impossible for a bias that a gate multiplies; legalisation
         // handles that case.
         if is_biased && (rb.is_something() || m.forms().of(op).is_native()) {

@@ -48,7 +48,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err(Skip::Missed("the runtime computes it in float32".to_owned()));
     }
     if chain.filter.skips_by_cubes() {
-        // onnxruntime moves transposes through `Resize`, and then has no kernel for it.
+        // Runtimes may move transposes through `Resize`, and then have no kernel for it.
         let reason = "the runtime fails where it makes images smaller without a filter";
         return Err(Skip::Missed(reason.to_owned()));
     }

@@ -63,7 +63,8 @@ fn by_resizing(m: &Match<'_>, matrix: ValueId, filter: Filter) -> Option<Attrs> 
     let is_wanted = |op| forms.of(op) != Form::Elementary;
     let dtype = m.ty(matrix).dtype;
     let runs = dtype == DType::F32 && check_kernel(forms, "EyeLike", dtype).is_ok();
-    let wanted = forms.timed && is_wanted("Resize") && is_wanted("EyeLike");
+    let wanted =
+        forms.target.resizes_identities_fast && is_wanted("Resize") && is_wanted("EyeLike");
     (wanted && runs && has_attrs && is_of_image(m.graph(), matrix)).then_some(attrs)
 }
 

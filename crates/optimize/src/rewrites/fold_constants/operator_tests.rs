@@ -1,5 +1,5 @@
-//! Tests of constant folding for every operator. `operators.txt` lists programs with the results of
-//! onnxruntime. It is written by `scripts/gen_folded_operators.py`.
+//! Tests of constant folding for every operator. `operators.txt` lists programs with the results of a
+//! runtime. It is written by `scripts/gen_folded_operators.py`.
 
 use super::{REWRITE, ROUNDED};
 use crate::runner;
@@ -12,7 +12,7 @@ fn folded(program: &str, dtype: &str) -> String {
 }
 
 #[test]
-fn results_match_onnxruntime() {
+fn results_match_a_runtime() {
     let cases: Vec<&str> = include_str!("operators.txt").trim_end().split("\n\n").collect();
     assert!(cases.len() > 150);
     for case in cases {

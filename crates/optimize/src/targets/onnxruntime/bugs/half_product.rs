@@ -7,17 +7,12 @@
 use onnx::{Attrs, NodeId, attrs};
 use tensor::DType;
 
-use super::Bug;
 use super::cast_after_transpose::{cast_first, is_turned};
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "half_product",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["MatMul"]),
-    avoid,
-};
+pub(super) static BUG: Bug = Bug { name: "half_product", roots: Roots::Named(&["MatMul"]), avoid };
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph().node(product).clone();

@@ -7,16 +7,12 @@
 use onnx::{Attrs, NodeId};
 use tensor::DType;
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "relu_before_clip",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["Clip"]),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "relu_before_clip", roots: Roots::Named(&["Clip"]), avoid };
 
 fn avoid(work: &mut Work<'_>, clip: NodeId) -> Result<(), Error> {
     let Some(y) = work.graph().node(clip).input(0) else { return Ok(()) };

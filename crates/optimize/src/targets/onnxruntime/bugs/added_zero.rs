@@ -6,16 +6,12 @@
 use onnx::{Attrs, NodeId, ValueId};
 use tensor::Tensor;
 
-use super::{Bug, add_by_sum};
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::{Bug, add_by_sum};
 
-pub(super) static BUG: Bug = Bug {
-    name: "added_zero",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["Add", "Sub"]),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "added_zero", roots: Roots::Named(&["Add", "Sub"]), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);

@@ -6,16 +6,12 @@
 use onnx::{Attrs, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "scaled_product",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["Mul", "Div"]),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "scaled_product", roots: Roots::Named(&["Mul", "Div"]), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let graph = &work.graph();

@@ -7,16 +7,12 @@ use onnx::operators::Operator;
 use onnx::{Attr, NodeId, fold};
 use tensor::Dim;
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "axes_from_the_end",
-    target: Target::OnnxRuntime,
-    roots: Roots::With(Operator::is_reduction),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "axes_from_the_end", roots: Roots::With(Operator::is_reduction), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);

@@ -7,16 +7,12 @@
 use onnx::{Graph, Node, NodeId};
 use tensor::{DType, Tensor};
 
-use super::{Bug, add_by_sum};
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::{Bug, add_by_sum};
 
-pub(super) static BUG: Bug = Bug {
-    name: "power_before_mean",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["Add"]),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "power_before_mean", roots: Roots::Named(&["Add"]), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);

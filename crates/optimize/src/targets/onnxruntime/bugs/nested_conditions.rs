@@ -8,16 +8,11 @@ use onnx::{Attrs, Builder, Graph, NodeId, ValueId, attrs};
 use rustc_hash::FxHashSet;
 use tensor::{DType, Type};
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "nested_conditions",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["If"]),
-    avoid,
-};
+pub(super) static BUG: Bug = Bug { name: "nested_conditions", roots: Roots::Named(&["If"]), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let outer = work.graph().node(id);
@@ -71,7 +66,8 @@ fn is_folded(graph: &Graph, value: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::{Target, testing};
+    use crate::Target;
+    use crate::legalize::testing;
 
     /// Returns two conditions, one inside the other.
     fn nested(outer: &str, inner: &str) -> String {
@@ -93,7 +89,7 @@ mod tests {
     }
 
     fn is_hidden(outer: &str, inner: &str) -> bool {
-        testing::legalized_text(&nested(outer, inner), Target::OnnxRuntime).contains("Loop")
+        testing::legalized_text(&nested(outer, inner), Target::default()).contains("Loop")
     }
 
     #[test]

@@ -1,94 +1,12 @@
 //! The speed and accuracy of ONNX's own operators in onnxruntime 1.31.1, relative to elementary
 //! operators. Written by `python scripts/measure_operators.py`.
 
-use std::sync::LazyLock;
+use tensor::DType::{BF16, F16, F32, F64};
 
-use rustc_hash::FxHashSet;
-use tensor::DType::{self, BF16, F16, F32, F64};
-
-/// The measurements of an operator for one element type.
-#[derive(Debug)]
-struct Row {
-    op: &'static str,
-    /// The attribute that distinguishes the forms of the operator, or an empty string.
-    variant: &'static str,
-    dtype: DType,
-    /// The speed-up of one node on one thread.
-    one: f64,
-    /// The speed-up on all threads.
-    all: f64,
-    /// The ratio of its error to that of the elementary form.
-    error: f64,
-    /// The same ratio on hostile numbers: large means, tiny spreads, long rows.
-    hostile: f64,
-    /// `true` if NaN and infinities occur in the same elements as in JAX.
-    agrees: bool,
-}
-
-/// The relative variation of timings between runs.
-const NOISE: f64 = 0.1;
-
-/// The largest acceptable ratio of errors.
-const MOST_ERROR: f64 = 1.2;
-
-/// The largest acceptable ratio on hostile numbers, where a single number decides.
-const MOST_HOSTILE_ERROR: f64 = 4.0;
-
-/// Returns `true` if `op` as one node is as exact on hostile numbers as the elementary form.
-pub(super) fn is_exact(op: &str, variant: &str, dtype: DType) -> bool {
-    let row = rows(op).find(|row| row.variant == variant && row.dtype == dtype);
-    row.is_some_and(|row| row.hostile <= MOST_HOSTILE_ERROR)
-}
-
-/// Returns `true` if `op` as one node is as exact as the elementary form and at least as fast.
-/// Unless all numbers are `finite`, NaN and infinities count as well. onnxruntime's CPU provider
-/// computes small floats in float32 between casts, so the timings of float32 apply to them.
-pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
-    let row = |dtype| rows(op).find(|row| row.variant == variant && row.dtype == dtype);
-    let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
-    let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else { return false };
-    let agrees = exact.agrees || finite;
-    let is_exact = exact.error <= MOST_ERROR && is_exact(op, variant, dtype);
-    agrees && is_exact && fast.one.min(fast.all) >= 1.0 - NOISE
-}
-
-/// Returns `true` if [`is_better`] holds for any form of `op`.
-pub(super) fn may_be_better(op: &str, dtype: DType, finite: bool) -> bool {
-    static BETTER: LazyLock<FxHashSet<(&str, DType, bool)>> = LazyLock::new(|| {
-        let rows = TABLE.iter().flat_map(|row| [(row, false), (row, true)]);
-        let better =
-            rows.filter(|(row, finite)| is_better(row.op, row.variant, row.dtype, *finite));
-        better.map(|(row, finite)| (row.op, row.dtype, finite)).collect()
-    });
-    BETTER.contains(&(op, dtype, finite))
-}
-
-/// Returns the measurements of `op`.
-fn rows(op: &str) -> impl Iterator<Item = &'static Row> {
-    let first = TABLE.partition_point(|row| row.op < op);
-    TABLE[first..].iter().take_while(move |row| row.op == op)
-}
-
-#[cfg(test)]
-#[test]
-fn rows_are_sorted_by_operator() {
-    assert!(TABLE.is_sorted_by_key(|row| row.op));
-}
-
-const fn row(
-    op: &'static str,
-    variant: &'static str,
-    dtype: DType,
-    one: f64,
-    all: f64,
-    [error, hostile]: [f64; 2],
-    agrees: bool,
-) -> Row {
-    Row { op, variant, dtype, one, all, error, hostile, agrees }
-}
+use crate::targets::measured::{Row, row};
 
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+pub(super) static ROWS: &[Row] = &[
     row("Attention", "", F16, 0.88, 0.80, [1.49, 1000000000.00], false),
     row("Attention", "", BF16, 1.72, 1.93, [0.62, 1.00], false),
     row("Attention", "", F32, 1.28, 1.23, [1.00, 1.00], false),

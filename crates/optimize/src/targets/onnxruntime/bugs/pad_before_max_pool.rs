@@ -6,16 +6,12 @@
 
 use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "pad_before_max_pool",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["MaxPool"]),
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "pad_before_max_pool", roots: Roots::Named(&["MaxPool"]), avoid };
 
 fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     let Some(id) = work.graph().node(pool).input(0).and_then(|x| padding(work.graph(), x)) else {
@@ -72,14 +68,15 @@ fn is_constant(pad: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::{Target, testing};
+    use crate::Target;
+    use crate::legalize::testing;
 
     fn legalized(body: &str) -> String {
         let text = format!(
             "g (float[1,2,4,4] x) => (float[1,2,4,4] y)
              <int64[8] p = {{0, 0, 1, 0, 0, 0, 1, 2}}> {{ {body} }}"
         );
-        testing::legalized_text(&text, Target::OnnxRuntime)
+        testing::legalized_text(&text, Target::default())
     }
 
     #[test]

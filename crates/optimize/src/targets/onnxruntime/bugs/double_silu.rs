@@ -6,12 +6,11 @@
 use onnx::{Attrs, Graph, NodeId, ValueId};
 use tensor::DType;
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug =
-    Bug { name: "double_silu", target: Target::OnnxRuntime, roots: Roots::Named(&["Mul"]), avoid };
+pub(super) static BUG: Bug = Bug { name: "double_silu", roots: Roots::Named(&["Mul"]), avoid };
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph().node(product);

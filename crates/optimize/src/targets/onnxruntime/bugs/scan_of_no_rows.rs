@@ -9,16 +9,11 @@ use onnx::{Attrs, Builder, NodeId, Op, Result, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Type};
 
-use super::Bug;
 use crate::Roots;
-use crate::legalize::{Error, Target, Work};
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
 
-pub(super) static BUG: Bug = Bug {
-    name: "scan_of_no_rows",
-    target: Target::OnnxRuntime,
-    roots: Roots::Named(&["Scan"]),
-    avoid,
-};
+pub(super) static BUG: Bug = Bug { name: "scan_of_no_rows", roots: Roots::Named(&["Scan"]), avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let node = work.graph().node(id).clone();

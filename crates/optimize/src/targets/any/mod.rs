@@ -1,0 +1,25 @@
+//! Any runtime: all that the specification allows.
+
+use onnx::schema;
+
+use super::{Spec, onnxruntime};
+
+pub(super) static SPEC: Spec = Spec {
+    name: "any",
+    title: "ONNX",
+    opset: 23,
+    lowest_opset: 18,
+    newest_opset: schema::NEWEST,
+    kernels: None,
+    on_device: None,
+    elementary: &[],
+    // The runtime is unknown, so the measurements of the usual one decide.
+    measured: &onnxruntime::MEASURED,
+    bugs: &[],
+    convolutions: None,
+    resizes_identities_fast: false,
+    fuses_sums_with_norms: false,
+    limits_biased_sums: false,
+    mistakes_matrices_for_signals: false,
+    only_stores_four_bit_floats: false,
+};

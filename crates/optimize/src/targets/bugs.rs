@@ -1,0 +1,51 @@
+//! Bugs of runtimes in valid models, and changes that avoid them.
+//!
+//! Each bug has a program that demonstrates it, which `tests/test_runtime_bugs.py` runs. A bug can be
+//! deleted once its program is correct in all relevant versions. `scripts/hunt_runtime_rewrites.py`
+//! searches for more.
+
+use onnx::{Attrs, NodeId};
+use tensor::DType;
+
+use crate::Roots;
+use crate::legalize::{Error, Work};
+
+/// A bug of a runtime.
+#[derive(Debug)]
+pub(crate) struct Bug {
+    /// The file of the program that demonstrates the bug, in the folder `programs` next to it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "programs are for tests"))]
+    pub(super) name: &'static str,
+    /// The operators at which the bug occurs.
+    pub(super) roots: Roots,
+    /// Changes the neighbourhood of such a node, if it is affected.
+    pub(super) avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
+}
+
+/// Avoids all bugs of the target.
+pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
+    let bugs = work.target.bugs;
+    for id in work.graph().all_nodes() {
+        for bug in bugs {
+            // An earlier change may have replaced the node.
+            let Some(node) = work.graph().get(id) else { break };
+            if bug.roots.has(node.op) {
+                (bug.avoid)(work, id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Replaces an `Add` by a `Sum`, which is equivalent by the specification and not matched by
+/// rewrites of runtimes.
+pub(crate) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
+    let node = work.graph().node(add);
+    let (inputs, dtype) = (node.inputs.clone(), work.graph().ty(node.outputs[0]).dtype);
+    if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {
+        return Ok(());
+    }
+    let sum = work.builder(add, Some(add)).op_optional("Sum", &inputs, Attrs::new())?;
+    work.substitute(add, &[sum])?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! onnxruntime's CPU provider.
+
+mod bugs;
+mod kernels;
+mod measured;
+#[cfg(test)]
+mod tests;
+
+use onnx::schema;
+
+use super::kernels::Runs;
+use super::{Convolutions, Kernels, Measured, Spec};
+
+/// The table of kernels, which builds for other platforms start from.
+pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
+
+pub(super) static MEASURED: Measured = Measured::new(measured::ROWS, Kernels(&[KERNELS]));
+
+pub(super) static SPEC: Spec = Spec {
+    name: "onnxruntime",
+    title: "onnxruntime",
+    opset: 23,
+    lowest_opset: 18,
+    // It loads newer opsets than it guarantees to run, if asked to.
+    newest_opset: schema::NEWEST,
+    kernels: Some(Kernels(&[KERNELS])),
+    on_device: None,
+    elementary: &[],
+    measured: &MEASURED,
+    bugs: &bugs::BUGS,
+    // `scripts/measure_pointwise.py` measures these.
+    convolutions: Some(Convolutions {
+        block: 16,
+        pixels: 16,
+        // Two pairs of products between others that cannot move become convolutions, which takes
+        // two more transposes, and three products do not.
+        gain: (3, 5),
+        // Two products with norms between others that cannot move become convolutions, and one does
+        // not, unless it has few channels and makes many.
+        pass_over: (3, 8),
+        narrow: 160,
+    }),
+    // `scripts/measure_resizing.py` measures this.
+    resizes_identities_fast: true,
+    // `SkipLayerNormalization` takes six to eight times as long as both operators (1.30, 1.31), and
+    // as long as both before.
+    fuses_sums_with_norms: true,
+    limits_biased_sums: true,
+    mistakes_matrices_for_signals: true,
+    only_stores_four_bit_floats: true,
+};

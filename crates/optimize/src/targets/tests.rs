@@ -1,0 +1,57 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{ALL, Target};
+
+#[test]
+fn targets_are_sorted_by_name() {
+    assert!(ALL.is_sorted_by_key(|spec| spec.name));
+    for target in Target::all() {
+        assert_eq!(Target::find(target.name), Some(target));
+    }
+    assert_eq!(Target::find("nothing"), None);
+}
+
+#[test]
+fn opsets_are_in_order() {
+    for target in Target::all() {
+        assert!(target.lowest_opset <= target.opset, "{target}");
+        assert!(target.opset <= target.newest_opset, "{target}");
+    }
+}
+
+/// Runtimes that are not targets.
+const OTHERS: &[&str] =
+    &["coreml", "openvino", "tensorrt", "tflite", "tvm", "wasm", "webassembly", "webnn"];
+
+/// Crates that read messages and profiles of runtimes, or pass the names of targets on.
+const READERS: &[&str] = &["cli", "python"];
+
+/// Returns the source files in `folder`, except those of targets.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = entries.filter(|path| !path.ends_with("optimize/src/targets"));
+    let files = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    files.collect()
+}
+
+#[test]
+fn only_folders_of_targets_name_runtimes() {
+    let targets = Target::all().map(|target| target.name).filter(|name| *name != "any");
+    let names: Vec<&str> = targets.chain(OTHERS.iter().copied()).collect();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let crates = fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path());
+    let files = crates
+        .filter(|path| !READERS.iter().any(|reader| path.ends_with(reader)))
+        .flat_map(|path| sources(&path.join("src")));
+    let mut count = 0;
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        for (line, text) in (1..).zip(text.to_lowercase().lines()) {
+            let name = names.iter().find(|name| text.contains(*name));
+            assert!(name.is_none(), "{} names {name:?} in line {line}", file.display());
+        }
+        count += 1;
+    }
+    assert!(count > 300, "{count} files");
+}

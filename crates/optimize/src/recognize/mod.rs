@@ -23,7 +23,7 @@ pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
-use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
+use onnx::{Graph, Node, NodeId, Op, Use, ValueId, attrs, schema};
 use rustc_hash::FxHashSet;
 
 use self::conditions::Condition;
@@ -31,7 +31,7 @@ use self::found::Found;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::passes::layout;
-use crate::rewrites::MOVED;
+use crate::rewrites::REWRITES;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
@@ -191,8 +191,9 @@ pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
-    let others = others.chain([resample::REWRITE.name, layout::CONVOLUTION]);
-    let others = others.chain(MOVED.iter().map(|moved| moved.name));
+    let rewrites = REWRITES.iter().map(|(_, rewrite)| rewrite.name);
+    let rewrites = rewrites.filter(|name| !schema::versions(&Op::onnx(name)).is_empty());
+    let others = others.chain([layout::CONVOLUTION]).chain(rewrites);
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

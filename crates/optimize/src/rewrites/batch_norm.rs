@@ -4,10 +4,11 @@
 //! The factors may come in any order, as products, quotients and reciprocals; scale and bias may
 //! be missing. The mean may be subtracted last, times all factors, as Keras does.
 
+use onnx::operators::Operator;
 use onnx::{Graph, Node, Producer, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
-use super::channels::{is_of_channels, vector};
+use super::channels::{is_of_channels, is_spread, vector};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -157,7 +158,7 @@ fn shift(
 /// What `value` is another shape of.
 fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     let mut value = value;
-    while let Some(node) = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"])
+    while let Some(node) = m.producer_with(value, Operator::is_reshape)
         && let Some(source) = node.input(0)
     {
         value = source;
@@ -230,7 +231,7 @@ fn split(m: &Match<'_>, factor: Factor, factors: &mut Vec<Factor>) -> Result<(),
         }
         return split(m, Factor { value: b, divides: !divides }, factors);
     }
-    if let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"])
+    if let Some(node) = m.producer_with(value, is_spread)
         && let Some(source) = node.input(0)
         && m.producer(source, &["Div", "Mul", "Reciprocal", "Sqrt"]).is_some()
     {
@@ -273,8 +274,7 @@ const REACH: usize = 32;
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m.graph(), value, |_| {}) || {
         let mut value = value;
-        while let Some(node) =
-            m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
+        while let Some(node) = m.producer_with(value, |op| is_spread(op) || op.name == "Cast")
             && let Some(source) = node.input(0)
         {
             value = source;

@@ -1,6 +1,7 @@
 //! Operands that hold one number for each channel, however they are spelled.
 
 use onnx::ValueId;
+use onnx::operators::Operator;
 use tensor::Dim;
 
 use crate::{Match, Skip};
@@ -43,7 +44,7 @@ pub(super) fn is_of_channels(
 /// A value with one number for each channel, as a vector.
 pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
     let mut value = value;
-    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"]) {
+    while let Some(node) = m.producer_with(value, is_spread) {
         let source = node.input(0).ok_or("an operand is left out")?;
         let whole = m.ty(source).shape.iter().filter(|dim| **dim != Dim::Known(1));
         // An `Expand` of fewer elements is more than another shape.
@@ -58,4 +59,9 @@ pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Resul
     let size = channels.as_known().ok_or("the number of channels is not known")?;
     let shape = m.i64s(&[size]);
     m.op("Reshape", &[value, shape], onnx::Attrs::new())
+}
+
+/// Returns `true` if the operator reshapes or repeats its first operand and nothing else.
+pub(super) fn is_spread(op: &Operator) -> bool {
+    op.is_reshape() || op.name == "Expand"
 }

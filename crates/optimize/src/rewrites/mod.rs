@@ -77,7 +77,7 @@ pub(crate) enum Phase {
     Simplify,
     /// Evaluates constants whose last bits may differ from a runtime's.
     Evaluate,
-    /// Lets products read their operands in the order in which they lie in memory.
+    /// Lets products read their operands without moving them first.
     ArrangeProducts,
     /// Recognises products with interpolation weights as `Resize`.
     Resample,

@@ -1,78 +1,42 @@
 //! How a model is written for opsets that are older than its operators.
 //!
 //! Everything before knows operators in their present form. Those that an opset lacks are replaced
-//! while nodes are legalised, since what replaces them has to be legalised, too. Operands that used to
-//! be attributes are moved at the very end, where no pass looks at them any more.
+//! while nodes are legalised (`equivalents/`), since the replacement has to be legalised, too. Operands
+//! that used to be attributes are moved at the very end, where no pass looks at them any more.
 
-mod bitwise;
 mod spellings;
-mod triangle;
 
+use onnx::operators::{Axes, Operator};
 use onnx::schema;
 use onnx::{Graph, Node, NodeId, Op, Use};
 use rustc_hash::FxHashSet;
 
-use super::equivalents::{Equivalent, Lack, activations, bits, float_order};
+use super::equivalents::{Equivalent, Lack, float_order};
 use super::{Error, Work};
+use crate::Roots;
 
-/// An operator that older opsets do not have.
-struct Addition {
-    op: &'static str,
-    /// The first opset that has it.
-    since: i64,
-    /// What computes the same before.
-    instead: Equivalent,
-}
-
-/// An operator that older opsets write in another way.
+/// Operators that older opsets write in another way.
 struct Change {
-    op: &'static str,
+    ops: Roots,
     /// The first opset with the present form.
     since: i64,
     /// Writes a node in the form before, if it is not valid in both.
     spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
 }
 
-const fn addition(op: &'static str, since: i64, instead: Equivalent) -> Addition {
-    Addition { op, since, instead }
-}
-
-const fn change(
-    op: &'static str,
-    since: i64,
-    spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
-) -> Change {
-    Change { op, since, spell }
-}
-
-static ADDITIONS: &[Addition] = &[
-    addition("BitCast", 26, bits::bit_cast),
-    addition("BitwiseAnd", 18, bitwise::and),
-    addition("BitwiseNot", 18, bitwise::not),
-    addition("BitwiseOr", 18, bitwise::or),
-    addition("BitwiseXor", 18, bitwise::xor),
-    addition("HardSwish", 14, activations::hard_swish),
-    addition("Mish", 18, activations::mish),
-    addition("Swish", 24, activations::swish),
-    addition("Trilu", 14, triangle::trilu),
-];
-
 static CHANGES: &[Change] = &[
-    change("DFT", 20, spellings::axis_of_dft),
-    change("Pad", 18, spellings::all_axes),
-    change("ReduceL1", 18, spellings::axes_attribute),
-    change("ReduceL2", 18, spellings::axes_attribute),
-    change("ReduceLogSum", 18, spellings::axes_attribute),
-    change("ReduceLogSumExp", 18, spellings::axes_attribute),
-    change("ReduceMax", 18, spellings::axes_attribute),
-    change("ReduceMean", 18, spellings::axes_attribute),
-    change("ReduceMin", 18, spellings::axes_attribute),
-    change("ReduceProd", 18, spellings::axes_attribute),
-    change("ReduceSumSquare", 18, spellings::axes_attribute),
-    change("Reshape", 14, spellings::zeros_that_copy),
-    change("Shape", 15, spellings::slice_of_shape),
-    change("Split", 18, spellings::equal_parts),
+    Change { ops: Roots::Named(&["DFT"]), since: 20, spell: spellings::axis_of_dft },
+    Change { ops: Roots::Named(&["Pad"]), since: 18, spell: spellings::all_axes },
+    Change { ops: Roots::With(takes_axes), since: 18, spell: spellings::axes_attribute },
+    Change { ops: Roots::Named(&["Reshape"]), since: 14, spell: spellings::zeros_that_copy },
+    Change { ops: Roots::Named(&["Shape"]), since: 15, spell: spellings::slice_of_shape },
+    Change { ops: Roots::Named(&["Split"]), since: 18, spell: spellings::equal_parts },
 ];
+
+/// Returns `true` for reductions whose axes became an operand in opset 18. Those of `ReduceSum` were one before.
+fn takes_axes(op: &Operator) -> bool {
+    op.axes == Axes::Reduce && op.name != "ReduceSum"
+}
 
 /// An operator that computes with what an older opset lacks, and has a form without it.
 struct Simpler {
@@ -108,19 +72,13 @@ impl Simpler {
 }
 
 /// Whether `op` is written in another way at `opset`.
-pub(super) fn is_respelled(op: &str, opset: i64) -> bool {
-    CHANGES.iter().any(|row| row.op == op && opset < row.since)
+pub(super) fn is_respelled(op: &'static str, opset: i64) -> bool {
+    CHANGES.iter().any(|row| row.ops.has(Op::onnx(op)) && opset < row.since)
 }
 
 /// Whether all operators have their present form at `opset`.
 pub(super) fn is_present(opset: i64) -> bool {
     CHANGES.iter().all(|row| row.since <= opset)
-}
-
-/// What replaces `op` at an opset that does not have it.
-pub(super) fn find(op: &str, opset: i64) -> Option<Equivalent> {
-    let found = ADDITIONS.iter().find(|row| row.op == op && opset < row.since);
-    found.map(|row| row.instead)
 }
 
 /// The nodes that nothing reads any more once [`simplify`] has written a graph for `opset`.
@@ -170,17 +128,15 @@ pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
     for change in CHANGES.iter().filter(|row| opset < row.since) {
         for id in work.graph.all_nodes() {
             let node = work.graph.node(id);
-            if !node.is(change.op) {
+            if !change.ops.has(node.op) {
                 continue;
             }
-            let origin = Some(node.origin);
+            let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {
                 Ok(()) => {}
                 Err(Lack::Graph(error)) => return Err(error.into()),
                 Err(Lack::Because(reason)) => {
-                    let (op, needs, reason) =
-                        (change.op.to_owned(), change.since, reason.to_owned());
-                    let reason = Some(reason);
+                    let (needs, reason) = (change.since, Some(reason.to_owned()));
                     let error =
                         onnx::Error::OpsetTooOld { op, needs, given: opset, reason, origin };
                     return Err(error.into());
@@ -193,21 +149,19 @@ pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDITIONS, CHANGES};
+    use super::CHANGES;
     use onnx::Op;
     use onnx::schema::{OLDEST, find, versions};
 
     #[test]
-    fn the_tables_agree_with_the_schemas() {
-        for row in ADDITIONS {
-            let first = versions(&Op::onnx(row.op)).iter().map(|s| s.since).min();
-            assert_eq!(first, Some(row.since), "{}", row.op);
-        }
-        for row in CHANGES {
-            let new = find(&Op::onnx(row.op), row.since).map(|s| s.since);
-            assert_eq!(new, Some(row.since), "{}", row.op);
-            let is_old = versions(&Op::onnx(row.op)).iter().any(|s| s.since < row.since);
-            assert!(is_old && row.since > OLDEST, "{}", row.op);
+    fn the_table_agrees_with_the_schemas() {
+        let changes =
+            CHANGES.iter().flat_map(|row| row.ops.names().into_iter().map(|op| (op, row.since)));
+        for (op, since) in changes {
+            let new = find(&Op::onnx(op), since).map(|s| s.since);
+            assert_eq!(new, Some(since), "{op}");
+            let is_old = versions(&Op::onnx(op)).iter().any(|s| s.since < since);
+            assert!(is_old && since > OLDEST, "{op}");
         }
     }
 }

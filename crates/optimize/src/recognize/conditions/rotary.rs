@@ -1,6 +1,7 @@
 //! Rotary embeddings: which axis holds the positions, what is next to it, and tables of cosines and
 //! sines with one row for each position.
 
+use onnx::operators::Operator;
 use onnx::{Node, ValueId, attrs};
 use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
@@ -216,7 +217,7 @@ fn table(
     let (value, placement) = found.placed(name).ok_or("there is no such table")?;
     let mut table = Table { value, placement: placement.clone() };
     // Axes of size one are put where the operator wants them.
-    while let Some(node) = found.m.producer(table.value, &["Reshape", "Squeeze", "Unsqueeze"])
+    while let Some(node) = found.m.producer_with(table.value, Operator::is_reshape)
         && let Some(source) = node.input(0)
         && let (from, to) = (&found.m.ty(source).shape, &found.m.ty(table.value).shape)
         && from.last() == to.last()

@@ -4,6 +4,7 @@
 //! operators look like (`patterns/`), what has to hold beyond that (`conditions/`), and whether the
 //! operator is worth it in the runtime (`measured.rs`).
 
+pub(crate) mod batch_norm;
 mod choice;
 mod conditions;
 mod found;

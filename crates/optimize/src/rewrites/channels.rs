@@ -22,7 +22,7 @@ pub(super) fn of_channels(
 }
 
 /// Whether `value` broadcasts along axis `axis` of `rank` axes only, and has all its elements.
-pub(super) fn is_of_channels(
+pub(crate) fn is_of_channels(
     m: &Match<'_>,
     value: ValueId,
     rank: usize,
@@ -42,7 +42,7 @@ pub(super) fn is_of_channels(
 }
 
 /// A value with one number for each channel, as a vector.
-pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
+pub(crate) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
     let mut value = value;
     while let Some(node) = m.producer_with(value, is_spread) {
         let source = node.input(0).ok_or("an operand is left out")?;
@@ -62,6 +62,6 @@ pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Resul
 }
 
 /// Returns `true` if the operator reshapes or repeats its first operand and nothing else.
-pub(super) fn is_spread(op: &Operator) -> bool {
+pub(crate) fn is_spread(op: &Operator) -> bool {
     op.is_reshape() || op.name == "Expand"
 }

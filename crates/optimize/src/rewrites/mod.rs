@@ -2,11 +2,10 @@
 
 mod add_mask;
 mod arrange_product;
-pub(crate) mod batch_norm;
 mod bias_before_split;
 mod bits_with_constant_exponent;
 mod cast_before_reshape;
-mod channels;
+pub(crate) mod channels;
 mod compose_casts;
 mod compose_concats;
 pub(crate) mod compose_reshapes;
@@ -60,7 +59,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use crate::Rewrite;
-use crate::recognize::resample;
+use crate::recognize::{batch_norm, resample};
 use crate::runner::Rules;
 
 pub(crate) use arrange_product::Arranged;

@@ -3,7 +3,7 @@
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Dim;
 
-use crate::rewrites::batch_norm;
+use crate::recognize::batch_norm;
 
 /// A bias and a norm are no more operators than this.
 const MOST: usize = 6;

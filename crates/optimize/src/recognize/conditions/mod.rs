@@ -2,7 +2,7 @@
 //! size, attributes that follow from what was found.
 
 mod attention;
-mod normalization;
+pub(super) mod normalization;
 mod rotary;
 
 use tensor::Dim;

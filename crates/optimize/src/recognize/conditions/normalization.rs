@@ -361,7 +361,7 @@ fn sizes(dims: &[Dim]) -> Option<Vec<i64>> {
 }
 
 /// Lets `name` stand for a tensor of the given sizes with one value everywhere.
-fn fill<N: Copy + TryInto<usize>>(
+pub(in crate::recognize) fn fill<N: Copy + TryInto<usize>>(
     found: &mut Found<'_, '_>,
     name: &str,
     sizes: &[N],

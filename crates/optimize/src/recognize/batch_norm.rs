@@ -90,11 +90,8 @@ fn check(found: &Found<'_, '_>, nodes: &[NodeId], channels: &Dim) -> Result<(), 
     for name in ["mean", "variance", "scale", "bias"] {
         let Some((value, placement)) = found.placed(name) else { continue };
         let ty = m.ty(value);
-        let mut axes = placement.axes(&ty.shape).into_iter().flatten();
-        if !has_channels(m, value, channels)
-            || !axes.all(|axis| axis == 1)
-            || ty.dtype != m.ty(y).dtype
-        {
+        let is_second = *channels == Dim::Known(1) || placement.only_axis(&ty.shape) == Some(1);
+        if !has_channels(m, value, channels) || !is_second || ty.dtype != m.ty(y).dtype {
             return Err("an operand is not one number for each channel".into());
         }
         if !is_given(m, value) {
@@ -120,8 +117,8 @@ fn check(found: &Found<'_, '_>, nodes: &[NodeId], channels: &Dim) -> Result<(), 
     Ok(())
 }
 
-/// So many standard deviations from zero may the mean of a channel be: the runtime computes
-/// `x * a + b`, which loses as many units in the last place.
+/// The largest mean of a channel, in standard deviations. The runtime computes `x * a + b`, which loses as
+/// many units in the last place.
 const MOST_DEVIATIONS: f64 = 128.0;
 
 /// Returns `true` if a mean is known to be so large that subtracting it last would cancel.
@@ -133,7 +130,7 @@ fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> boo
     pairs.any(|(mean, variance)| mean.abs() > MOST_DEVIATIONS * deviation(*variance))
 }
 
-/// What `value` is another shape of.
+/// Returns the value that `value` is a reshape of.
 fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     let mut value = value;
     while let Some(node) = m.producer_with(value, Operator::is_reshape)
@@ -144,18 +141,19 @@ fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     value
 }
 
-/// Whether `value` has one element for each channel and otherwise axes of size one.
+/// Returns `true` if `value` has one element per channel, and other axes only of size one.
 fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     let one = Dim::Known(1);
     let whole = m.ty(value).shape.iter().filter(|dim| **dim != one);
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// How many nodes are examined to find out what a statistic is computed from.
+/// The number of nodes that are examined to find out what a statistic is computed from.
 const REACH: usize = 32;
 
-/// Whether `value` is a constant or an input of its block, or computed from these: nothing of what is
-/// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
+/// Returns `true` if `value` does not depend on the normalised operand: it is a constant or an input of its
+/// block, or computed from constants. Inputs may only be reshaped and cast, because further operators on
+/// them may be part of the normalisation.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m.graph(), value, |_| {}) || {
         let mut value = value;
@@ -168,8 +166,7 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Whether everything that `value` is computed from, a few nodes back, is a constant. The nodes that
-/// compute it are shown to `see`.
+/// Returns `true` if `value` is computed from constants alone, by a few nodes. Calls `see` for each of them.
 pub(crate) fn is_computed_of_constants(
     graph: &Graph,
     value: ValueId,
@@ -192,7 +189,7 @@ pub(crate) fn is_computed_of_constants(
     true
 }
 
-/// Whether `y` is read only by a node that adds something of its channels.
+/// Returns `true` if the only consumer of `y` scales or shifts its channels.
 fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let mut uses = m.graph().value(y).uses();
     let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
@@ -244,6 +241,8 @@ mod tests {
         // By hand.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
          p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
+        "n = Constant <value_float = -0.5> () w = Reshape (v, k) e = Add (w, eps) r = Pow (e, n)
+         c = Sub (x, mean) p = Mul (c, scale) q = Mul (p, r) y = Add (q, bias)",
     ];
 
     #[test]

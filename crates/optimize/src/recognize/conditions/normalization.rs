@@ -6,7 +6,7 @@ use onnx::{Attrs, ValueId};
 use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
 
-use super::missed;
+use super::{Condition, missed};
 use crate::Skip;
 use crate::movement::Step;
 use crate::recognize::found::Found;
@@ -14,8 +14,17 @@ use crate::recognize::found::Found;
 /// More elements than this are not worth a scale of ones.
 const MOST_ONES: usize = 1 << 14;
 
+/// The condition of a normalisation.
+pub(super) fn of(op: &str) -> Condition {
+    match op {
+        "GroupNormalization" => of_groups,
+        "InstanceNormalization" => of_channels,
+        _ => of_last_axes,
+    }
+}
+
 /// Of the last axes, all of them from one on, with a scale and a bias as large as they are.
-pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found, FrontAxes::MayCome)?;
     let rank = shape.len();
     let first = match (found.axes("axes"), found.int("axis")) {
@@ -57,7 +66,7 @@ pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 }
 
 /// Of all axes but the first one and that of the channels, with a scale and a bias for each channel.
-pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
     }
@@ -157,7 +166,7 @@ fn is_of_groups(found: &Found<'_, '_>, shape: &[Dim], channel: usize) -> bool {
 const SCALE_FOR_EACH_CHANNEL: i64 = 21;
 
 /// Of groups of channels, which are the last axis.
-pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("split") {
         return of_split_channels(found);
     }

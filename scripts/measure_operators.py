@@ -484,51 +484,51 @@ def measure(operator: str, variant: str, fns: Any, gains: Gains) -> Iterator[Row
         )
 
 
-HEAD = """//! What ONNX's own operators are worth in onnxruntime {version}, made by
-//! `python scripts/measure_operators.py`.
+HEAD = """//! The speed and accuracy of ONNX's own operators in onnxruntime {version}, relative to elementary
+//! operators. Written by `python scripts/measure_operators.py`.
 
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
 use tensor::DType::{{self, BF16, F16, F32, F64}};
 
-/// What was measured of an operator, for one element type.
+/// The measurements of an operator for one element type.
 #[derive(Debug)]
 struct Row {{
     op: &'static str,
-    /// The attribute that tells its forms apart; empty if there is none.
+    /// The attribute that distinguishes the forms of the operator, or an empty string.
     variant: &'static str,
     dtype: DType,
-    /// How many times as fast one node is, on one thread.
+    /// The speed-up of one node on one thread.
     one: f64,
-    /// On all threads.
+    /// The speed-up on all threads.
     all: f64,
-    /// How many times as large its error is.
+    /// The ratio of its error to that of the elementary form.
     error: f64,
-    /// The same on hostile numbers: large means, tiny spreads, long rows.
+    /// The same ratio on hostile numbers: large means, tiny spreads, long rows.
     hostile: f64,
-    /// Whether NaN and infinities are where JAX has them.
+    /// `true` if NaN and infinities occur in the same elements as in JAX.
     agrees: bool,
 }}
 
-/// Times differ by as much from run to run.
+/// The relative variation of timings between runs.
 const NOISE: f64 = 0.1;
 
-/// As many times as large as that of the elementary form may an error be.
+/// The largest acceptable ratio of errors.
 const MOST_ERROR: f64 = 1.2;
 
-/// The same for hostile numbers, of which a single one decides.
+/// The largest acceptable ratio on hostile numbers, where a single number decides.
 const MOST_HOSTILE_ERROR: f64 = 4.0;
 
-/// Returns `true` if `op` as one node is as exact on hostile numbers as what it is made of.
+/// Returns `true` if `op` as one node is as exact on hostile numbers as the elementary form.
 pub(super) fn is_exact(op: &str, variant: &str, dtype: DType) -> bool {{
     let row = rows(op).find(|row| row.variant == variant && row.dtype == dtype);
     row.is_some_and(|row| row.hostile <= MOST_HOSTILE_ERROR)
 }}
 
-/// Whether `op` as one node is as exact as what it is made of, and at least as fast. Unless all
-/// numbers are `finite`, that includes NaN and infinities. onnxruntime's CPU provider computes
-/// small floats in float32, between casts: float32's times count for them.
+/// Returns `true` if `op` as one node is as exact as the elementary form and at least as fast.
+/// Unless all numbers are `finite`, NaN and infinities count as well. onnxruntime's CPU provider
+/// computes small floats in float32 between casts, so the timings of float32 apply to them.
 pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {{
     let row = |dtype| rows(op).find(|row| row.variant == variant && row.dtype == dtype);
     let timed = if matches!(dtype, F16 | BF16) {{ F32 }} else {{ dtype }};
@@ -538,7 +538,7 @@ pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> 
     agrees && is_exact && fast.one.min(fast.all) >= 1.0 - NOISE
 }}
 
-/// Whether that holds for any form of `op`.
+/// Returns `true` if [`is_better`] holds for any form of `op`.
 pub(super) fn may_be_better(op: &str, dtype: DType, finite: bool) -> bool {{
     static BETTER: LazyLock<FxHashSet<(&str, DType, bool)>> = LazyLock::new(|| {{
         let rows = TABLE.iter().flat_map(|row| [(row, false), (row, true)]);
@@ -549,7 +549,7 @@ pub(super) fn may_be_better(op: &str, dtype: DType, finite: bool) -> bool {{
     BETTER.contains(&(op, dtype, finite))
 }}
 
-/// What was measured of `op`.
+/// Returns the measurements of `op`.
 fn rows(op: &str) -> impl Iterator<Item = &'static Row> {{
     let first = TABLE.partition_point(|row| row.op < op);
     TABLE[first..].iter().take_while(move |row| row.op == op)

@@ -18,6 +18,7 @@ EXPECTED = (
     r"JAX has no accelerator on this machine",
     r"the browser has no WebGPU, not even in software",
     r"the program is a shell script",
+    r"Windows does not have",
 )
 
 # What a machine may lack: what it is called in JAX2ONNX_WITHOUT, the reason of the skip, and how to

@@ -166,7 +166,7 @@ KILLED_BETWEEN = textwrap.dedent(
 )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are not killed by signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have signals")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_killed_export_leaves_a_model_with_its_map(when: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
@@ -187,7 +187,7 @@ def test_a_killed_export_leaves_a_model_with_its_map(when: str, tmp_path: Path) 
     assert sorted(contents(tmp_path)) == ["m.onnx", "m.onnx.map"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such links")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such links")
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link.onnx").symlink_to("m.onnx")
     (tmp_path / "link.map").symlink_to("m.map")
@@ -219,7 +219,7 @@ READS_FOR_EVER = textwrap.dedent(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of folders")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have locks of folders")
 @pytest.mark.usefixtures("external")
 def test_a_reader_that_locks_the_folder_sees_a_pair(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"

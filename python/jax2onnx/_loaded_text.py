@@ -85,10 +85,18 @@ def _compiles_to(text: str | bytes, path: str, used: Used) -> bool:
         found = by_name.get(code.co_name, [])
         if code not in found and not _has_lines(found, code, offsets):
             return False
-    definitions = {
-        (code.co_qualname, code.co_firstlineno) for found in by_name.values() for code in found
-    }
-    return definitions.issuperset(used.definitions)
+    everything = [code for found in by_name.values() for code in found]
+    return all(
+        any(code.co_qualname == name and line in _header(code) for code in everything)
+        for name, line in used.definitions
+    )
+
+
+def _header(code: CodeType) -> range:
+    """Returns the lines from the first decorator of a function to its first statement."""
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    body = [line for line in lines if line > code.co_firstlineno]
+    return range(code.co_firstlineno, min(body, default=code.co_firstlineno) + 1)
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:

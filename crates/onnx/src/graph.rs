@@ -11,6 +11,7 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::facts::Memo;
 use crate::uses::{Use, Uses};
 use crate::{Assumptions, Attr, Attrs};
 
@@ -229,6 +230,8 @@ pub struct Graph {
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
     /// The replacement of each value, if replacements are recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
+    /// What is known of its values. Whatever changes operands, attributes, types or names invalidates it.
+    pub(crate) facts: Memo,
 }
 
 /// The largest size, in bytes, of a constant that is interned when it is created.
@@ -250,6 +253,7 @@ impl Graph {
             blocks: vec![Block::default()],
             small_constants: FxHashMap::default(),
             replacements: None,
+            facts: Memo::default(),
         }
     }
 
@@ -284,6 +288,7 @@ impl Graph {
 
     /// The value behind an id, to change its type or name.
     pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        self.facts.invalidate();
         &mut self.values[id.index()]
     }
 
@@ -330,6 +335,11 @@ impl Graph {
     /// # Panics
     /// Like [`Graph::node`].
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        self.facts.invalidate();
+        self.stored_node(id)
+    }
+
+    fn stored_node(&mut self, id: NodeId) -> &mut Node {
         match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
             Some(node) => node,
             #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
@@ -447,13 +457,6 @@ impl Graph {
         }
     }
 
-    /// Returns the size that a float was cast from, if it is one.
-    pub fn float_size(&self, id: ValueId) -> Option<Dim> {
-        let cast = self.node(self.producer(id)?);
-        let content = self.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
-        <[Dim; 1]>::try_from(content).ok().map(|[size]| size)
-    }
-
     /// A new block without inputs and nodes.
     pub fn add_block(&mut self) -> BlockId {
         self.blocks.push(Block::default());
@@ -531,7 +534,7 @@ impl Graph {
             let next = self.node(before);
             (next.block, next.previous)
         };
-        self.node_mut(id).block = to;
+        self.stored_node(id).block = to;
         self.link(to, left, Some(id));
         self.link(to, Some(id), Some(before));
     }
@@ -539,11 +542,11 @@ impl Graph {
     /// Makes `left` and `right` neighbours. `None` is an end of the block.
     fn link(&mut self, block: BlockId, left: Option<NodeId>, right: Option<NodeId>) {
         match left {
-            Some(left) => self.node_mut(left).next = right,
+            Some(left) => self.stored_node(left).next = right,
             None => self.blocks[block.index()].first = right,
         }
         match right {
-            Some(right) => self.node_mut(right).previous = left,
+            Some(right) => self.stored_node(right).previous = left,
             None => self.blocks[block.index()].last = left,
         }
     }

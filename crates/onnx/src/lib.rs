@@ -5,6 +5,7 @@ mod assumptions;
 mod attr;
 mod builder;
 mod error;
+pub mod facts;
 pub mod fold;
 pub mod formula;
 mod graph;

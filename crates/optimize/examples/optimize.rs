@@ -1,6 +1,6 @@
 //! Optimises models in ONNX's text syntax: `optimize [--fuel N] [--no-fuse] < in.txt > out.txt`.
-//! Several models may follow each other, separated by lines of `---`. What was done goes to
-//! standard error.
+//! The input may contain several models, separated by lines of `---`. The report goes to standard
+//! error.
 
 use std::io::Read as _;
 

@@ -1,5 +1,5 @@
-//! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
-//! work list.
+//! The editor: the only way to change a graph. It replaces nodes and values, and updates
+//! provenance, names and the work list.
 
 use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId};
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
@@ -12,17 +12,17 @@ use crate::runner::Rule;
 use crate::small_set::SmallSet;
 use crate::{Error, Forms, Missed, Options, Problem, Report, Skip, Verify};
 
-/// Where a node came from, regardless of what emitted it.
+/// The source location of a node, regardless of the stage that emitted it.
 type Place = (Option<CallId>, ScopeId);
 
-/// Distinct origins, in the order they came in. What is read in several places reaches its heirs on many
-/// ways: lists would double at every step of a chain.
+/// Distinct origins, in order of arrival. A value with several consumers reaches its heirs along
+/// many paths, so plain lists would double at every step of a chain.
 type Inherited = SmallSet<OriginId>;
 
-/// A list of what there are few of.
+/// A list that is usually short.
 type Few<T> = SmallVec<[T; 4]>;
 
-/// Lends the graph to passes and rewrites.
+/// An editor that lends the graph to passes and rewrites.
 #[derive(Debug)]
 pub struct Editor<'a> {
     graph: &'a mut Graph,
@@ -30,15 +30,15 @@ pub struct Editor<'a> {
     /// The origins that a node inherits from removed nodes. They are merged once at the end, so
     /// that a node that absorbs thousands does not copy its list thousands of times.
     inherited: FxHashMap<NodeId, Inherited>,
-    /// For nodes with several readers: the places of removed readers. Their replacements represent
-    /// these places; the replacement of the last reader does not.
+    /// The locations of removed consumers of nodes with several consumers. The replacements of
+    /// these consumers represent the locations. The replacement of the last consumer does not.
     settled: FxHashMap<NodeId, SmallSet<Place>>,
     /// The nodes whose neighbourhood changed.
     touched: Vec<NodeId>,
     fuel: u64,
     options: Options,
     report: Report,
-    /// The operator that was not recognised at a node, and why.
+    /// The operators that were nearly recognised at a node, and the reason why they were not.
     missed: FxHashMap<NodeId, (&'static str, String)>,
     memory: Memory,
 }
@@ -59,17 +59,18 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The current graph.
+    /// Returns the current graph.
     pub fn graph(&self) -> &Graph {
         self.graph
     }
 
-    /// The forms that operators take.
+    /// Returns the forms of operators.
     pub(crate) fn forms(&self) -> &Forms {
         &self.options.forms
     }
 
-    /// Takes one unit of fuel for `name`; `false` if there is none left, so nothing may be changed.
+    /// Takes one unit of fuel for `name`. Returns `false` if the fuel is used up, so that nothing
+    /// may be changed.
     pub fn spend(&mut self, name: &'static str) -> bool {
         if self.fuel == 0 {
             return false;
@@ -83,7 +84,8 @@ impl<'a> Editor<'a> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Checks the graph if the options ask for it as often as `when`, and blames `name`.
+    /// Verifies the graph if the options request verification as often as `when`. Blames `name` for
+    /// errors.
     pub(crate) fn verify(&self, name: &'static str, when: Verify) -> Result<(), Error> {
         if self.options.verify > when {
             return Ok(());
@@ -95,7 +97,7 @@ impl<'a> Editor<'a> {
         })
     }
 
-    /// What went wrong with `rewrite` at `root`.
+    /// Returns an error of `rewrite` at `root`.
     fn error(&self, rewrite: &'static str, root: NodeId, problem: Problem) -> Error {
         Error { rewrite, origin: self.graph.get(root).map(|node| node.origin), problem }
     }
@@ -155,7 +157,7 @@ impl<'a> Editor<'a> {
                 Err(Skip::Because(reason)) => count_skip(&mut self.report, name, reason),
                 Err(Skip::Missed(reason)) => {
                     if self.options.report_missed {
-                        // What is tried first says the most.
+                        // The first attempt has the most informative reason.
                         self.missed.entry(root).or_insert((name, reason));
                     }
                     count_skip(&mut self.report, name, "it was missed");
@@ -165,20 +167,21 @@ impl<'a> Editor<'a> {
         Ok(None)
     }
 
-    /// Reports that `op` could not be one node. What is found last counts: clean-ups come first.
+    /// Reports that `op` could not become one node. Later reports override earlier ones, because
+    /// they follow more clean-ups.
     pub(crate) fn miss(&mut self, node: NodeId, op: &'static str, reason: &str) {
         if self.options.report_missed {
             self.missed.insert(node, (op, reason.to_owned()));
         }
     }
 
-    /// A builder whose nodes are inserted before `root` and share its origin.
+    /// Returns a builder whose nodes are inserted before `root` and share its origin.
     pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         builder(self.graph, self.origins, name, root)
     }
 
-    /// Replaces the results of `root` by `with` and removes it, along with everything that was
-    /// computed only for it. `fresh` are the nodes that were emitted for this.
+    /// Replaces the results of `root` by `with` and removes it, together with all nodes that were
+    /// computed only for it. `fresh` are the nodes that were emitted for the replacement.
     pub(crate) fn replace(
         &mut self,
         name: &'static str,
@@ -203,9 +206,9 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Replaces the results of `root`, which only chose what to compute, by `with`, and removes it along
-    /// with whatever it did not choose. What was computed to choose is part of what was chosen; the rest
-    /// leaves no trace.
+    /// Replaces the results of `root`, which only selects between computations, by `with`. Removes
+    /// `root` together with the computations that it did not select. The origins of the condition
+    /// go to the selected computation. Nothing inherits the other origins.
     pub(crate) fn choose(
         &mut self,
         name: &'static str,
@@ -219,8 +222,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Makes all readers of the results of `root` read `with`, and returns these readers. What is made for
-    /// that is appended to `fresh`.
+    /// Makes all consumers of the results of `root` read `with`, and returns these consumers.
+    /// Appends nodes that this requires to `fresh`.
     fn redirect_all(
         &mut self,
         name: &'static str,
@@ -244,15 +247,15 @@ impl<'a> Editor<'a> {
         Ok(readers)
     }
 
-    /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
-    /// `readers` inherit the origins instead.
+    /// Passes origins on to the producers of `values`. Constants and inputs have no producers, so
+    /// their `readers` inherit the origins instead.
     fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[OriginId]) {
         let producers = values.iter().filter_map(|value| self.graph.producer(*value));
         let producers: Few<_> = producers.collect();
         self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
     }
 
-    /// The nodes that read a value, each once.
+    /// Returns the distinct nodes that read a value.
     fn readers(&self, value: ValueId) -> Few<NodeId> {
         let mut readers: Few<_> = self.graph.value(value).uses().filter_map(reader).collect();
         readers.sort_unstable();
@@ -275,7 +278,7 @@ impl<'a> Editor<'a> {
         Err(Problem::Type { old: Type::clone(old), new: Type::clone(new) })
     }
 
-    /// Makes all readers of `old` read `new`. If a block returns `old` and cannot return `new`
+    /// Makes all consumers of `old` read `new`. If a block returns `old` and cannot return `new`
     /// directly, it returns an `Identity` of it.
     fn redirect(
         &mut self,
@@ -321,8 +324,8 @@ impl<'a> Editor<'a> {
         Ok(made)
     }
 
-    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. The
-    /// origins of removed nodes are appended to `gone`; without it, nothing replaces them.
+    /// Removes `node` if nothing reads its results, and then all nodes that were computed only for
+    /// it. Appends the origins of removed nodes to `gone`. Without `gone`, nothing replaces them.
     pub(crate) fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
         let mut stack: Few<NodeId> = Few::from_slice(&[node]);
         let mut operands = Vec::new();
@@ -336,7 +339,7 @@ impl<'a> Editor<'a> {
             let settled = self.settled.remove(&id).unwrap_or_default();
             let inherited = self.inherited.remove(&id).unwrap_or_default();
             if let Some(gone) = gone.as_deref_mut() {
-                // What replaces a loop stands for all that its rounds computed.
+                // The replacement of a loop represents everything that its iterations computed.
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
                 let inherited = inherited.as_slice().iter().copied();
                 let mine = std::iter::once(origin).chain(within).chain(inherited);
@@ -358,7 +361,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The origins of the nodes of a block and of all subgraphs in it.
+    /// Returns the origins of the nodes of a block and of all subgraphs in it.
     fn origins_within(&self, block: BlockId) -> Vec<OriginId> {
         let (mut origins, mut blocks) = (Vec::new(), vec![block]);
         while let Some(block) = blocks.pop() {
@@ -373,7 +376,7 @@ impl<'a> Editor<'a> {
         origins
     }
 
-    /// Records that a reader of `node` with this `origin` was removed, if others stay.
+    /// Records that a consumer of `node` with this `origin` was removed while others remain.
     fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &SmallSet<Place>) {
         if origin.is_some() || !before.is_empty() {
             let place = origin.map(|origin| self.place(origin));
@@ -387,18 +390,18 @@ impl<'a> Editor<'a> {
         (origin.call, origin.scope)
     }
 
-    /// The graph, for passes that change constants, functions or attributes.
+    /// Returns the graph, for passes that change constants, functions or attributes.
     pub(crate) fn graph_mut(&mut self) -> &mut Graph {
         self.graph
     }
 
-    /// Makes `new` inherit what `old` would have inherited.
+    /// Transfers the inherited origins of `old` to `new`.
     pub(crate) fn hand_over(&mut self, old: NodeId, new: NodeId) {
         let inherited = self.inherited.remove(&old).unwrap_or_default();
         self.inherit(&[new], inherited.as_slice());
     }
 
-    /// Passes the origins of removed nodes on to nodes that stay.
+    /// Passes the origins of removed nodes on to remaining nodes.
     pub(crate) fn inherit(&mut self, heirs: &[NodeId], gone: &[OriginId]) {
         for heir in heirs {
             self.inherited.entry(*heir).or_default().extend(gone.iter().copied());
@@ -406,7 +409,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A builder whose nodes are inserted before `root` and share its origin.
+/// Returns a builder whose nodes are inserted before `root` and share its origin.
 fn builder<'b>(
     graph: &'b mut Graph,
     origins: &'b mut Origins,
@@ -427,7 +430,7 @@ fn builder<'b>(
     }
 }
 
-/// Counts why rewrites leave nodes alone, which only tests ask for.
+/// Counts the reasons why rewrites skip nodes. Only tests read them.
 #[cfg_attr(not(test), expect(unused_variables, reason = "only tests ask"))]
 fn count_skip(report: &mut Report, rule: &'static str, reason: &'static str) {
     #[cfg(test)]
@@ -436,7 +439,7 @@ fn count_skip(report: &mut Report, rule: &'static str, reason: &'static str) {
     }
 }
 
-/// The node that a value is an operand of.
+/// Returns the node that uses a value as an operand.
 fn reader(place: Use) -> Option<NodeId> {
     match place {
         Use::Operand(node, _) => Some(node),
@@ -444,7 +447,7 @@ fn reader(place: Use) -> Option<NodeId> {
     }
 }
 
-/// What a node and its subgraphs read.
+/// Collects the values that a node and its subgraphs read.
 pub(crate) fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
     let node = graph.node(id);
     operands.extend(node.inputs.iter().flatten());

@@ -1,23 +1,23 @@
-//! The one error type of this crate: a bug in a rewrite or pass.
+//! The error type of this crate, which always indicates a bug in a rewrite or pass.
 
 use provenance::OriginId;
 use tensor::Type;
 
-/// The optimiser failed. This is never the input's fault: a rewrite is wrong, or the graph was
-/// already invalid.
+/// A failure of the optimiser. It is never caused by the user's input: a rewrite is wrong, or the
+/// graph was already invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("`{rewrite}` {problem}")]
 pub struct Error {
-    /// The rewrite or pass at work.
+    /// The rewrite or pass that failed.
     pub rewrite: &'static str,
-    /// What it was working on.
+    /// The origin of the node that it was working on.
     pub origin: Option<OriginId>,
-    /// What went wrong.
+    /// The problem.
     #[source]
     pub problem: Problem,
 }
 
-/// What can go wrong in a rewrite or pass.
+/// A problem in a rewrite or pass.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The verifier rejects the graph.
@@ -42,10 +42,10 @@ pub enum Problem {
         /// The values returned.
         new: usize,
     },
-    /// The patterns cannot be read.
+    /// A pattern cannot be parsed.
     #[error("has a pattern that cannot be read: {0}")]
     Pattern(&'static str),
-    /// Rewrites undo each other's work.
-    #[error("goes in circles with other rewrites")]
+    /// Rewrites undo each other's changes.
+    #[error("does not reach a fixed point with other rewrites")]
     Endless,
 }

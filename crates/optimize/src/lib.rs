@@ -1,15 +1,14 @@
-//! Optimisation: rewrites and passes on the graph. Clean-ups keep results bit for bit; fusions may
-//! change the order in which sums are added up.
+//! Optimisation: rewrites and passes on the graph. Clean-ups preserve results bit for bit. Fusions
+//! may change the order of summation.
 //!
-//! A rewrite looks at one node and its neighbourhood; a pass looks at the whole graph. The runner
-//! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
-//! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
+//! A rewrite examines one node and its neighbourhood; a pass examines the whole graph. The runner
+//! applies rewrites until none matches, maintains provenance, counts fuel and verifies. Operators
+//! that JAX spells out are recognised by patterns (`recognize`). Finally, `legalize` adapts the
+//! graph to the capabilities of a runtime.
 
-mod bounded;
 pub mod compute;
 mod edit;
 mod error;
-mod floats;
 mod index_vectors;
 pub mod legalize;
 mod loops;
@@ -18,7 +17,6 @@ mod options;
 mod pass;
 mod passes;
 mod pipeline;
-mod ranges;
 mod recognize;
 mod rewrite;
 mod rewrites;
@@ -28,7 +26,6 @@ mod small_set;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod triangle;
 pub mod weights;
 mod wildcard;
 

@@ -1,39 +1,39 @@
-//! Loops: `Loop` and `Scan`, whose bodies hand values from round to round.
+//! Loops: `Loop` and `Scan`, whose bodies carry values between iterations.
 
 use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId};
 
 use crate::edit::collect_operands;
 use crate::{Editor, Error};
 
-/// Where a loop has what it carries.
+/// A loop, with the positions of its carried values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loop {
     pub(crate) id: NodeId,
     pub(crate) body: BlockId,
-    /// How many values are carried.
+    /// The number of carried values.
     pub(crate) carried: usize,
-    /// How many operands and inputs of the body there are before those that are carried: the number
-    /// of rounds and the condition.
+    /// The number of operands, and of body inputs, before the carried values: the number of
+    /// iterations and the condition.
     control: usize,
-    /// How many results of the body there are before those that are carried: the condition.
+    /// The number of body results before the carried values: the condition.
     condition: usize,
 }
 
 /// A value that a loop carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
-    /// What the first round gets.
+    /// The value at the start of the first iteration.
     pub(crate) initial: ValueId,
-    /// What a round gets.
+    /// The value at the start of an iteration.
     pub(crate) inside: ValueId,
-    /// What the next round gets.
+    /// The value at the end of an iteration, which the next one starts with.
     pub(crate) next: ValueId,
-    /// What the last round leaves.
+    /// The value after the last iteration.
     pub(crate) result: ValueId,
 }
 
 impl Loop {
-    /// The loop at `id`, if there is one.
+    /// Returns the loop at `id`.
     pub(crate) fn at(graph: &Graph, id: NodeId) -> Option<Self> {
         let node = graph.get(id)?;
         let body = node.blocks().next()?;
@@ -53,8 +53,8 @@ impl Loop {
         is_whole.then_some(Self { id, body, carried, control, condition })
     }
 
-    /// All loops, inner before outer. What is done to one may remove or change others, so each is to be
-    /// looked up when its turn comes.
+    /// Returns all loops, inner before outer. A change to one may remove or change others, so each
+    /// must be looked up again before it is processed.
     pub(crate) fn all(graph: &Graph) -> Vec<NodeId> {
         let mut nodes = graph.nodes_with_blocks();
         nodes.retain(|id| Self::at(graph, *id).is_some());
@@ -62,7 +62,7 @@ impl Loop {
         nodes
     }
 
-    /// The values that it carries.
+    /// Returns the carried values.
     pub(crate) fn state(&self, graph: &Graph) -> Vec<Carried> {
         let (node, block) = (graph.node(self.id), graph.block(self.body));
         let carried = (0..self.carried).filter_map(|k| {
@@ -76,7 +76,7 @@ impl Loop {
         carried.collect()
     }
 
-    /// What the body returns beyond the values that are carried: the condition, and what is stacked.
+    /// Returns the results of the body that are not carried: the condition and stacked results.
     pub(crate) fn other_results<'g>(
         &self,
         graph: &'g Graph,
@@ -86,7 +86,7 @@ impl Loop {
         outputs[..condition].iter().chain(&outputs[condition + carried..]).copied()
     }
 
-    /// Whether `value` is computed by the body itself or is one of its inputs.
+    /// Returns `true` if `value` is computed by the body itself or is one of its inputs.
     pub(crate) fn is_inside(&self, graph: &Graph, value: ValueId) -> bool {
         match graph.value(value).producer() {
             Producer::Node(node, _) => graph.node(*node).block() == self.body,
@@ -95,7 +95,8 @@ impl Loop {
         }
     }
 
-    /// What a node of the body reads, in its subgraphs too, that differs from round to round.
+    /// Returns the operands of a node of the body, including those of its subgraphs, that vary
+    /// between iterations.
     pub(crate) fn varying_operands(&self, graph: &Graph, node: NodeId) -> Vec<ValueId> {
         let mut operands = Vec::new();
         collect_operands(graph, node, &mut operands);
@@ -103,9 +104,9 @@ impl Loop {
         operands
     }
 
-    /// Carries only the values that `is_kept` names, and `more`: pairs of what the first and what the
-    /// next round gets. The results that go are replaced by `initial` ones, or are not read. Returns
-    /// what rounds get of `more`.
+    /// Rebuilds the loop with the carried values that `is_kept` selects, and `more`: pairs of the
+    /// initial and the next value. The results of dropped values must be unread, or are replaced by
+    /// their initial values. Returns the values of `more` at the start of an iteration.
     pub(crate) fn carry(
         &self,
         edit: &mut Editor<'_>,
@@ -137,7 +138,7 @@ impl Loop {
         let graph = edit.graph_mut();
         graph.set_inputs(self.body, kept_inputs);
 
-        // The body moves to the new node; removing the old one must not remove it.
+        // The body moves to the new node. Removing the old one must not remove it.
         let attrs = std::mem::take(&mut graph.node_mut(self.id).attrs);
         let node = graph.node(self.id);
         let (block, op, origin, name_of_node) =
@@ -161,7 +162,8 @@ impl Loop {
     }
 }
 
-/// The items before `first`, those of `first..end` that are kept, `more`, and the items after `end`.
+/// Returns the items before `first`, the kept items of `first..end`, `more`, and the items after
+/// `end`.
 fn pick<T: Copy, I: Iterator<Item = T>>(
     items: &[T],
     first: usize,
@@ -174,7 +176,7 @@ fn pick<T: Copy, I: Iterator<Item = T>>(
     before.chain(kept).chain(more()).chain(after).collect()
 }
 
-/// Removes what a body computes for nothing.
+/// Removes nodes of a body whose results are not read.
 fn remove_unread(edit: &mut Editor<'_>, body: BlockId) {
     let nodes: Vec<_> = edit.graph().nodes_of(body).collect();
     for id in nodes.into_iter().rev() {

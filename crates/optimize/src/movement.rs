@@ -1,8 +1,10 @@
-//! Operators that move elements and compute nothing, as what they do to axes.
+//! Data movement: operators that move elements without computing anything, described by their
+//! effect on axes.
 //!
-//! An axis is a list of atoms, outermost first: an axis of 512 that is later split into 8 and 64 is
-//! two atoms from the start. An axis of size one has none. In these terms a `Transpose` permutes
-//! lists, a `Reshape` regroups them, and what a chain of both does is what one look at its ends says.
+//! An axis is a list of atoms, outermost first: an axis of 512 that is later split into 8 and 64
+//! consists of two atoms from the start. A unit axis has no atoms. In these terms, a `Transpose`
+//! permutes lists and a `Reshape` regroups them, so the effect of a chain follows from the layouts
+//! at its ends.
 
 use onnx::{Attrs, Graph, Node, NodeId, Op, ValueId, attrs};
 use tensor::Dim;
@@ -10,13 +12,13 @@ use tensor::Dim;
 use crate::rewrites::{compose_reshapes, compose_transposes};
 use crate::{Match, Skip};
 
-/// How many of them are looked at together: longer chains are shortened piece by piece.
+/// The maximum number of nodes of a chain. Longer chains are shortened step by step.
 const REACH: usize = 8;
 
 /// The axes of a value, each a list of atoms.
 pub(crate) type Layout = Vec<Vec<usize>>;
 
-/// Atoms, and the values whose axes are made of them.
+/// Atoms, and the values whose axes consist of them.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Atoms {
     sizes: Vec<Dim>,
@@ -27,11 +29,11 @@ pub(crate) struct Atoms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Transpose(Vec<i64>),
-    /// From one shape to another.
+    /// A reshape from one shape to another.
     Reshape(Vec<Dim>, Vec<Dim>),
 }
 
-/// The movements between a value and where it comes from, in the order of execution.
+/// The data-movement nodes between a source and a value, in order of execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) source: ValueId,
@@ -39,7 +41,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// What `value` is moved from, within the block of the root.
+    /// Returns the chain that ends at `value`, within the block of the root.
     pub(crate) fn to(m: &Match<'_>, value: ValueId) -> Self {
         let (graph, block) = (m.graph(), m.root().block());
         let mut chain = Chain { source: value, nodes: Vec::new() };
@@ -57,8 +59,8 @@ impl Chain {
         chain
     }
 
-    /// What the movements cost one reader of the end of the chain, or all of them if the end is
-    /// `replaced`. What several read costs each its share.
+    /// Returns the cost of the chain for one consumer of its end, or for all of them if the end is
+    /// `replaced`. The cost of shared nodes is divided among their consumers.
     pub(crate) fn cost(&self, graph: &Graph, replaced: bool) -> usize {
         let is_constant = graph.constant(self.source).is_some();
         let (mut cost, mut sharers) = (0, 1);
@@ -74,8 +76,8 @@ impl Chain {
     }
 }
 
-/// A `Transpose` copies; a `Reshape` does not, but is a node to read. What happens to constants
-/// happens once.
+/// Returns the cost of a node. A `Transpose` copies elements. A `Reshape` does not, but adds a
+/// node. Data movement of constants happens only once.
 fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
     match (is_transpose, is_constant) {
         (true, false) => 120,
@@ -85,19 +87,19 @@ fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
     }
 }
 
-/// The least that moving a value can cost.
+/// Returns the minimum cost of any data movement.
 pub(crate) fn least_cost(is_constant: bool) -> usize {
     cost_of(false, is_constant)
 }
 
-/// What the steps of a plan cost.
+/// Returns the cost of a plan.
 pub(crate) fn cost(steps: &[Step], is_constant: bool) -> usize {
     let of = |step: &Step| cost_of(matches!(step, Step::Transpose(_)), is_constant);
     steps.iter().map(of).sum()
 }
 
 impl Atoms {
-    /// Adds a value with axes of its own. An empty one has no layout worth talking about.
+    /// Adds a value with its own axes. Rejects empty values, whose layout is meaningless.
     pub(crate) fn add(&mut self, shape: &[Dim]) -> Result<usize, Skip> {
         if shape.contains(&Dim::Known(0)) {
             return Err("an axis is empty".into());
@@ -114,13 +116,13 @@ impl Atoms {
         vec![self.sizes.len() - 1]
     }
 
-    /// Adds a value whose axes are known atoms.
+    /// Adds a value whose axes consist of existing atoms.
     pub(crate) fn view(&mut self, layout: Layout) -> usize {
         self.views.push(layout);
         self.views.len() - 1
     }
 
-    /// The axes of a value as they are known by now.
+    /// Returns the current axes of a value.
     pub(crate) fn layout(&self, view: usize) -> &Layout {
         &self.views[view]
     }
@@ -133,7 +135,7 @@ impl Atoms {
         axis.iter().fold(Dim::Known(1), |n, atom| n * self.sizes[*atom].clone())
     }
 
-    /// Lets `view` be what the movements of a chain make of it.
+    /// Applies the data movement of a chain to `view`.
     pub(crate) fn follow(
         &mut self,
         view: usize,
@@ -186,7 +188,7 @@ impl Atoms {
                     merged.push(atom);
                     continue;
                 };
-                // An axis gets the end of one atom and the beginning of the next.
+                // The axis consists of the end of one atom and the beginning of the next.
                 let parts = self.split(atom, &[part, other]).concat();
                 merged.extend(parts.first());
                 parts.get(1).into_iter().for_each(|other| rest.push_front(*other));
@@ -200,7 +202,8 @@ impl Atoms {
         Ok(())
     }
 
-    /// The beginning of `atom` that an axis of `size` still needs after `merged`, and the rest of it.
+    /// Splits `atom` into the part that an axis of `size` still needs after `merged`, and the
+    /// remainder.
     fn part(&self, merged: &[usize], atom: usize, size: &Dim) -> Option<(Dim, Dim)> {
         let (has, size) = (self.size(merged).as_known()?, size.as_known()?);
         let whole = self.sizes[atom].as_known()?;
@@ -209,7 +212,7 @@ impl Atoms {
         fits.then(|| (Dim::Known(needed), Dim::Known(whole / needed)))
     }
 
-    /// Lets an atom be several, in every view; an axis for each part.
+    /// Splits an atom in every view. Returns one axis per part.
     fn split(&mut self, atom: usize, parts: &[Dim]) -> Layout {
         let is_one = |part: &&Dim| **part == Dim::Known(1);
         if parts.iter().filter(|part| !is_one(part)).count() == 1 {
@@ -226,7 +229,7 @@ impl Atoms {
         axes
     }
 
-    /// Lets an axis of one view be the same as an axis of another, atom by atom.
+    /// Identifies an axis of one view with an axis of another, atom by atom.
     pub(crate) fn unify(&mut self, a: (usize, usize), b: (usize, usize)) -> Result<(), Skip> {
         const DIFFER: Skip = Skip::Because("axes that belong together are cut differently");
         loop {
@@ -258,7 +261,7 @@ impl Atoms {
         }
     }
 
-    /// Lets the operands of a `MatMul` fit together, and adds the result.
+    /// Unifies the axes of the operands of a `MatMul`, and adds the result.
     pub(crate) fn product(&mut self, a: usize, b: usize) -> Result<usize, Skip> {
         let ranks = [a, b].map(|view| self.views[view].len().checked_sub(2));
         let [Some(last_a), Some(last_b)] = ranks else {
@@ -286,7 +289,7 @@ impl Atoms {
         Ok(self.view(result))
     }
 
-    /// The cheapest movements from one layout to another one of the same atoms.
+    /// Returns the cheapest data movement from one layout to another with the same atoms.
     pub(crate) fn plan(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
         if from == to {
             return Some(Vec::new());
@@ -307,7 +310,7 @@ impl Atoms {
         fits.then_some(Step::Reshape(from, to))
     }
 
-    /// `Transpose`, and `Reshape` if that does not do.
+    /// Plans a `Transpose`, followed by a `Reshape` if necessary.
     fn transposed_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
         let flat = to.concat();
         let place = |axis: &Vec<usize>| {
@@ -330,7 +333,7 @@ impl Atoms {
             let perm: Option<Vec<_>> = to.iter().map(next).collect();
             return Some(vec![Step::Transpose(ints(&perm?))]);
         }
-        // What leads stays in front: runtimes move single axes fast.
+        // Leading unit axes stay in front, because runtimes move single axes fast.
         let first = from.iter().take_while(|axis| axis.is_empty()).count();
         let behind = units.filter(|axis| *axis >= first);
         let perm: Vec<usize> = (0..first).chain(moved).chain(behind).collect();
@@ -338,7 +341,7 @@ impl Atoms {
         Some(vec![Step::Transpose(ints(&perm)), self.reshaped(&between, to)?])
     }
 
-    /// `Reshape` to what `Transpose` only has to permute.
+    /// Plans a `Reshape`, followed by a `Transpose`.
     fn reshaped_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
         let flat = from.concat();
         let mut order = Vec::new();
@@ -388,7 +391,7 @@ fn ints(perm: &[usize]) -> Vec<i64> {
     perm.iter().map(|axis| *axis as i64).collect()
 }
 
-/// The operator and its axes if all that changes are axes of size one, either more or fewer.
+/// Returns `Squeeze` or `Unsqueeze` and its axes, if the shapes only differ in unit axes.
 pub(crate) fn unit_axes(from: &[Dim], to: &[Dim]) -> Option<(&'static str, Vec<i64>)> {
     let added = |short: &[Dim], long: &[Dim]| {
         let (mut axes, mut short) = (Vec::new(), short.iter().peekable());
@@ -409,7 +412,7 @@ pub(crate) fn unit_axes(from: &[Dim], to: &[Dim]) -> Option<(&'static str, Vec<i
     }
 }
 
-/// Emits the steps of a plan. Each comes from where the movement of its kind among `old` does.
+/// Emits the steps of a plan. Each step has the origin of the node of the same kind in `old`.
 pub(crate) fn emit(
     m: &mut Match<'_>,
     mut value: ValueId,

@@ -6,33 +6,33 @@ use provenance::OriginId;
 
 use crate::Forms;
 
-/// When the graph is verified.
+/// The frequency of verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verify {
-    /// After every rewrite and every pass: slow, but identifies the culprit.
+    /// After every rewrite and every pass, which is slow but identifies the culprit.
     EachRewrite,
-    /// After every pass, and after every round of rewrites.
+    /// After every pass, and after every group of rewrites.
     EachPass,
-    /// By whoever asked for the optimisation, when everything is done.
+    /// By the caller, after the whole optimisation.
     Later,
 }
 
-/// How to optimise.
+/// The options of the optimiser.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many changes may be made; `None` for any number. Bisecting it finds a wrong rewrite.
+    /// The maximum number of changes, or `None` for any number. Bisecting it finds a wrong rewrite.
     pub fuel: Option<u64>,
-    /// Whether several operators may become one. Clean-ups keep results bit for bit in any runtime,
-    /// except that sums and functions of constants are computed here and rounded once. After a fusion, sums may be
-    /// added up in another order, as runtimes that fuse do anyway.
+    /// `true` if several operators may become one. Clean-ups preserve results bit for bit in any
+    /// runtime, except that sums and functions of constants are computed at export and rounded
+    /// once. Fusions may change the order of summation, as runtimes that fuse do anyway.
     pub fuse: bool,
-    /// When the graph is verified.
+    /// The frequency of verification.
     pub verify: Verify,
-    /// The operator set that the graph must keep to, if it has been decided.
+    /// The opset that the graph must conform to, if it has been decided.
     pub opset: Option<i64>,
-    /// Which operators become one node.
+    /// The choice of operators that become one node.
     pub forms: Forms,
-    /// Whether to report operators that were nearly recognised.
+    /// `true` if operators that were nearly recognised are reported.
     pub report_missed: bool,
 }
 
@@ -45,31 +45,31 @@ impl Default for Options {
     }
 }
 
-/// What was done.
+/// The report of an optimisation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How often each rewrite and pass changed something.
+    /// The number of changes by each rewrite and pass.
     pub applied: BTreeMap<&'static str, u64>,
-    /// How often each rewrite left a node alone, by its reason.
+    /// The number of nodes that each rewrite skipped, by reason.
     #[cfg(test)]
     pub skipped: BTreeMap<(&'static str, &'static str), u64>,
-    /// What was nearly recognised, if that was asked for.
+    /// The operators that were nearly recognised, if requested.
     pub missed: Vec<Missed>,
 }
 
-/// An operator that is spelled out in the model, and why it stays so.
+/// An operator that remains spelled out in the model, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The operator.
     pub op: &'static str,
-    /// Why it is not one node.
+    /// The reason why it is not one node.
     pub reason: String,
-    /// Where its result is computed.
+    /// The origin of its result.
     pub origin: OriginId,
 }
 
 impl Report {
-    /// The number of all changes.
+    /// Returns the total number of changes.
     pub fn total(&self) -> u64 {
         self.applied.values().sum()
     }

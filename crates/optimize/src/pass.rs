@@ -1,8 +1,8 @@
-//! Passes: work that needs the whole graph.
+//! Passes: transformations that need the whole graph.
 
 use crate::{Editor, Error};
 
-/// Whether anything changed.
+/// The outcome of a pass: changed or unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Changed {
@@ -25,11 +25,11 @@ impl std::ops::BitOrAssign for Changed {
     }
 }
 
-/// A change of the whole graph.
+/// A transformation of the whole graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     /// The name of its file.
     pub name: &'static str,
-    /// Makes the change.
+    /// Applies the pass.
     pub run: fn(&mut Editor<'_>) -> Result<Changed, Error>,
 }

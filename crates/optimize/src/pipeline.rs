@@ -37,11 +37,11 @@ enum Purpose {
 
 /// The steps that are repeated, from the first to the last.
 ///
-/// Constants are folded before equal nodes are merged: whatever all layers compute in the same way, such
-/// as the mask of attention, then becomes part of each layer's own nodes and is not shared by all.
-/// Tables are computed before products are arranged and operators recognised, which look at them.
-/// Operators are recognised after equal nodes were merged: a mean that is used twice is one value then.
-/// Fusions come last: they hide what clean-ups look for.
+/// Constants are folded before equal nodes are merged: a computation that all layers share, such as
+/// the mask of attention, then becomes part of each layer's own nodes. Tables are computed before
+/// products are arranged and operators recognised, because both examine them. Operators are
+/// recognised after equal nodes are merged, so that a mean that is used twice is one value. Fusions
+/// come last, because they hide the patterns of clean-ups.
 const SCHEDULE: &[(Purpose, Step)] = &[
     (Purpose::CleanUp, Step::Pass(eliminate_dead_nodes::PASS)),
     (Purpose::CleanUp, Step::Rewrites(Phase::Simplify)),
@@ -64,11 +64,12 @@ const SCHEDULE: &[(Purpose, Step)] = &[
     (Purpose::Fuse, Step::Rewrites(Phase::FuseConvolutions)),
 ];
 
-/// The number of times that the schedule is repeated at most. Each step reaches its own fixed point, so a
-/// second iteration finds only what one step prepared for an earlier one; the bound keeps the whole linear.
+/// The maximum number of times that the schedule is repeated. Each step reaches its own fixed point,
+/// so a repetition finds only changes that one step enables for an earlier one. The bound keeps the
+/// total work linear.
 const ITERATIONS: usize = 3;
 
-/// Simplifies a model without changing what it computes.
+/// Simplifies a model without changing its results.
 pub fn optimize(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -77,7 +78,8 @@ pub fn optimize(
     let mut edit = Editor::new(graph, origins, options);
     edit.verify("an earlier step", Verify::EachRewrite)?;
     repeat(&mut edit, options)?;
-    // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
+    // A triangle cannot be moved like a selection, so triangles are cut after all layouts are
+    // final.
     if options.fuse && Step::Rewrites(Phase::Settle).run(&mut edit)? == Changed::Yes {
         for (_, step) in SCHEDULE.iter().filter(|(purpose, _)| *purpose == Purpose::CleanUp) {
             step.run(&mut edit)?;
@@ -96,7 +98,7 @@ pub fn optimize(
 fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     let is_wanted = |purpose| options.fuse || purpose != Purpose::Fuse;
     let steps: Vec<_> = SCHEDULE.iter().filter(|(purpose, _)| is_wanted(*purpose)).collect();
-    // The number of steps in a row that changed nothing.
+    // The number of consecutive steps without changes.
     let mut idle = 0;
     for (_, step) in steps.iter().cycle().take(ITERATIONS * steps.len()) {
         idle = match step.run(edit)? {

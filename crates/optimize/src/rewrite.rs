@@ -1,7 +1,8 @@
-//! Rewrites: a node and its neighbourhood, replaced by something that computes the same.
+//! Rewrites: replace a node and its neighbourhood by an equivalent computation.
 
 use std::panic::Location;
 
+use onnx::facts::Facts;
 use onnx::operators::{self, Operator};
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{DType, Dim, Tensor, Type};
@@ -10,14 +11,14 @@ use crate::Forms;
 use crate::rewrites::{Arranged, Folded, Shortened};
 use crate::runner::Rule;
 
-/// A replacement of one node, found by looking at it and around it.
+/// A replacement of one node, based on the node and its neighbourhood.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
     /// The name of its file.
     pub name: &'static str,
-    /// The operators it looks at.
+    /// The operators that it applies to.
     pub roots: Roots,
-    /// The values that replace the results of the root, or why it stays.
+    /// Returns the values that replace the results of the root, or the reason to skip it.
     pub try_at: fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>,
 }
 
@@ -39,17 +40,17 @@ impl Rule for Rewrite {
     }
 }
 
-/// The operators that a rewrite looks at.
+/// The operators that a rewrite applies to.
 #[derive(Clone, Copy, Debug)]
 pub enum Roots {
-    /// These.
+    /// The named operators.
     Named(&'static [&'static str]),
-    /// Those with a property.
+    /// All operators with a property.
     With(fn(&Operator) -> bool),
 }
 
 impl Roots {
-    /// The names of the operators.
+    /// Returns the names of the operators.
     pub fn names(self) -> Vec<&'static str> {
         match self {
             Roots::Named(names) => names.to_vec(),
@@ -57,7 +58,7 @@ impl Roots {
         }
     }
 
-    /// Returns `true` if `op` is one of them.
+    /// Returns `true` if `op` is one of the operators.
     pub fn has(self, op: Op) -> bool {
         match self {
             Roots::Named(names) => op.domain.is_empty() && names.contains(&op.name),
@@ -66,12 +67,12 @@ impl Roots {
     }
 }
 
-/// Why a node stays as it is.
+/// The reason why a node is unchanged.
 #[derive(Debug)]
 pub enum Skip {
-    /// The rewrite does not apply here.
+    /// The rewrite does not apply.
     Because(&'static str),
-    /// An operator is spelled out here, but cannot be one node for this reason.
+    /// An operator is spelled out here, but cannot become one node for this reason.
     Missed(String),
     /// The rewrite tried to emit an invalid node, which is a bug.
     Failed(onnx::Error),
@@ -89,9 +90,10 @@ impl From<onnx::Error> for Skip {
     }
 }
 
-/// A node that a rewrite looks at, with the means to inspect its neighbourhood and to emit nodes.
+/// The node that a rewrite is applied to, with access to its neighbourhood and to the emission of
+/// nodes.
 ///
-/// Emitted nodes go right before the root. If the rewrite skips, they are removed.
+/// Emitted nodes are inserted before the root. If the rewrite skips, they are removed.
 #[derive(Debug)]
 pub struct Match<'a> {
     builder: Builder<'a>,
@@ -101,7 +103,7 @@ pub struct Match<'a> {
     fresh: Vec<NodeId>,
 }
 
-/// What rewrites found out at one node and may need again at others.
+/// Results that rewrites cache at one node for use at others.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) arranged: Arranged,
@@ -119,17 +121,18 @@ impl<'a> Match<'a> {
         Self { builder, forms, memory, root, fresh: Vec::new() }
     }
 
-    /// What was found out before.
+    /// Returns the cached results.
     pub(crate) fn known(&self) -> &Memory {
         self.memory
     }
 
-    /// What was found out before, to be added to.
+    /// Returns the cached results for modification.
     pub(crate) fn memory(&mut self) -> &mut Memory {
         self.memory
     }
 
-    /// Lets the rule `name` do its work. If it skips, what it emitted is removed.
+    /// Runs `work` on behalf of the rule `name`. If it skips, the nodes that it emitted are
+    /// removed.
     pub(crate) fn attempt<T>(
         &mut self,
         name: &'static str,
@@ -145,37 +148,42 @@ impl<'a> Match<'a> {
         outcome
     }
 
-    /// What was emitted.
+    /// Returns the emitted nodes.
     pub(crate) fn into_fresh(self) -> Vec<NodeId> {
         self.fresh
     }
 
-    /// The current graph.
+    /// Returns the current graph.
     pub fn graph(&self) -> &Graph {
         self.builder.graph
     }
 
-    /// Which operators may become one node.
+    /// Starts a question about values of the current graph.
+    pub fn facts(&self) -> Facts<'_> {
+        self.graph().facts()
+    }
+
+    /// Returns the choice of operators that may become one node.
     pub fn forms(&self) -> &Forms {
         self.forms
     }
 
-    /// The id of the node to replace.
+    /// Returns the id of the node to replace.
     pub fn id(&self) -> NodeId {
         self.root
     }
 
-    /// The node to replace.
+    /// Returns the node to replace.
     pub fn root(&self) -> &Node {
         self.graph().node(self.root)
     }
 
-    /// The operand of the root at `index`.
+    /// Returns the operand of the root at `index`.
     pub fn operand(&self, index: usize) -> Result<ValueId, Skip> {
         self.root().input(index).ok_or(Skip::Because("an operand is missing"))
     }
 
-    /// The one result of the root.
+    /// Returns the only result of the root.
     pub fn result(&self) -> Result<ValueId, Skip> {
         match *self.root().outputs {
             [value] => Ok(value),
@@ -183,41 +191,41 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn ty(&self, value: ValueId) -> &Type {
         self.graph().ty(value)
     }
 
-    /// The node that computes `value`, if its operator is one of ONNX's `ops`.
+    /// Returns the producer of `value`, if it is one of the ONNX operators `ops`.
     pub fn producer(&self, value: ValueId, ops: &[&str]) -> Option<&Node> {
         let node = self.graph().node(self.graph().producer(value)?);
         (node.op.domain.is_empty() && ops.contains(&node.op.name)).then_some(node)
     }
 
-    /// The node that computes `value`, if its operator has the property.
+    /// Returns the producer of `value`, if its operator has the property.
     pub fn producer_with(&self, value: ValueId, property: fn(&Operator) -> bool) -> Option<&Node> {
         let node = self.graph().node(self.graph().producer(value)?);
         property(node.operator()).then_some(node)
     }
 
-    /// Whether `value` is read at one place only.
+    /// Returns `true` if `value` has exactly one use.
     pub fn is_used_once(&self, value: ValueId) -> bool {
         self.graph().value(value).uses().len() == 1
     }
 
-    /// The tensor of `value`, if it is a constant. A parameter (a constant with a name) does not
-    /// count: somebody may change its elements later, so nothing may be derived from them.
+    /// Returns the tensor of `value`, if it is a constant. A parameter (a named constant) does not
+    /// count: users may change its elements later, so nothing may be derived from them.
     pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
         let is_parameter = !self.graph().value(value).name.is_empty();
         self.graph().constant(value).filter(|_| !is_parameter)
     }
 
-    /// The integers that the constant `value` holds.
+    /// Returns the integers of the constant `value`.
     pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
         self.constant(value)?.to_i64s()
     }
 
-    /// Whether every place that reads `old` is a result of its block that `new` cannot be directly.
+    /// Returns `true` if every use of `old` is a block result that `new` cannot replace directly.
     pub fn is_bound_to_outputs(&self, old: ValueId, new: ValueId) -> bool {
         self.graph().value(old).uses().all(|place| match place {
             Use::Operand(..) => false,
@@ -251,8 +259,8 @@ impl<'a> Match<'a> {
         Ok(results)
     }
 
-    /// Emits a node like `node`, with other operands. It must have one result and no subgraphs. It
-    /// computes what `node` does, so it has its origin, followed by the root's sources.
+    /// Emits a copy of `node` with other operands. The node must have one result and no subgraphs.
+    /// The copy has the origin of `node`, followed by the root's sources.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
         let source = Source::Replacing { primary: node.origin, others: Vec::new() };
@@ -275,39 +283,40 @@ impl<'a> Match<'a> {
         Ok(value)
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub fn tensor(&mut self, tensor: Tensor) -> ValueId {
         self.builder.constant(tensor)
     }
 
-    /// A constant of rank zero.
+    /// Adds a constant of rank zero.
     pub fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
         let tensor = Tensor::scalar(dtype, number);
         Ok(self.tensor(tensor.ok_or("the type cannot represent the number")?))
     }
 
-    /// A constant that takes the place and the name of `parameter`, which must not be read but by
-    /// what is being replaced.
+    /// Adds a constant that takes over the name of `parameter`. Only the replaced nodes may read
+    /// `parameter`.
     pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = std::mem::take(&mut self.builder.graph.value_mut(parameter).name);
         self.named(name, tensor)
     }
 
-    /// A constant that the root computed from `parameter`, named after both.
+    /// Adds a constant that the root computed from `parameter`, named after both.
     pub fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = format!("{}/{}", self.graph().value(parameter).name, self.root().op.name);
         self.named(name, tensor)
     }
 
-    /// A constant with a name.
+    /// Adds a named constant.
     pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
         let value = self.builder.graph.add_constant(tensor);
         self.builder.graph.value_mut(value).name = name;
         value
     }
 
-    /// The sizes `dims` as a vector of 64-bit integers. Symbolic ones are read off an input of the
-    /// root's block that has them, so that whoever asks gets the same nodes, or else off `x`.
+    /// Returns the sizes `dims` as a vector of 64-bit integers. Symbolic sizes are read from an
+    /// input of the root's block, so that equal requests result in the same nodes, or else from
+    /// `x`.
     pub fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
         if let Some(known) = dims.iter().map(Dim::as_known).collect::<Option<Vec<_>>>() {
             return Ok(self.i64s(&known));
@@ -321,7 +330,7 @@ impl<'a> Match<'a> {
                 rest = &rest[1..];
                 continue;
             }
-            // The longest run of axes that one value has.
+            // The longest run of these axes in one value.
             let runs = inputs.iter().chain([&x]).flat_map(|value| {
                 let shape = &self.ty(*value).shape;
                 (0..shape.len()).map(move |at| {
@@ -343,14 +352,14 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// A constant vector of 64-bit integers.
+    /// Adds a constant vector of 64-bit integers.
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)
     }
 }
 
-/// Whether `block` can return `value` as it is. A block's results are distinct values that its own
-/// nodes compute: runtimes want neither inputs nor constants nor outer values there.
+/// Returns `true` if `block` can return `value` directly. The results of a block must be distinct
+/// values that its own nodes compute: runtimes reject inputs, constants and outer values.
 pub(crate) fn can_be_output(graph: &Graph, value: ValueId, block: onnx::BlockId) -> bool {
     let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
     let is_output = |place| matches!(place, Use::Output(b, _) if b == block);

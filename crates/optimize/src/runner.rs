@@ -1,4 +1,5 @@
-//! Rewrites to a fixpoint: every node is looked at once, and again when its neighbourhood changed.
+//! Applies rewrites to a fixed point: every node is visited once, and again when its neighbourhood
+//! changes.
 
 use std::collections::VecDeque;
 
@@ -7,26 +8,26 @@ use rustc_hash::FxHashMap;
 
 use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
 
-/// Something that replaces a node: a rewrite, or the recognition of an operator.
+/// A rule that replaces a node: a rewrite, or the recognition of an operator.
 pub(crate) trait Rule {
-    /// What is seen of a node at a glance, once for all rules.
+    /// A summary of a node that is computed once for all rules.
     type Glance;
 
-    /// What it is called.
+    /// Returns the name of the rule.
     fn name(&self) -> &'static str;
-    /// The operators it looks at.
+    /// Returns the operators that the rule applies to.
     fn roots(&self) -> Vec<&'static str>;
-    /// Takes a glance at `node`.
+    /// Summarises `node`.
     fn glance(graph: &Graph, node: &Node) -> Self::Glance;
-    /// Whether it is worth trying at `node`: a quick look, for rules that there are many of.
+    /// Returns `true` if the rule may apply at `node`. A quick check for large sets of rules.
     fn may_apply(&self, _graph: &Graph, _node: &Node, _glance: &Self::Glance) -> bool {
         true
     }
-    /// The values that replace the results of the root, or why it stays.
+    /// Returns the values that replace the results of the root, or the reason to skip it.
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
 }
 
-/// A list of nodes without repetition.
+/// A queue of nodes without duplicates.
 struct WorkList {
     queue: VecDeque<NodeId>,
     queued: Vec<bool>,
@@ -61,12 +62,12 @@ impl WorkList {
 #[derive(Debug)]
 pub(crate) struct Rules<'r, R> {
     name: &'static str,
-    /// By the operators that they look at.
+    /// The rules, by the operators that they apply to.
     by_root: FxHashMap<&'r str, Vec<&'r R>>,
 }
 
 impl<'r, R: Rule> Rules<'r, R> {
-    /// The rules, and what they are called together.
+    /// Groups the rules under a common name.
     pub(crate) fn new(name: &'static str, rules: impl IntoIterator<Item = &'r R>) -> Self {
         let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
         for rule in rules {
@@ -77,10 +78,10 @@ impl<'r, R: Rule> Rules<'r, R> {
         Self { name, by_root }
     }
 
-    /// Applies them until none of them applies anywhere.
+    /// Applies the rules to a fixed point.
     pub(crate) fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
         let nodes = edit.graph().all_nodes();
-        // Every rule makes the graph simpler, so a node is replaced a few times at most.
+        // Every rule simplifies the graph, so a node is replaced only a few times.
         let limit = 64 * nodes.len() + 4096;
         let mut work = WorkList::new(nodes);
         edit.take_touched();
@@ -104,7 +105,7 @@ impl<'r, R: Rule> Rules<'r, R> {
     }
 }
 
-/// Applies `rules`, called `name` together, until none of them applies anywhere.
+/// Applies `rules`, under the common name `name`, to a fixed point.
 #[cfg(test)]
 pub(crate) fn run<'r, R: Rule + 'r>(
     edit: &mut Editor<'_>,

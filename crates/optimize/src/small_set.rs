@@ -1,19 +1,19 @@
-//! Sets that are nearly always small.
+//! Sets that are usually small.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-/// Distinct items, in the order in which they came. The first few need no allocation.
+/// Distinct items, in order of insertion. The first few need no allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallSet<T> {
     items: SmallVec<[T; 4]>,
-    /// All of them, once there are more than [`FEW`].
+    /// All items, once there are more than [`FEW`].
     index: Option<Box<FxHashSet<T>>>,
 }
 
-/// Up to this many items are searched one by one.
+/// The maximum number of items to search linearly.
 const FEW: usize = 16;
 
 impl<T> Default for SmallSet<T> {

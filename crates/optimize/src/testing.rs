@@ -1,4 +1,4 @@
-//! Tests in the text syntax: what goes in and what comes out.
+//! Helpers for tests in the text syntax, which compare a graph before and after.
 
 use onnx::Graph;
 use onnx::text::{parse, print};
@@ -42,7 +42,7 @@ fn same(actual: &str, expected: &str) {
     assert!(actual == expected, "got:\n{actual}\nexpected:\n{expected}");
 }
 
-/// The rewrite, applied as often as possible, turns `input` into `output`.
+/// Asserts that the rewrite, applied to a fixed point, turns `input` into `output`.
 pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) {
     let (text, changed, report) =
         edited(input, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
@@ -51,14 +51,15 @@ pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) 
     assert!(report.applied[rewrite.name] > 0);
 }
 
-/// The same if native operators of opset 24 are asked for.
+/// Asserts the same as [`rewrites_to`], with native operators of opset 24 requested.
 pub(crate) fn rewrites_to_natively(rewrite: &'static Rewrite, input: &str, output: &str) {
     let (text, changed, _) = edited_natively(rewrite, input);
     same(&text, &normal(output));
     assert_eq!(changed, Changed::Yes);
 }
 
-/// The rewrite does not apply to `text` even if native operators of opset 24 are asked for.
+/// Asserts that the rewrite does not apply to `text`, even with native operators of opset 24
+/// requested.
 pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
     let (after, changed, _) = edited_natively(rewrite, text);
     same(&after, &normal(text));
@@ -71,12 +72,12 @@ fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, R
     edited_with(&options, text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap())
 }
 
-/// What the rewrite, applied as often as possible, makes of `text`.
+/// Applies the rewrite to a fixed point, and returns the resulting text.
 pub(crate) fn rewritten(rewrite: &'static Rewrite, text: &str) -> String {
     edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap()).0
 }
 
-/// The rewrite does not apply to `text`.
+/// Asserts that the rewrite does not apply to `text`.
 pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
     let (after, changed, report) =
         edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
@@ -85,7 +86,7 @@ pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
     assert_eq!(report.total(), 0);
 }
 
-/// The pass turns `input` into `output`, and changes nothing when it runs again.
+/// Asserts that the pass turns `input` into `output` and is idempotent.
 pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
     let (text, changed, _) = edited(input, |edit| {
         let changed = (pass.run)(edit).unwrap();
@@ -96,7 +97,7 @@ pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
     assert_eq!(changed == Changed::Yes, normal(input) != normal(output));
 }
 
-/// The operators that are left when the rewrite was applied as often as possible.
+/// Returns the operators that remain after the rewrite is applied to a fixed point.
 pub(crate) fn operators(rewrite: &'static Rewrite, text: &str) -> Vec<&'static str> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);

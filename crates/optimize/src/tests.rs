@@ -1,4 +1,4 @@
-//! The runner and the pipeline: provenance, fuel, failures, effort.
+//! Tests of the runner and the pipeline: provenance, fuel, failures and complexity.
 
 use onnx::text::print;
 use onnx::{Graph, ValueId, attrs};
@@ -17,7 +17,7 @@ fn optimized(text: &str, options: &Options) -> (Graph, Origins, Report) {
     (graph, origins, report)
 }
 
-/// The scopes that a node comes from, its own first.
+/// Returns the scopes of a node, its own first.
 fn scopes(graph: &Graph, origins: &Origins, node: usize) -> Vec<String> {
     let origin = origins.get(graph.node(graph.all_nodes()[node]).origin);
     let also = origin.also.iter().map(|id| origins.get(*id).scope);
@@ -59,7 +59,7 @@ fn everything_works_together() {
 }
 
 #[test]
-fn a_replacement_comes_from_what_it_replaces() {
+fn a_replacement_has_the_origin_of_the_replaced_nodes() {
     let (graph, origins, _) = optimized(DENSE, &Options::default());
     assert_eq!(scopes(&graph, &origins, 0), ["add", "back", "cast", "matmul", "reshape"]);
     let emitter = origins.get(graph.node(graph.all_nodes()[0]).origin).emitter;
@@ -68,7 +68,7 @@ fn a_replacement_comes_from_what_it_replaces() {
 }
 
 #[test]
-fn who_reads_a_constant_takes_over_the_sources_of_what_was_folded() {
+fn consumers_of_a_folded_constant_inherit_its_sources() {
     let text = r#"g (float[2] x) => (float[2] y, float[2] z) {
         a = Constant <value_floats: floats = [1.5, -2.0]> ()
         ["/double/Add"] b = Add (a, a)
@@ -82,7 +82,7 @@ fn who_reads_a_constant_takes_over_the_sources_of_what_was_folded() {
 }
 
 #[test]
-fn what_stays_takes_over_the_sources_of_what_goes() {
+fn remaining_nodes_inherit_the_sources_of_removed_ones() {
     let text = r#"g (float[2] x) => (float[2] y) {
         ["/a/Exp"] a = Exp (x)
         ["/b/Exp"] b = Exp (x)
@@ -97,7 +97,7 @@ fn what_stays_takes_over_the_sources_of_what_goes() {
 }
 
 #[test]
-fn the_last_reader_of_a_shared_node_does_not_take_over_all_sources() {
+fn the_last_consumer_of_a_shared_node_does_not_inherit_all_sources() {
     let text = r#"g (float[B,3] x) => (float[B,1] y, float[B,1] z) {
         ["/first/Shape"] n = Shape <start = 0, end = 1> (x)
         one = Constant <value_ints = [1]> ()
@@ -115,7 +115,7 @@ fn the_last_reader_of_a_shared_node_does_not_take_over_all_sources() {
 }
 
 #[test]
-fn an_operator_that_moves_keeps_its_own_place() {
+fn a_moved_operator_keeps_its_own_origin() {
     let text = r#"g (float[2,3] x) => (float[2,1] y, float[2,3] z) {
         one = Constant <value_ints = [1]> ()
         ["/sum/ReduceSum"] a = ReduceSum <keepdims = 0> (x, one)
@@ -130,7 +130,7 @@ fn an_operator_that_moves_keeps_its_own_place() {
 }
 
 #[test]
-fn fuel_stops_everything() {
+fn fuel_limits_the_number_of_changes() {
     let none = Options { fuel: Some(0), ..Options::default() };
     let (graph, _, report) = optimized(DENSE, &none);
     assert_eq!(report.total(), 0);
@@ -143,14 +143,14 @@ fn fuel_stops_everything() {
 }
 
 #[test]
-fn fusions_can_be_left_out() {
+fn fusions_can_be_disabled() {
     let (graph, ..) = optimized(DENSE, &Options { fuse: false, ..Options::default() });
     let ops: Vec<_> = graph.all_nodes().iter().map(|id| graph.node(*id).op.name).collect();
     assert_eq!(ops, ["MatMul", "Add"]);
 }
 
 #[test]
-fn names_of_inputs_and_outputs_stay() {
+fn names_of_inputs_and_outputs_are_preserved() {
     let text = "g (float[2] x) => (float[2] y, float[2] z, float[2] w) {
         a = Cast <to = 1> (x)
         y = Identity (a)
@@ -192,7 +192,7 @@ fn functions_and_branches_are_optimised_inside() {
 
 type TryAt = fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
 
-/// Runs a rewrite of `Exp` on a graph that has one.
+/// Runs a rewrite of `Exp` on a graph that contains one.
 fn run(try_at: TryAt) -> (String, Result<(), Error>) {
     run_verifying(Verify::EachRewrite, try_at)
 }
@@ -221,7 +221,7 @@ fn a_rewrite_that_skips_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_emitted_for_nothing_goes() {
+fn unused_emitted_nodes_are_removed() {
     let emit_too_much: TryAt = |m: &mut Match<'_>| {
         let x = m.operand(0)?;
         m.op("Neg", &[x], attrs! {})?;
@@ -264,16 +264,16 @@ fn wrong_rewrites_are_named() {
 }
 
 #[test]
-fn circles_end() {
+fn rewrites_without_a_fixed_point_are_stopped() {
     let again: TryAt = |m: &mut Match<'_>| {
         let x = m.operand(0)?;
         Ok(vec![m.op("Exp", &[x], attrs! {})?])
     };
     let error = run_verifying(Verify::EachPass, again).1.unwrap_err();
-    assert_eq!(error.to_string(), "`test` goes in circles with other rewrites");
+    assert_eq!(error.to_string(), "`test` does not reach a fixed point with other rewrites");
 }
 
-/// A model of `layers` layers, with what lowering leaves behind: 17 nodes each.
+/// Returns a model of `layers` layers in the form that lowering produces, with 17 nodes each.
 fn layers(layers: usize) -> String {
     use std::fmt::Write as _;
     let mut text = String::from("g (float[B,4] x0) => (float[B,4] y) <float[4,4] w = {");
@@ -311,7 +311,7 @@ fn layers(layers: usize) -> String {
     text + &format!("y = Neg (x{layers}) }}")
 }
 
-/// Nodes that are left, and how often a rewrite or a pass looked at something.
+/// Returns the number of remaining nodes, and the number of attempts by rewrites and passes.
 fn work(count: usize) -> (usize, u64) {
     let mut origins = Origins::default();
     let mut graph = graph(&layers(count), &mut origins);
@@ -327,9 +327,9 @@ fn work_is_linear() {
     assert!(large < 17 * small, "{small} looks became {large}");
 }
 
-/// As JAX asks for it: computed in 32 bits, and clamped.
+/// The form that JAX produces: computed in 32 bits and clamped.
 #[test]
-fn the_last_of_any_number_has_a_number() {
+fn the_last_index_of_a_symbolic_axis_becomes_a_number() {
     let mut origins = Origins::default();
     let mut graph = graph(
         "g (float[B,T,16] x) => (float[B,16] y) {

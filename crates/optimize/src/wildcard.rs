@@ -1,13 +1,14 @@
-//! Patterns of names: `*` stands for any text, `?` for any character.
+//! Wildcard patterns for names: `*` matches any text, and `?` matches any character.
 
-/// One pattern and what it stands for a line, as in `blocks.*=int4:32`; `None` if there are none.
+/// Returns one pattern and its value per line, such as `blocks.*=int4:32`, or `None` if the list is
+/// empty.
 pub(crate) fn to_text<T>(entries: &[(String, T)], show: impl Fn(&T) -> String) -> Option<String> {
     let line = |(pattern, what): &(String, T)| format!("{pattern}={}", show(what));
     let lines: Vec<String> = entries.iter().map(line).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Reads what [`to_text`] writes.
+/// Parses the text that [`to_text`] writes.
 pub(crate) fn parse<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<Vec<(String, T)>> {
     let entry = |line: &str| {
         let (pattern, what) = line.rsplit_once('=')?;
@@ -16,12 +17,12 @@ pub(crate) fn parse<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<V
     text.lines().map(entry).collect()
 }
 
-/// Whether all of `name` is what `pattern` describes.
+/// Returns `true` if `pattern` matches the whole of `name`.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // The last `*` and how much of the name it stands for so far.
+    // The last `*`, and the position in the name up to which it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -51,7 +52,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn stars_stand_for_any_text() {
+    fn stars_match_any_text() {
         for (pattern, name) in [
             ("*", ""),
             ("*", "blocks.0.q"),

@@ -87,7 +87,7 @@ fn bad_programs_are_errors() {
             "{ lambda ; a:f32[]. let b:f32[] = mine a :: external in (b,) }",
             "rules written in Python",
         ),
-        ("{ lambda a:f32[99999999,99999999] = ...; . let in (a,) }", "takes more memory"),
+        ("{ lambda a:f32[99999999,99999999] = ...; . let in (a,) }", "exceeds the memory limit"),
     ];
     for (text, message) in cases {
         let (_folder, program, out) = written(text);

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use onnx::fold::Progression;
+use onnx::facts::Progression;
 use onnx::formula::Num;
 use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
@@ -52,13 +52,13 @@ impl Context<'_> {
 
     /// Returns the value as a constant, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
-        fold::known(self.builder.graph, value)
+        self.builder.graph.facts().constant(value)
     }
 
     /// Describes the vectors in the last axis of a value. An element has a progression if it takes
     /// equally spaced values.
     pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
-        fold::progressions(self.builder.graph, value)
+        self.builder.graph.facts().progressions(value)
     }
 
     /// Returns the operand that a value broadcasts, or the value itself.
@@ -114,12 +114,12 @@ impl Context<'_> {
     /// Returns the single elements that the vectors in the last axis of a value are concatenated
     /// from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
-        fold::parts_of_vectors(self.builder.graph, value)
+        self.builder.graph.facts().parts_of_vectors(value)
     }
 
     /// Returns the elements that a value broadcasts or reshapes, if they are known.
     pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
-        fold::elements(self.builder.graph, value)
+        self.builder.graph.facts().elements(value)
     }
 
     /// Returns the boolean that a value is, or is cast from.

@@ -6,16 +6,11 @@ pub(crate) mod elementwise;
 pub(crate) mod fill;
 pub(crate) mod functions;
 pub(crate) mod gather;
-mod known;
 pub(crate) mod layout;
 mod numbers;
 pub(crate) mod product;
-mod progression;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
-
-pub use known::{elements, known};
-pub use progression::{Progression, parts_of_vectors, progressions};
 
 use tensor::{DType, Tensor};
 

@@ -69,7 +69,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
     // With a step of one, there are as many numbers as the axis has elements.
     if step == 1.0
         && (0.0..1.0).contains(&start)
-        && let Some(size) = call.graph.float_size(call.value(1)?)
+        && let Some(size) = call.graph.facts().size(call.value(1)?)
     {
         return Ok(non_negative(&size));
     }

@@ -3,7 +3,7 @@
 use onnx::operators::PrecisionClass;
 use onnx::{Attr, Node};
 
-/// Returns the precision class of `node`. Scattering that adds up is a sum of any number of terms.
+/// Returns the precision class of `node`. A scatter that adds is a sum with any number of terms.
 pub(super) fn precision(node: &Node) -> PrecisionClass {
     match node.attr("reduction") {
         Some(Attr::String(how)) if &**how != "none" => PrecisionClass::Wide,

@@ -1,4 +1,4 @@
-//! Makes nodes compute in small floats, with casts where others read or give float32.
+//! Converts nodes to small floats, with casts to and from the float32 of other nodes.
 
 use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId, attrs};
 use provenance::{OriginId, Origins, Stage};
@@ -7,8 +7,8 @@ use tensor::{DType, Tensor};
 
 use super::plan::{Converted, Plan, widened};
 
-/// Constants up to this many elements are cast, which is computed at once; larger ones are rounded
-/// while they are written.
+/// The maximum number of elements of a constant that is cast by a node, which is folded
+/// immediately. Larger constants are rounded while they are written.
 const FOLDED: usize = 4096;
 
 /// Converts the nodes of a plan.
@@ -29,7 +29,7 @@ pub(super) fn convert(
     }
     let small = operands.iter().map(|(id, i, _, dtype)| ((*id, *i), *dtype)).collect();
     let mut work = Work::new(graph, origins, small);
-    // Results first, so that operands find them in the type that they have from now on.
+    // Converts results first, so that operands already have their final types.
     for (id, dtype) in planned() {
         for value in work.graph.node(id).outputs.clone() {
             if work.graph.ty(value).dtype == DType::F32 {
@@ -52,7 +52,8 @@ pub(super) fn convert(
     Ok(())
 }
 
-/// Attention is several operators in one, of which the products are small.
+/// Keeps the softmax of `Attention` in float32. The node combines several operators, and only its
+/// products are small.
 fn keep_softmax_wide(graph: &mut Graph, id: NodeId) {
     if graph.node(id).is("Attention") && graph.node(id).attr("softmax_precision").is_none() {
         let wide: Attrs = attrs! { softmax_precision: DType::F32 };
@@ -65,7 +66,7 @@ struct Work<'a> {
     origins: &'a mut Origins,
     /// The outermost block around each block: the main graph or the body of a function.
     roots: FxHashMap<BlockId, BlockId>,
-    /// The node behind each node, as they were.
+    /// The node after each node in the original graph.
     next: FxHashMap<NodeId, NodeId>,
     /// The operands that are read in a small type, by node and position.
     read_small: FxHashMap<(NodeId, usize), DType>,
@@ -91,7 +92,7 @@ impl<'a> Work<'a> {
         Self { graph, origins, roots, next, read_small, made: FxHashMap::default() }
     }
 
-    /// `value`, which `reader` reads, in the small type.
+    /// Returns `value`, an operand of `reader`, in the small type.
     fn small(&mut self, value: ValueId, dtype: DType, reader: NodeId) -> onnx::Result<ValueId> {
         if self.graph.ty(value).dtype == dtype {
             return Ok(value);
@@ -123,7 +124,7 @@ impl<'a> Work<'a> {
         Ok(small)
     }
 
-    /// The block that `value` is an input of.
+    /// Returns the block that `value` is an input of.
     fn input_of(&self, value: ValueId) -> Option<BlockId> {
         match self.graph.value(value).producer() {
             onnx::Producer::Input(block) => Some(*block),
@@ -131,7 +132,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A constant in the small type. One that is large and read in small floats only is stored so.
+    /// Returns a constant in the small type. A large constant that is only read in small floats is
+    /// stored in that type.
     fn constant(
         &mut self,
         value: ValueId,
@@ -159,7 +161,7 @@ impl<'a> Work<'a> {
         Ok(small)
     }
 
-    /// Whether all that reads a constant reads it in the small type.
+    /// Returns `true` if all consumers of a constant read it in the small type.
     fn is_small_everywhere(&self, value: ValueId, dtype: DType) -> bool {
         self.graph.value(value).uses().all(|place| match place {
             Use::Operand(id, index) => self.read_small.get(&(id, index)) == Some(&dtype),
@@ -167,11 +169,11 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Casts a small result of `id` for those who read float32.
+    /// Casts a small result of `id` for consumers that read float32.
     fn widen(&mut self, value: ValueId, id: NodeId) -> onnx::Result<()> {
         let uses: Vec<Use> = self.graph.value(value).uses().collect();
         let reads_wide = |place: &Use| match place {
-            // A cast to any type gives the same from the small type.
+            // A cast to any type has the same result from the small type.
             Use::Operand(reader, index) => {
                 !self.read_small.contains_key(&(*reader, *index))
                     && !self.graph.node(*reader).is("Cast")

@@ -1,4 +1,4 @@
-//! The products that no other product follows: logits and other results.
+//! The products that no other product follows, such as logits and other results.
 
 use onnx::operators::PrecisionClass;
 use onnx::{BlockId, Graph, Node, NodeId, Use};
@@ -6,15 +6,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::classes::precision;
 
-/// The products whose results reach no other product as floats. An index that is computed from them
-/// is a result as well, even if something is looked up with it.
+/// Returns the products whose results reach no other product as floats. An index that is computed
+/// from them counts as a result, even if it is used for a lookup.
 pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
     let nodes = graph.all_nodes();
     let owners: FxHashMap<BlockId, NodeId> =
         nodes.iter().flat_map(|id| graph.node(*id).blocks().map(|b| (b, *id))).collect();
     let products = with_products(graph, &nodes);
     let mut followed: FxHashSet<NodeId> = FxHashSet::default();
-    // Results of a body are followed by what follows its owner, which a later round finds.
+    // The results of a body are followed by the consumers of its owner, which a later iteration
+    // finds.
     loop {
         let before = followed.len();
         for id in nodes.iter().rev() {
@@ -41,7 +42,7 @@ pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
     nodes.into_iter().filter(|id| is_product(id) && !followed.contains(id)).collect()
 }
 
-/// The calls of the function whose body is `block`.
+/// Returns the calls of the function whose body is `block`.
 fn callers<'a>(
     graph: &'a Graph,
     nodes: &'a [NodeId],
@@ -51,7 +52,7 @@ fn callers<'a>(
     nodes.iter().copied().filter(move |id| function.is_some_and(|f| f.op == graph.node(*id).op))
 }
 
-/// Products, and whatever has some inside.
+/// Returns the products, and all nodes that contain products.
 fn with_products(graph: &Graph, nodes: &[NodeId]) -> FxHashSet<NodeId> {
     let mut found: FxHashSet<NodeId> = FxHashSet::default();
     loop {

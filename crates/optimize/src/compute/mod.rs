@@ -1,8 +1,8 @@
-//! Computes in small floats what was traced in float32, by the places in the user's program.
+//! Computes in small floats instead of float32, in selected parts of the user's program.
 //!
-//! Products, which take the time, compute in float16 or bfloat16, and so does what only handles their
-//! results. Sums, norms, exponentials and the last products stay in float32. Wherever both meet, the wider
-//! type wins, as it does in JAX, and there is one cast.
+//! Products dominate the run time. They compute in float16 or bfloat16, and so do operators that
+//! only process their results. Sums, norms, exponentials and the last products stay in float32.
+//! Where both types meet, the wider type wins, as in JAX, and there is one cast.
 
 mod classes;
 mod convert;
@@ -23,17 +23,17 @@ use crate::weights::ALL;
 use crate::wildcard;
 use places::{Places, Program};
 
-/// What to compute in.
+/// The precision of a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precision {
     /// The type: float16, bfloat16 or float32.
     pub dtype: DType,
-    /// Whether sums, norms, exponentials and the last products compute in it, too.
+    /// `true` if sums, norms, exponentials and the last products use this type as well.
     pub all: bool,
 }
 
 impl Precision {
-    /// Reads `float16`, `float16:all` or `float32`; `None` if it is nothing like that.
+    /// Parses `float16`, `float16:all` or `float32`. Returns `None` for other texts.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, all) = match text.split_once(':') {
             Some((name, "all")) => (name, true),
@@ -47,35 +47,36 @@ impl Precision {
         }
     }
 
-    /// The text that [`Precision::parse`] reads.
+    /// Returns the text that [`Precision::parse`] accepts.
     pub fn to_text(self) -> String {
         format!("{}{}", self.dtype.numpy_name(), if self.all { ":all" } else { "" })
     }
 }
 
-/// What is computed in which precision: the first entry decides whose pattern matches a place.
+/// The requested precisions. The first entry with a matching pattern applies.
 #[derive(Clone, Debug, Default)]
 pub struct Compute {
-    /// Patterns of modules, lines, functions or parameters. `*` stands for any text, `?` for any
-    /// character.
+    /// The patterns of modules, lines, functions or parameters. `*` matches any text, and `?`
+    /// matches any character.
     pub precisions: Vec<(String, Precision)>,
-    /// Whether a pattern may match nothing: others of the same set may have what it is about.
+    /// `true` if a pattern may match nothing, because it may refer to other models of the same set.
     pub for_others: bool,
 }
 
 impl Compute {
-    /// One pattern and its precision a line, as in `blocks.*=float16`; `None` if there are none.
+    /// Returns one pattern and its precision per line, such as `blocks.*=float16`, or `None` if the
+    /// list is empty.
     pub fn to_text(&self) -> Option<String> {
         wildcard::to_text(&self.precisions, |precision| precision.to_text())
     }
 
-    /// Reads what [`Compute::to_text`] writes.
+    /// Parses the text that [`Compute::to_text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self { precisions: wildcard::parse(text, Precision::parse)?, for_others: false })
     }
 }
 
-/// Why a model cannot compute as asked for.
+/// The error if a model cannot compute in the requested precision.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A pattern matches nothing.
@@ -83,27 +84,29 @@ pub enum Error {
     NoMatch {
         /// The pattern.
         pattern: String,
-        /// Some names that could be matched.
+        /// Examples of names that a pattern could match.
         names: Vec<String>,
     },
-    /// Nothing of what a pattern matches can compute like that.
+    /// No node that a pattern matches can compute in the type.
     #[error("nothing in `{pattern}` can compute in {dtype}", dtype = dtype.numpy_name())]
     Nothing {
         /// The pattern.
         pattern: String,
         /// The type.
         dtype: DType,
-        /// Whether it matches products that are kept because they are the last ones.
+        /// `true` if the pattern matches products that stay in float32 because they are the last
+        /// ones.
         last: bool,
-        /// What the model is for, if it has no kernels for that type.
+        /// The target of the model, if it has no kernels for the type.
         target: Option<Target>,
     },
-    /// The graph or what was to be put into it is invalid: a bug in this project.
+    /// The graph or an emitted node is invalid, which is a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),
 }
 
-/// Computes in small floats as asked for. Returns the patterns that matched nothing, if that is allowed.
+/// Converts the graph to the requested small floats. Returns the patterns that matched nothing, if
+/// that is allowed.
 pub fn narrow(
     graph: &mut Graph,
     origins: &mut Origins,

@@ -1,4 +1,4 @@
-//! Places in the user's program: which pattern a node falls under.
+//! Locations in the user's program: finds the pattern that applies to a node.
 
 use onnx::{Graph, NodeId};
 use provenance::{Origin, OriginId, Origins, Stacks};
@@ -6,16 +6,16 @@ use rustc_hash::FxHashMap;
 
 use crate::wildcard::matches;
 
-/// What is known of where nodes came from.
+/// The source locations of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program<'a> {
-    /// Where origins are interned.
+    /// The interned origins.
     pub origins: &'a Origins,
     /// The call stacks, which must be resolved for patterns of lines to match.
     pub stacks: &'a Stacks,
 }
 
-/// Finds the first pattern for each node.
+/// A matcher that finds the first pattern for each node.
 pub(super) struct Places<'a> {
     program: Program<'a>,
     patterns: Vec<&'a str>,
@@ -27,7 +27,7 @@ impl<'a> Places<'a> {
         Self { program, patterns, known: FxHashMap::default() }
     }
 
-    /// The first pattern that matches a place of `id` or a parameter that it reads.
+    /// Returns the first pattern that matches a location of `id` or a parameter that it reads.
     pub(super) fn find(&mut self, graph: &Graph, id: NodeId) -> Option<usize> {
         let node = graph.node(id);
         let read = node.inputs.iter().flatten().filter(|v| graph.constant(**v).is_some());
@@ -43,7 +43,7 @@ impl<'a> Places<'a> {
                 found
             }
         };
-        // An absent place comes after all patterns.
+        // Takes the earlier of the two patterns.
         named.into_iter().chain(placed).min()
     }
 
@@ -52,12 +52,12 @@ impl<'a> Places<'a> {
     }
 }
 
-/// All names of the places that a node came from.
+/// Returns all names of the locations that a node comes from.
 fn names_of(program: Program<'_>, origin: OriginId) -> Vec<String> {
     let origins = program.origins;
     let whole = origins.get(origin);
     let also = whole.also.iter().copied().chain(origins.other_callers(whole));
-    // What has no place can be matched by `*`.
+    // The empty name lets `*` match nodes without a location.
     let mut names = vec![String::new()];
     for source in std::iter::once(whole).chain(also.map(|id| origins.get(id))) {
         names.extend(modules(origins.scope_path(source.scope)));
@@ -66,13 +66,13 @@ fn names_of(program: Program<'_>, origin: OriginId) -> Vec<String> {
     names
 }
 
-/// A module and those that it is a part of.
+/// Returns a module and all modules that contain it.
 fn modules(path: &str) -> impl Iterator<Item = String> + '_ {
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
     ends.filter(|end| *end > 0).map(|end| path[..end].to_owned())
 }
 
-/// The line that an origin stands for, in all ways to write it.
+/// Returns all spellings of the line that an origin refers to.
 fn lines(program: Program<'_>, origin: &Origin) -> Vec<String> {
     let Some(frame) = program.origins.call_site(origin, program.stacks) else { return Vec::new() };
     let (line, function) = (frame.span.line, &frame.function);
@@ -85,7 +85,7 @@ fn lines(program: Program<'_>, origin: &Origin) -> Vec<String> {
     found
 }
 
-/// Modules and lines that nodes came from, for a message.
+/// Returns examples of modules and lines that nodes come from, for a message.
 pub(super) fn examples(graph: &Graph, program: Program<'_>) -> Vec<String> {
     const LISTED: usize = 3;
     let (mut scopes, mut sites): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_part_of_those_around_it() {
+    fn a_module_is_part_of_the_enclosing_modules() {
         let all: Vec<String> = modules("blocks.0/attn/q").collect();
         assert_eq!(all, ["blocks.0", "blocks.0/attn", "blocks.0/attn/q"]);
         assert_eq!(modules("").count(), 0);

@@ -1,4 +1,4 @@
-//! Which nodes compute in which small float.
+//! Plans the float type of each node.
 
 use onnx::operators::PrecisionClass;
 use onnx::schema::{self, Arity, Binding, Schema, Types};
@@ -12,22 +12,22 @@ use super::range::fits;
 use super::{Precision, last_products};
 use crate::legalize::Target;
 
-/// The nodes that compute in a small float, and in which.
+/// The nodes that compute in a small float, and their types.
 pub(super) type Plan = FxHashMap<NodeId, DType>;
 
-/// What a node's operand is to a node that would compute in a small float.
+/// The state of an operand of a node that would compute in a small float.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
-    /// A value of that type.
+    /// A value that already has the small type.
     Small,
-    /// A constant that fits.
+    /// A constant that the small type can represent.
     Fits,
     /// A value that would have to be rounded.
     Wide,
 }
 
-/// Decides for each node, given what was asked for it. Products come first; whatever lies between two of
-/// them and only handles their results goes with them.
+/// Plans the type of each node from the requested precisions. Products come first. Nodes between
+/// two products that only process their results follow them.
 pub(super) fn plan(
     graph: &Graph,
     asked: &FxHashMap<NodeId, Precision>,
@@ -36,7 +36,7 @@ pub(super) fn plan(
 ) -> Plan {
     let last = last_products::find(graph);
     let mut planner = Planner { graph, asked, last, opset, target, plan: Plan::default() };
-    // Bodies come after what they are in: all that a node reads is decided before it.
+    // Bodies come after their owners, so all operands of a node are decided before the node.
     let nodes = graph.all_nodes();
     for id in &nodes {
         planner.forwards(*id);
@@ -47,11 +47,11 @@ pub(super) fn plan(
     planner.plan
 }
 
-/// Why none of some nodes computes in a small type.
+/// The reasons why none of the given nodes computes in a small type.
 pub(super) struct Obstacles {
-    /// There are products, and no other ones follow them.
+    /// There are products, but no other products follow them.
     pub(super) last: bool,
-    /// There are products, and this has no kernels for them.
+    /// The target, if it has no kernels for some of the products.
     pub(super) target: Option<Target>,
 }
 
@@ -85,7 +85,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// A node is small if its operands are.
+    /// Plans a node in the small type if its operands are small.
     fn forwards(&mut self, id: NodeId) {
         let Some((dtype, all)) = self.asked(id) else { return };
         let node = self.graph.node(id);
@@ -104,8 +104,9 @@ impl Planner<'_> {
         }
     }
 
-    /// What is read in float32 only is computed there as well: it costs no more casts. What is moved
-    /// and then read in the small type only is rounded first, so that less is moved.
+    /// Moves a light node back to float32 if all its consumers read float32, because that needs no
+    /// more casts. Plans data movement in the small type if all its consumers read the small type,
+    /// so that less data is moved.
     fn backwards(&mut self, id: NodeId) {
         let Some((dtype, all)) = self.asked(id) else { return };
         let node = self.graph.node(id);
@@ -130,13 +131,14 @@ impl Planner<'_> {
         }
     }
 
-    /// The small type that was asked for a node, and whether for all that it could be.
+    /// Returns the small type that was requested for a node, and `true` if it applies to all
+    /// operators.
     fn asked(&self, id: NodeId) -> Option<(DType, bool)> {
         let asked = self.asked.get(&id)?;
         (asked.dtype != DType::F32).then_some((asked.dtype, asked.all))
     }
 
-    /// Whether a place reads the small type.
+    /// Returns `true` if a use reads the small type.
     fn wants(&self, place: Use, dtype: DType) -> bool {
         let Use::Operand(id, index) = place else { return false };
         let node = self.graph.node(id);
@@ -157,18 +159,18 @@ impl Planner<'_> {
         if is_small { Operand::Small } else { Operand::Wide }
     }
 
-    /// Whether an operand is no constant that the small type cannot hold.
+    /// Returns `true` unless the operand is a constant that the small type cannot represent.
     fn operand_fits(&self, value: ValueId, dtype: DType) -> bool {
         self.graph.constant(value).is_none_or(|tensor| fits(tensor, dtype))
     }
 
-    /// The same for an operand of a product. Parameters are not looked at here: reading them all would
-    /// take long, and the numbers are checked when they are written.
+    /// Does the same for an operand of a product, but does not read parameters. Reading them all
+    /// would take long, and their elements are checked when they are written.
     fn fits(&self, value: ValueId, dtype: DType) -> bool {
         !self.graph.value(value).name.is_empty() || self.operand_fits(value, dtype)
     }
 
-    /// Whether the target runs a node in the small type.
+    /// Returns `true` if the target runs a node in the small type.
     fn accepts(&self, node: &Node, converted: &Converted, dtype: DType) -> bool {
         let Ok(binding) = Binding::new(converted.schema, self.graph, node) else { return false };
         let types = binding.types().enumerate();
@@ -181,14 +183,15 @@ impl Planner<'_> {
     }
 }
 
-/// The type constraints of a node that change with the type in which it computes: those of its results.
+/// The type constraints of a node's results, which change with the type that it computes in.
 pub(super) struct Converted {
     schema: &'static Schema,
     constraints: SmallVec<[usize; 2]>,
 }
 
 impl Converted {
-    /// Those of a node that computes in float32; `None` if there are none.
+    /// Returns the constraints of a node that computes in float32, or `None` if it has no such
+    /// results.
     pub(super) fn of(graph: &Graph, node: &Node, opset: i64) -> Option<Self> {
         let newest = || schema::versions(&node.op).last();
         let schema = schema::find(&node.op, opset).or_else(newest)?;
@@ -202,7 +205,8 @@ impl Converted {
                 constraints.push(param.types);
             }
         }
-        // The values of attention may have another type than its result, but runtimes want the same.
+        // The values of attention may have another type than its result, but runtimes require the
+        // same.
         let values = schema.input(2).filter(|_| node.is("Attention"));
         constraints.extend(values.map(|param| param.types).filter(|i| !constraints.contains(i)));
         (!constraints.is_empty()).then_some(Self { schema, constraints })
@@ -212,19 +216,19 @@ impl Converted {
         self.constraints.contains(&constraint)
     }
 
-    /// Whether the operand at `index` is converted.
+    /// Returns `true` if the operand at `index` is converted.
     pub(super) fn reads(&self, index: usize) -> bool {
         self.schema.input(index).is_some_and(|param| self.has(param.types))
     }
 
-    /// The operands that are converted.
+    /// Returns the operands that are converted.
     fn operands<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = ValueId> + use<'n> {
         let inputs = node.inputs.iter().enumerate();
         inputs.filter_map(|(i, value)| value.filter(|_| self.reads(i)))
     }
 }
 
-/// The small value that `value` was cast from, if it was.
+/// Returns the small value that `value` was cast from.
 pub(super) fn widened(graph: &Graph, value: ValueId, dtype: DType) -> Option<ValueId> {
     let node = graph.node(graph.producer(value)?);
     let from = node.input(0).filter(|_| node.is("Cast"))?;

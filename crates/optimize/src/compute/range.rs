@@ -1,10 +1,10 @@
-//! Which constants a small float can hold without changing their meaning.
+//! Checks if a small float can represent a constant without changing its meaning.
 
 use tensor::{DType, Tensor};
 
-/// Whether every number of a constant stays a number, and none that is not zero becomes zero or loses
-/// digits for being tiny. Infinities stay what they are. Contents that nobody has read yet are
-/// parameters: they are checked when they are written.
+/// Returns `true` if every finite number of a constant stays finite, and no non-zero number becomes
+/// zero or subnormal. Infinities are preserved. Contents that have not been read yet belong to
+/// parameters, which are checked when they are written.
 pub(super) fn fits(tensor: &Tensor, dtype: DType) -> bool {
     if tensor.dtype() != DType::F32 || !tensor.is_in_memory() {
         return true;
@@ -17,7 +17,7 @@ pub(super) fn fits(tensor: &Tensor, dtype: DType) -> bool {
     })
 }
 
-/// The smallest number with all its digits, and the largest.
+/// Returns the smallest and the largest normal number.
 fn limits(dtype: DType) -> (f32, f32) {
     match dtype {
         DType::F16 => (6.103_515_6e-5, 65504.0),

@@ -5,7 +5,7 @@ use super::{Compute, narrow};
 use crate::legalize::Target;
 use crate::testing::graph;
 
-/// The lines of the graph below its head, or the error.
+/// Returns the lines of the graph after its head, or the error.
 fn narrowed(text: &str, compute: &str) -> Result<String, String> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
@@ -16,7 +16,7 @@ fn narrowed(text: &str, compute: &str) -> Result<String, String> {
     Ok(print(&graph))
 }
 
-/// How the model computes, one operator a line, with the element type of its result.
+/// Returns one operator per line, with the element type of its result.
 fn operators(text: &str) -> Vec<String> {
     let node = |line: &str| {
         let (_, call) = line.trim().split_once(" = ")?;
@@ -43,7 +43,7 @@ fn the_wider_type_wins_and_borders_have_one_cast() {
 }
 
 #[test]
-fn what_only_sums_read_is_computed_in_float32() {
+fn operands_of_sums_are_computed_in_float32() {
     let text = "g (float[2,2] x, float[2,2] w) => (float[1,1] y, float[2,2] z) {
         a = MatMul (x, w)
         b = Mul (a, a)
@@ -54,7 +54,7 @@ fn what_only_sums_read_is_computed_in_float32() {
 }
 
 #[test]
-fn constants_that_do_not_fit_keep_their_reader_wide() {
+fn constants_that_do_not_fit_keep_their_consumer_wide() {
     let text = |value: &str| {
         format!(
             "g (float[2,2] x, bool[2,2] m) => (float[2,2] y) <float big = {{{value}}}> {{
@@ -69,7 +69,8 @@ fn constants_that_do_not_fit_keep_their_reader_wide() {
         let found = small(&text(value));
         found.iter().filter(|op| *op == "Cast").count()
     };
-    // x down and the operand of the last product up; the choice in float32 has two more borders.
+    // One cast of `x` to the small type and one of the last product's operand back. The choice in
+    // float32 adds two more casts.
     assert_eq!(count("-1e4"), 2);
     assert_eq!(count("-1e30"), 4);
 }
@@ -88,7 +89,7 @@ fn a_half_boundary_costs_no_casts() {
 }
 
 #[test]
-fn unknown_places_and_useless_ones_are_errors() {
+fn unknown_and_useless_patterns_are_errors() {
     let text = "g (float[2,2] x) => (float[2,2] y) { y = MatMul (x, x) }";
     assert_eq!(
         narrowed(text, "head=float16").unwrap_err(),
@@ -100,7 +101,7 @@ fn unknown_places_and_useless_ones_are_errors() {
 }
 
 #[test]
-fn texts_are_read_back() {
+fn texts_survive_a_round_trip() {
     let text = "blocks.*=float16:all\nmodel.py:3=float32\n*=bfloat16";
     assert_eq!(Compute::parse(text).unwrap().to_text().as_deref(), Some(text));
     for wrong in ["*=int8", "*=float32:all", "*=float16:some", "float16"] {

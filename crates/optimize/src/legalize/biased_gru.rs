@@ -1,9 +1,9 @@
-//! A `GRU` with biases is only computed from numbers that leave all its sums finite.
+//! Computes a `GRU` with biases only if all its sums stay finite.
 //!
-//! onnxruntime limits the sums that it adds a bias to, and takes NaN for the upper limit: a step that should
-//! give NaN keeps the state of the step before. If the sequence and the initial state are small enough for
-//! the weights, as they are in practice, no sum can be NaN or infinite. Else a `Scan` of the same weights
-//! takes the place of the layer.
+//! onnxruntime clamps the sums to which it adds a bias, and NaN becomes the upper limit: a step
+//! that should result in NaN keeps the previous state. If the sequence and the initial state are
+//! small enough for the weights, as they are in practice, no sum can be NaN or infinite. Otherwise
+//! a `Scan` with the same weights replaces the layer.
 
 use std::panic::Location;
 
@@ -14,18 +14,18 @@ use tensor::{DType, Dim, Tensor, Type};
 use super::{Error, Work};
 use crate::Forms;
 
-/// onnxruntime's gates never close, so that much of a large state is left that should be gone. A layer's own
-/// states are not larger than one.
+/// The largest initial state. onnxruntime's gates never close completely, so part of a large state
+/// remains that should vanish. A layer's own states do not exceed one.
 const LARGEST_STATE: f64 = 16.0;
 
-/// Guards all of them but those that were asked for as ONNX describes them.
+/// Guards all such layers, unless the native form was requested.
 pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(), Error> {
     if forms.of("GRU").is_native() {
         return Ok(());
     }
     for id in work.graph.all_nodes() {
         let layer = Layer::at(work.graph, id);
-        // A finite state may still be a large one.
+        // A finite state may still be large.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.initial.is_some()) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
             work.substitute(id, &results);
@@ -34,15 +34,15 @@ pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(
     Ok(())
 }
 
-/// A layer with biases, whose reset gate multiplies what the state became.
+/// A layer with biases whose reset gate multiplies the product of the state and its weights.
 struct Layer {
     node: Node,
     sequence: ValueId,
-    /// For the input, for the state, and the biases of both.
+    /// The weights of the input and of the state, and the biases of both.
     weights: [ValueId; 3],
     initial: Option<ValueId>,
     units: i64,
-    /// Of each direction, whether it goes from the last step to the first.
+    /// For each direction, `true` if it goes from the last step to the first.
     backwards: &'static [bool],
 }
 
@@ -69,7 +69,7 @@ impl Layer {
     fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
         let Some(limit) = self.limit(b.graph) else { return self.scans(b) };
         let limit = b.scalar(DType::F32, limit)?;
-        // The sum of absolute values; NaN is in no order.
+        // The sum of absolute values. Comparisons with NaN are false.
         let sum = b.op("ReduceL1", &[self.sequence], attrs! { keepdims: 0 })?;
         let mut all = b.op("LessOrEqual", &[sum, limit], Attrs::new())?;
         if let Some(initial) = self.initial {
@@ -88,19 +88,19 @@ impl Layer {
         b.emit(Op::onnx("If"), vec![Some(all)], branches, count, Location::caller())
     }
 
-    /// How large numbers may be so that no sum of products is infinite; `None` if no number of ordinary
-    /// size is that small.
+    /// Returns the largest sequence sum for which no sum of products is infinite, or `None` if
+    /// numbers of ordinary size exceed it.
     fn limit(&self, graph: &Graph) -> Option<f64> {
         let [w, r, biases] =
             self.weights.map(|value| graph.constant(value).and_then(Tensor::to_f64s));
         let total = |numbers: Vec<f64>| numbers.into_iter().map(f64::abs).sum::<f64>();
-        // The state is no larger than one or what it was at first, which is far below any limit.
+        // The state does not exceed one or its initial value, which is far below any limit.
         let factors = total(w?) + total(r?) + total(biases?) + 1.0;
         let limit = f64::from(f32::MAX) / 4.0 / factors;
         (limit >= 1e6).then_some(limit)
     }
 
-    /// What the layer computes, step by step.
+    /// Emits the computation of the layer step by step.
     fn scans(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
         let (mut all, mut last) = (Vec::new(), Vec::new());
         for (index, backwards) in self.backwards.iter().enumerate() {

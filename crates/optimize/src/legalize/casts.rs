@@ -1,4 +1,4 @@
-//! Casts around a node: which types to compute in, and the nodes.
+//! Casts around a node: the choice of types to compute in, and the emission of the casts.
 
 use onnx::operators::{Algebra, holds};
 use onnx::schema::{Arity, Binding, Schema, Types};
@@ -12,8 +12,8 @@ use super::target::Row;
 /// The type to compute in for each constraint, if it differs from the node's.
 pub(super) type Choice = SmallVec<[Option<DType>; 4]>;
 
-/// The cheapest types to compute `node` in, given those that the target accepts and casts; the
-/// reason if there are none.
+/// Returns the cheapest types to compute `node` in, given the types and casts that the target
+/// accepts. Returns the reason if no types are suitable.
 pub(super) fn choose(
     schema: &Schema,
     node: &Node,
@@ -63,14 +63,15 @@ pub(super) fn choose(
     })
 }
 
-/// The types that any of the rows has at `index`.
+/// Returns the types that any of the rows accepts at `index`.
 fn taken(rows: &[Row], index: usize) -> Types {
     let sets = rows.iter().filter_map(|row| row.get(index));
     sets.fold(Types::NONE, |all, set| all.union(*set))
 }
 
-/// Narrow types are cheap; of two equally wide ones, the one of the same kind is cheaper. Booleans
-/// become unsigned, so that the minimum and maximum over no elements are true and false.
+/// Returns the cost of a type. Narrow types are cheap. Among types of equal width, one of the same
+/// kind is cheaper. Booleans become unsigned, so that the minimum and maximum of no elements are
+/// true and false.
 fn cost(from: DType, to: DType) -> u32 {
     let kind = match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Unsigned) => 0,
@@ -81,12 +82,12 @@ fn cost(from: DType, to: DType) -> u32 {
     4 * to.bits() + kind
 }
 
-/// A type of the node that the target does not support, and its constraint.
+/// Returns a type of the node that the target does not support, and its constraint.
 pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> (usize, DType) {
     let lacking = |(index, have): (usize, Types)| {
         have.iter().find(|d| !taken(rows, index).contains(*d)).map(|d| (index, d))
     };
-    // A combination may be unsupported although each of its types is supported in another.
+    // A combination may be unsupported although each of its types is supported in another one.
     let any = |(index, have): (usize, Types)| have.iter().next().map(|d| (index, d));
     let types = || binding.types().enumerate();
     types().find_map(lacking).or_else(|| types().find_map(any)).unwrap_or((0, DType::F32))
@@ -123,7 +124,7 @@ pub(super) fn apply(
         let result = convert(&mut after, output, from)?;
         after.graph.value_mut(result).name = name;
         after.graph.replace_uses(output, result);
-        // The cast itself keeps reading the node.
+        // The cast itself must still read the node.
         if let Some(cast) = after.graph.producer(result) {
             after.graph.set_input(cast, 0, Some(output));
         }
@@ -131,7 +132,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A cast as in JAX: values that do not fit a small float become infinite or NaN.
+/// Emits a cast as in JAX: values out of range of a small float become infinite or NaN.
 #[track_caller]
 fn convert(builder: &mut Builder<'_>, value: ValueId, to: DType) -> onnx::Result<ValueId> {
     let mut attrs = attrs! { to: to };

@@ -1,8 +1,8 @@
-//! `1 - Erf(x)`, the complementary error function. The difference has no correct digits for large
-//! `x`, so it gets its own formula.
+//! `1 - Erf(x)` → a formula for the complementary error function. The difference has no correct
+//! digits for large `x`.
 //!
-//! This does not apply to products with its own argument, as in Gelu: there it is only a factor,
-//! and its absolute precision is enough.
+//! Products with the argument itself, as in Gelu, are excluded: there the absolute precision of the
+//! factor is sufficient.
 
 use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
@@ -10,8 +10,8 @@ use tensor::{DType, Tensor};
 
 use super::{Error, Work};
 
-/// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to where
-/// erfc vanishes; the highest power first.
+/// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to
+/// where erfc vanishes. The highest power comes first.
 const SINGLE: [f64; 10] = [
     -0.0003342244062,
     -0.000500258783,
@@ -52,7 +52,7 @@ const DOUBLE: [f64; 22] = [
 ];
 const DOUBLE_END: f64 = 27.0;
 
-/// Replaces all of them.
+/// Replaces all occurrences.
 pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
     for block in work.graph.live_blocks() {
         let nodes: Vec<_> = work.graph.nodes_of(block).collect();
@@ -68,7 +68,7 @@ pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The node of the error function and its argument, if `id` is one minus it.
+/// Returns the `Erf` node and its argument, if `id` is one minus it.
 fn find(graph: &Graph, id: NodeId) -> Option<(NodeId, ValueId)> {
     let node = graph.node(id);
     if !node.is("Sub") || graph.constant(node.input(0)?).and_then(Tensor::splat) != Some(1.0) {
@@ -79,7 +79,7 @@ fn find(graph: &Graph, id: NodeId) -> Option<(NodeId, ValueId)> {
     (!only_scales(graph, node, x)).then_some((erf, x))
 }
 
-/// Whether a result is only used to multiply what it is computed from.
+/// Returns `true` if a result is only used to scale the value that it is computed from.
 fn only_scales(graph: &Graph, node: &Node, x: ValueId) -> bool {
     let result = node.outputs[0];
     let scales = |place| {
@@ -92,7 +92,7 @@ fn only_scales(graph: &Graph, node: &Node, x: ValueId) -> bool {
     value.is_used() && value.uses().all(scales)
 }
 
-/// What a value is a multiple of.
+/// Returns the value that `value` is a multiple of.
 fn origin(graph: &Graph, mut value: ValueId) -> ValueId {
     while let Some(id) = graph.producer(value) {
         let node = graph.node(id);

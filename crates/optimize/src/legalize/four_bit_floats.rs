@@ -1,7 +1,8 @@
-//! Floats of four bits are kept in eight: runtimes store them, but have no kernels that read them.
+//! Stores four-bit floats in eight bits. Runtimes can store four-bit floats, but have no kernels
+//! that read them.
 //!
-//! Every number of four bits is one of `f8e4m3fn` as well. Rounding to one takes a formula. Arithmetic is
-//! done in single precision and rounded once.
+//! `f8e4m3fn` can represent every four-bit float. Rounding to four bits requires a formula.
+//! Arithmetic is computed in single precision and rounded once.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use super::{Error, Target, Work, casts};
 const FOUR: DType = DType::F4E2M1FN;
 const EIGHT: DType = DType::F8E4M3FN;
 
-/// 0, ½, 1, 1½, 2, 3, 4 and 6 as numbers of eight bits.
+/// 0, ½, 1, 1½, 2, 3, 4 and 6 as eight-bit floats.
 const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
 
-/// Widens all of them, unless the model takes or returns some: those have to stay as they are.
+/// Widens all four-bit floats, unless the model takes or returns some, which must not change.
 pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
     let main = work.graph.block(Graph::MAIN);
     let is_boundary = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
@@ -58,7 +59,8 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts casts around nodes that compute new numbers, so that what is left moves or compares them.
+/// Inserts casts around nodes that compute new numbers. The remaining nodes only move or compare
+/// them.
 fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
     for block in work.graph.live_blocks() {
         let nodes: Vec<NodeId> = work.graph.nodes_of(block).collect();
@@ -90,8 +92,8 @@ fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
     wide.map_err(|error| onnx::Error::Graph(error.to_string()))
 }
 
-/// To the nearest number, of two the even one; what is too large to the largest, and NaN to minus zero,
-/// as JAX does.
+/// Rounds to the nearest number, ties to even. As in JAX, numbers out of range become the largest
+/// number, and NaN becomes minus zero.
 fn round(work: &mut Work<'_>, cast: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph.node(cast).input(0) else { return Ok(()) };
     let mut b = work.builder(cast, Some(cast));

@@ -5,18 +5,20 @@ use onnx::{Graph, Node};
 
 use super::Target;
 
-/// Operators that mean something else before a version although a node of it may be valid there.
+/// Operators whose meaning changed at a version, although a node may be valid before it. The
+/// comments describe the new meaning.
 const CHANGED: &[(&str, i64)] = &[
-    // Infinity becomes the largest number of an 8-bit float without infinities, not NaN.
+    // Infinity becomes the largest number of an 8-bit float without infinities, instead of NaN.
     ("Cast", 24),
     // The axis is an operand, with another default.
     ("DFT", 20),
-    // Each channel has a scale and a bias, not each group.
+    // Each channel has a scale and a bias, instead of each group.
     ("GroupNormalization", 21),
 ];
 
-/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` that costs nothing. The graph is
-/// finished for `opset`; no node of it has to change.
+/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` at which the graph is valid,
+/// means the same and runs on the same kernels. The graph is finished for `opset`, and none of its
+/// nodes has to change.
 pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
     let floor = target.lowest_opset().min(opset);
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));
@@ -25,7 +27,7 @@ pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
     (needed..opset).find(|lower| onnx::check_types(graph, *lower).is_ok()).unwrap_or(opset)
 }
 
-/// Returns the lowest opset from `floor` to `opset` at which a node can stay as it is.
+/// Returns the lowest opset from `floor` to `opset` at which a node can remain unchanged.
 fn needed_by(graph: &Graph, node: &Node, opset: i64, floor: i64, target: Target) -> i64 {
     let versions = schema::versions(&node.op);
     let Some(current) = versions.iter().position(|s| s.since <= opset && opset <= s.until) else {

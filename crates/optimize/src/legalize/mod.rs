@@ -1,8 +1,8 @@
-//! Adapts a model to what a target runs.
+//! Legalisation: adapts a model to the capabilities of a target.
 //!
 //! Lowering and optimisation assume ideal ONNX, where every operator supports every element type.
-//! Here every node whose types the target does not support gets casts around it, chosen by what the
-//! operator does with its elements, or is replaced by an equivalent.
+//! Here, nodes with types that the target does not support get casts, chosen by the operator's
+//! algebra, or are replaced by an equivalent.
 
 mod biased_gru;
 mod casts;
@@ -36,11 +36,10 @@ use onnx::{BlockId, Builder, Graph, NodeId, Source, ValueId};
 use provenance::{Origins, Stage};
 use tensor::DType;
 
-/// Equivalents may contain operators that need an equivalent themselves, but not more deeply than
-/// this.
+/// The maximum depth of equivalents that contain operators which need an equivalent themselves.
 const ROUNDS: usize = 4;
 
-/// Adapts every node of `graph` to what `target` runs at `opset`.
+/// Adapts every node of `graph` to the kernels of `target` at `opset`.
 pub fn legalize(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -62,7 +61,8 @@ pub fn legalize(
     Ok(())
 }
 
-/// Adapts the nodes that finished outputs have been given: some types cannot even be copied.
+/// Adapts the `Identity` nodes that were added for finished outputs, because some types cannot even
+/// be copied.
 pub fn legalize_outputs(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -78,15 +78,16 @@ pub fn legalize_outputs(
     Ok(())
 }
 
-/// The lowest opset from the target's on at which every node is valid, or is written in another way that
-/// is meant for the target's opset.
+/// Returns the lowest opset, starting at the target's, at which every node is valid or has an
+/// alternative form for the target's opset.
 pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {
     let floor = target.opset();
     let dispensable = older::dispensable(graph, floor);
     Ok(onnx::required_opset(graph, floor, |id| !dispensable.contains(&id))?)
 }
 
-/// Avoids what `target` gets wrong or does slowly. Comes last: a clean-up may put things together again.
+/// Avoids operators that `target` computes incorrectly or slowly. Runs last, because clean-ups
+/// could undo the changes.
 pub fn avoid_bugs(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -103,17 +104,18 @@ pub fn avoid_bugs(
     if target == Target::OnnxRuntime {
         sums_before_norms::keep_apart(&mut work)?;
     }
-    // What is written instead may be of any element type, too.
+    // Replacements may have any element type, too.
     if work.graph.value_count() > before { work.adapt() } else { Ok(()) }
 }
 
-/// Whether all operators have their present form at `opset`; else they are not valid there until
-/// [`spell`] has written them.
+/// Returns `true` if all operators have their current form at `opset`. Otherwise they are invalid
+/// there until [`spell`] converts them.
 pub fn has_present_forms(opset: i64) -> bool {
     older::is_present(opset)
 }
 
-/// Writes operators in the form that they have at `opset`. Comes after everything that looks at them.
+/// Converts operators to the form that they have at `opset`. Runs after all stages that examine
+/// them.
 pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
     readable::spell(graph);
     older::spell(&mut Work { graph, origins, opset, target: Target::Spec })
@@ -127,7 +129,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Adapts all nodes, and those that they are replaced by.
+    /// Adapts all nodes and their replacements.
     fn adapt(&mut self) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             let mut again = false;
@@ -141,7 +143,7 @@ impl Work<'_> {
         Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
     }
 
-    /// Adapts the nodes of a block. Returns whether there may be new ones to adapt.
+    /// Adapts the nodes of a block. Returns `true` if there may be new nodes to adapt.
     fn block(&mut self, block: BlockId) -> Result<bool, Error> {
         let nodes: Vec<_> = self.graph.nodes_of(block).collect();
         let mut again = false;
@@ -151,7 +153,7 @@ impl Work<'_> {
         Ok(again)
     }
 
-    /// Adapts a node, which comes before `next`. Returns whether it was replaced.
+    /// Adapts a node, which comes before `next`. Returns `true` if it was replaced.
     fn node(&mut self, id: NodeId, next: Option<NodeId>) -> Result<bool, Error> {
         let node = self.graph.node(id);
         if !node.op.domain.is_empty() {
@@ -197,7 +199,7 @@ impl Work<'_> {
         }
     }
 
-    /// The error about a node that the target would accept as it is at a newer opset.
+    /// Returns the error for a node that the target would accept unchanged at a newer opset.
     fn too_old_for(&self, id: NodeId, dtype: DType) -> Option<Error> {
         let node = self.graph.node(id);
         let accepts = |opset: &i64| {
@@ -213,7 +215,7 @@ impl Work<'_> {
         Some(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
     }
 
-    /// Replaces a node whose operator the opset does not have.
+    /// Replaces a node whose operator does not exist at the opset.
     fn missing(&mut self, id: NodeId) -> Result<(), Error> {
         let node = self.graph.node(id);
         let (op, origin) = (node.op, node.origin);
@@ -256,7 +258,7 @@ impl Work<'_> {
         self.graph.remove_node(id);
     }
 
-    /// Removes nodes whose results nothing reads.
+    /// Removes nodes whose results are not read.
     fn remove_unread(&mut self) {
         for id in self.graph.all_nodes().into_iter().rev() {
             let results = self.graph.get(id).map(|node| node.outputs.iter());
@@ -267,7 +269,7 @@ impl Work<'_> {
         }
     }
 
-    /// Emits nodes that replace `node`, before `before`.
+    /// Returns a builder that emits replacements of `node` before `before`.
     fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph.node(node);
         let (name, block, primary) = (replaced.op.name, replaced.block(), replaced.origin);

@@ -1,14 +1,13 @@
-//! Where kernels that lose NaN do no harm.
+//! The nodes whose kernels lose NaN without doing harm.
 //!
-//! onnxruntime's `MaxPool` passes over NaN, takes the smallest finite number for minus infinity and
-//! finds no place among minus infinities. Nothing is done about that here.
+//! onnxruntime's `MaxPool` ignores NaN, returns the smallest finite number for minus infinity, and
+//! finds no index among minus infinities. This module does not handle that.
 
 use onnx::{Assumption, Graph, Node, Use, ValueId};
-use tensor::Tensor;
 
 use super::shifted_exponentials::is_shift;
 
-/// Whether it may matter that `node` loses a NaN in its operand.
+/// Returns `true` if it may matter that `node` loses a NaN in its operand.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
     if graph.assumptions.contains(Assumption::NoNan) {
         return false;
@@ -22,7 +21,7 @@ pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
         && !is_watched(graph, node, x)
 }
 
-/// Whether all that reads the result prefers a sum that is NaN if an element of `x` is.
+/// Returns `true` if all readers of the result prefer a sum that is NaN if an element of `x` is.
 fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
     let producer = |value, op| {
         graph.producer(value).map(|id| graph.node(id)).filter(|node: &&Node| node.is(op))
@@ -51,25 +50,9 @@ fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
         })
 }
 
+/// Returns `true` if an element of `x` may be NaN.
 fn is_possible(graph: &Graph, x: ValueId) -> bool {
-    let producer = |value| graph.producer(value).map(|id| graph.node(id));
-    if graph.constant(x).and_then(Tensor::splat).is_some_and(|number| !number.is_nan()) {
-        return false;
-    }
-    match producer(x) {
-        Some(cast) if cast.is("Cast") => {
-            cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
-        }
-        Some(copies) if copies.is("Expand") => {
-            copies.input(0).is_none_or(|from| is_possible(graph, from))
-        }
-        // Something else where it is NaN.
-        Some(choice) if choice.is("Where") => {
-            let condition = choice.input(0).and_then(producer);
-            condition.is_none_or(|test| !test.is("IsNaN") || test.input(0) != choice.input(2))
-        }
-        _ => true,
-    }
+    graph.facts().float_interval(x, &graph.ty(x).shape).has_nan
 }
 
 #[cfg(test)]
@@ -118,10 +101,10 @@ mod tests {
             "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) y = Mul (e, m)",
             "m = ReduceMin (x, a) d = Sub (x, m) y = Exp (d)",
             "m = ReduceMax (x, a) d = Sub (x, m) y = Exp (d)",
-            // Sums of other elements than the maximum is of.
+            // Sums of other elements than those of the maximum.
             "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
              s = ReduceSum (e, b) y = Div (e, s)",
-            // Elements that are hidden before they are summed.
+            // Elements that are masked before they are summed.
             "z = Constant <value_float: float = 0> () c = Constant <value = bool[3] {1, 0, 1}> ()
              m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) f = Where (c, e, z)
              s = ReduceSum (f, a) y = Add (x, s)",

@@ -1,4 +1,4 @@
-//! What does not run where the target runs best.
+//! Nodes that a target with a GPU leaves to the CPU.
 
 use onnx::schema::{self, Binding};
 use onnx::{Graph, Node};
@@ -7,22 +7,22 @@ use tensor::DType;
 
 use super::Target;
 
-/// A node that a target with a GPU leaves to the CPU.
+/// A node that the GPU does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// Its operator.
     pub op: &'static str,
     /// The element type of its first operand, or of its result.
     pub dtype: DType,
-    /// Where it came from.
+    /// Its origin.
     pub origin: OriginId,
 }
 
-/// Nodes that hold others, which are placed one by one.
+/// The control-flow operators, whose inner nodes are placed individually.
 const HOLDERS: [&str; 3] = ["If", "Loop", "Scan"];
 
-/// The nodes of a finished graph that the GPU of `target` does not run. Sizes and positions, which are
-/// computed on the CPU anyway, do not count.
+/// Returns the nodes of a finished graph that the GPU of `target` does not run. Sizes and positions
+/// do not count, because they are computed on the CPU anyway.
 pub fn fallbacks(graph: &Graph, opset: i64, target: Target) -> Vec<Fallback> {
     if target != Target::WebGpu {
         return Vec::new();

@@ -1,33 +1,34 @@
-//! Maxima that are only subtracted from what they are the maxima of, before it is exponentiated and summed: a softmax,
-//! its logarithm, a `logsumexp`. The sum is NaN where an element is, and everything that is seen depends on
-//! the sum. So a maximum that passes over NaN does no harm there.
+//! Detects maxima that are only subtracted from their own operand before it is exponentiated and
+//! summed: in a softmax, its logarithm, or a `logsumexp`. The sum is NaN if an element is, and all
+//! visible results depend on the sum. So a maximum that ignores NaN does no harm.
 
 use std::cell::Cell;
 
 use onnx::{Graph, Node, Use, ValueId, fold};
 use tensor::{Dim, Tensor};
 
-/// Whether nothing is seen of what the reduction `node` makes of NaN.
+/// Returns `true` if the treatment of NaN in the reduction `node` is not visible.
 pub(super) fn is_shift(graph: &Graph, node: &Node) -> bool {
     let is_used = graph.value(node.outputs[0]).is_used();
     is_used && Rows::of(graph, node).is_some_and(|rows| rows.only_shifts(node.outputs[0]))
 }
 
-/// What is reduced, and along which axes.
+/// The operand of the reduction, and its axes.
 struct Rows<'g> {
     graph: &'g Graph,
     x: ValueId,
     axes: Vec<usize>,
     /// The shape of `x` with size one along these axes.
     kept: Vec<Dim>,
-    /// How many more readers are looked at. Choices may be read by choices many times over.
+    /// The number of consumers that may still be visited. Nested selections may share many
+    /// consumers.
     left: Cell<u32>,
 }
 
-/// A `logsumexp` has about twenty.
+/// The maximum number of consumers to visit. A `logsumexp` has about twenty.
 const READERS: u32 = 100;
 
-/// Operators that give the same elements in the same order, or round them.
+/// Operators that preserve the order of elements, and their values up to rounding.
 const SAME_ORDER: [&str; 5] = ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"];
 
 impl<'g> Rows<'g> {
@@ -40,8 +41,8 @@ impl<'g> Rows<'g> {
         Some(Self { graph, x: unchanged(graph, x), axes, kept, left: Cell::new(READERS) })
     }
 
-    /// Whether a number for each row is only subtracted from its elements before they are exponentiated, or
-    /// added to what is NaN where an element is.
+    /// Returns `true` if a number per row is only subtracted from the elements of the row before
+    /// they are exponentiated, or added to a value that is NaN if an element is.
     fn only_shifts(&self, shift: ValueId) -> bool {
         self.all_uses(shift, |node, index| match node.op.name {
             "Sub" if index == 1 => {
@@ -52,13 +53,14 @@ impl<'g> Rows<'g> {
                 let other = node.input(1 - index.min(1));
                 other.is_some_and(|sum| self.is_sum(sum) && self.has_shape_of(sum, shift))
             }
-            // Infinite ones are zero instead, in a `logsumexp`.
+            // A `logsumexp` replaces infinite maxima by zero.
             "IsInf" | "IsNaN" | "Not" | "Or" | "Where" => self.only_shifts(node.outputs[0]),
             op => SAME_ORDER.contains(&op) && self.only_shifts(node.outputs[0]),
         })
     }
 
-    /// Whether shifted elements are only exponentiated, or reduced by the logarithm of their sum.
+    /// Returns `true` if shifted elements are only exponentiated, or reduced by the logarithm of
+    /// their sum.
     fn only_exponents(&self, shifted: ValueId) -> bool {
         self.all_uses(shifted, |node, index| match node.op.name {
             "Exp" => self.only_summed(node.outputs[0]),
@@ -68,7 +70,7 @@ impl<'g> Rows<'g> {
         })
     }
 
-    /// Whether exponentials are only summed, or divided by their sum.
+    /// Returns `true` if exponentials are only summed, or divided by their sum.
     fn only_summed(&self, exponentials: ValueId) -> bool {
         self.all_uses(exponentials, |node, index| match node.op.name {
             "ReduceSum" => self.has_axes_of(node),
@@ -92,7 +94,7 @@ impl<'g> Rows<'g> {
         node.input(1).is_some_and(|sum| self.is_sum(sum) && self.is_row(sum))
     }
 
-    /// Whether `value` comes from the sum of exponentials.
+    /// Returns `true` if `value` is derived from the sum of exponentials.
     fn is_sum(&self, value: ValueId) -> bool {
         let Some(id) = self.graph.producer(value) else { return false };
         let node = self.graph.node(id);
@@ -113,7 +115,7 @@ impl<'g> Rows<'g> {
         reduction(self.graph, node).is_some_and(|(_, axes)| axes == self.axes)
     }
 
-    /// Whether a value has one number for each row, which stands where the row does.
+    /// Returns `true` if a value has one number per row, aligned with the row.
     fn is_row(&self, value: ValueId) -> bool {
         self.graph.ty(value).shape == self.kept
     }
@@ -123,7 +125,7 @@ impl<'g> Rows<'g> {
     }
 }
 
-/// The operand of a reduction and its axes, in order.
+/// Returns the operand of a reduction and its axes, in order.
 fn reduction(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     let x = node.input(0)?;
     let rank = graph.ty(x).rank();
@@ -134,7 +136,7 @@ fn reduction(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     Some((x, axes))
 }
 
-/// The value that `value` is, but for its type.
+/// Returns the source of `value` before casts.
 fn unchanged(graph: &Graph, mut value: ValueId) -> ValueId {
     while let Some(id) = graph.producer(value) {
         let node = graph.node(id);

@@ -1,13 +1,13 @@
-//! `DFT` of a single signal becomes that of a batch of one.
+//! `DFT` of a single signal → `DFT` of a batch of one.
 //!
-//! A single signal is a matrix: its elements, and the parts of each. Some versions of onnxruntime take
-//! the rows of any matrix for signals of real numbers.
+//! A single signal is a matrix of its elements and their real and imaginary parts. Some versions of
+//! onnxruntime treat the rows of any matrix as real signals.
 
 use tensor::DType;
 
 use super::{Error, Work};
 
-/// Gives all of them a leading axis.
+/// Adds a leading axis to all single signals.
 pub(super) fn batch(work: &mut Work<'_>) -> Result<(), Error> {
     for id in work.graph.all_nodes() {
         let node = work.graph.node(id);

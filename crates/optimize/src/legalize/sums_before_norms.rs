@@ -1,15 +1,16 @@
-//! A sum that only a layer norm reads is a `Sum`, which onnxruntime does not fuse with the norm.
+//! Writes a sum that only a layer norm reads as `Sum`, which onnxruntime does not fuse with the
+//! norm.
 //!
-//! Its `SkipLayerNormalization` takes six to eight times as long as both operators on a CPU (1.30, 1.31), and as long
-//! as both before. It takes the place of an `Add` of three axes whose last two sizes are known; where they are not,
-//! the `Add` stays for tools that look for it.
+//! On a CPU, its `SkipLayerNormalization` takes six to eight times as long as both operators (1.30,
+//! 1.31), and as long as both in earlier versions. It replaces an `Add` with three axes whose last
+//! two sizes are known. For other sizes, the `Add` is unchanged, for tools that look for it.
 
 use onnx::{Graph, NodeId, ValueId};
 use tensor::{DType, Dim};
 
 use super::{Error, Work, runtime_bugs};
 
-/// Writes all of them that way.
+/// Converts all such sums.
 pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
     for id in work.graph.all_nodes() {
         if let Some(add) = fused(work.graph, id) {
@@ -19,7 +20,7 @@ pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The sum that would become one with the node.
+/// Returns the sum that onnxruntime would fuse with the node.
 fn fused(graph: &Graph, norm: NodeId) -> Option<NodeId> {
     let node = graph.node(norm);
     if !node.is("LayerNormalization") || !node.op.domain.is_empty() {

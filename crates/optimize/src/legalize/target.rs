@@ -1,19 +1,19 @@
-//! What models are made for: which operators run there, on which element types.
+//! Targets: the operators that they run, and the element types that these support.
 
 use std::fmt;
 
+use onnx::facts::Interval;
 use onnx::schema::{self, Binding, Right, Runtime, Schema, Types};
 use onnx::{Graph, Node, Op, ValueId};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
 
 use super::nan;
-use crate::ranges::{Range, sum_terms};
 
-/// What a model is for.
+/// The target of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Target {
-    /// Any runtime: what the specification allows.
+    /// Any runtime, limited only by the specification.
     Spec,
     /// onnxruntime's CPU provider.
     #[default]
@@ -28,7 +28,7 @@ pub enum Target {
 pub(crate) type Row = SmallVec<[Types; 4]>;
 
 impl Target {
-    /// All of them, by the names that users give.
+    /// All targets, by the names that users specify.
     pub const ALL: [(&'static str, Target); 4] = [
         ("any", Target::Spec),
         ("onnxruntime", Target::OnnxRuntime),
@@ -36,17 +36,18 @@ impl Target {
         ("webgpu", Target::WebGpu),
     ];
 
-    /// The target of that name.
+    /// Returns the target with the given name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, target)| target)
     }
 
-    /// Its name.
+    /// Returns the name of the target.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, target)| *target == self).map_or("", |(name, _)| name)
     }
 
-    /// The opset up to which models may use whatever is faster. Only what they need raises it.
+    /// Returns the opset up to which models may use faster operators. Only operators that they need
+    /// raise it.
     pub fn opset(self) -> i64 {
         match self {
             Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 23,
@@ -55,7 +56,7 @@ impl Target {
         }
     }
 
-    /// The opset below which models are written only if that is asked for.
+    /// Returns the opset below which models are written only on request.
     pub(super) fn lowest_opset(self) -> i64 {
         match self {
             Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 18,
@@ -63,12 +64,13 @@ impl Target {
         }
     }
 
-    /// The newest opset that it loads.
+    /// Returns the newest opset that the target loads.
     pub(super) fn newest_opset(self) -> i64 {
         self.runtime().map_or(schema::NEWEST, Runtime::newest_opset)
     }
 
-    /// The operators that it leaves to the CPU, while it computes the elementary form itself.
+    /// Returns the operators that it leaves to the CPU although it computes their elementary form
+    /// itself.
     pub fn leaves_to_cpu(self) -> &'static [&'static str] {
         match self {
             Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => &[],
@@ -76,7 +78,7 @@ impl Target {
         }
     }
 
-    /// What runs it; `None` if that is not known.
+    /// Returns the runtime of the target, or `None` if it is not known.
     pub(super) fn runtime(self) -> Option<Runtime> {
         match self {
             Target::Spec => None,
@@ -86,17 +88,18 @@ impl Target {
         }
     }
 
-    /// Whether it has the bugs of `other`: the builds for the web optimise models as onnxruntime does.
+    /// Returns `true` if the target has the bugs of `other`. The web builds optimise models like
+    /// onnxruntime.
     pub(super) fn has_code_of(self, other: Target) -> bool {
         self == other || other == Target::OnnxRuntime && self.runtime().is_some()
     }
 
-    /// Whether it computes in double precision.
+    /// Returns `true` if the target computes in double precision.
     pub(super) fn has_double(self, opset: i64) -> bool {
         self.casts(opset, DType::F32, DType::F64)
     }
 
-    /// Whether it accepts a node with the given element types.
+    /// Returns `true` if the target accepts a node with the given element types.
     pub(super) fn accepts(
         self,
         schema: &'static Schema,
@@ -115,14 +118,14 @@ impl Target {
         })
     }
 
-    /// Whether it runs a node with the given element types, right or wrong.
+    /// Returns `true` if the target runs a node with the given element types, correctly or not.
     pub(super) fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
         self.runtime().is_some_and(|runtime| {
             schema.rows(&node.attrs, runtime).any(|row| binding.fits(row.types()))
         })
     }
 
-    /// The combinations of element types that it accepts for a node.
+    /// Returns the combinations of element types that the target accepts for a node.
     pub(crate) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
         let Some(runtime) = self.runtime() else {
             return vec![schema.types.iter().map(|c| c.allowed).collect()];
@@ -137,7 +140,7 @@ impl Target {
         rows.map(|row| row.types().collect()).collect()
     }
 
-    /// Whether it casts `from` to `to`.
+    /// Returns `true` if the target casts `from` to `to`.
     pub(super) fn casts(self, opset: i64, from: DType, to: DType) -> bool {
         let Some(schema) = schema::find(&Op::onnx("Cast"), opset) else { return false };
         let fits = |mut sets: Row| {
@@ -151,14 +154,14 @@ impl Target {
     }
 }
 
-/// Whether a node computes with sizes and positions, which are small numbers, or compares or sums up numbers
-/// that are known to be small.
+/// Returns `true` if a node computes with sizes and positions, which are small numbers, or compares
+/// or sums numbers that are known to be small.
 fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     if node.is("ReduceSum") && node.input(0).is_some_and(|x| has_small_sums(graph, node, x)) {
         return true;
     }
     let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
-    // A person may well sum up other constants than sizes.
+    // Constants that are not sizes may be large, so they are checked.
     let is_small = |number: &Dim| match number {
         Dim::Known(n) => i32::try_from(*n).is_ok(),
         Dim::Symbolic(_) => true,
@@ -166,32 +169,33 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| {
         graph.content(*value).is_some_and(|content| content.iter().all(is_small))
             || compares && {
-                let Range { low, high } = Range::of(graph, *value);
+                let Interval { low, high } = graph.facts().interval(*value);
                 [low, high].iter().all(|bound| bound.as_ref().is_some_and(is_small))
             }
     })
 }
 
-/// Whether sums over elements of `x` are known to be small, as those of counts are: their type holds them, and
-/// so does double precision.
+/// Returns `true` if sums over elements of `x` are known to be small, as those of counts are. Then
+/// both their type and double precision can represent them.
 fn has_small_sums(graph: &Graph, node: &Node, x: ValueId) -> bool {
-    let Range { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } = Range::of(graph, x)
+    let Interval { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } =
+        graph.facts().interval(x)
     else {
         return false;
     };
     let largest = low.unsigned_abs().max(high.unsigned_abs());
-    match sum_terms(graph, node) {
+    match graph.facts().terms_of_sums(node) {
         Some(Dim::Known(terms)) => {
             let sum = u64::try_from(terms).ok().and_then(|terms| largest.checked_mul(terms));
             sum.is_some_and(|sum| sum <= i32::MAX as u64)
         }
-        // As many as a size, which is a small number.
+        // The number of terms is a size, which is a small number.
         Some(Dim::Symbolic(_)) => largest <= 1,
         None => false,
     }
 }
 
-/// Whether the sums of a product have terms, whatever symbolic sizes are.
+/// Returns `true` if the sums of a product have at least one term, for all symbolic sizes.
 fn has_terms(graph: &Graph, node: &Node) -> bool {
     let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
     size.and_then(Dim::as_known).is_some_and(|size| size > 0)

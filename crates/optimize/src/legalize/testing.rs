@@ -1,5 +1,5 @@
-//! Graphs of one node, and an interpreter of scalar graphs to compare equivalents with the real
-//! functions.
+//! Graphs of one node, and an interpreter of scalar graphs that compares equivalents with the
+//! original functions.
 
 use std::panic::Location;
 
@@ -17,7 +17,7 @@ pub(super) fn origin(origins: &mut Origins) -> OriginId {
     origins.origin(None, Origins::ROOT, emitter)
 }
 
-/// A graph of one node; types are element types and shapes.
+/// Returns a graph of one node. The types are element types and shapes.
 pub(super) fn single(
     origins: &mut Origins,
     op: &'static str,
@@ -38,8 +38,8 @@ pub(super) fn single(
     graph
 }
 
-/// Legalises a graph of one node and says what became of it: its operators in order, with the
-/// element types of their results.
+/// Legalises a graph of one node. Returns the resulting operators in order, with the element types
+/// of their results.
 pub(super) fn outcome(
     op: &'static str,
     inputs: &[DType],
@@ -62,12 +62,12 @@ pub(super) fn outcome(
     Ok(show(&graph))
 }
 
-/// Legalises a graph that is given as text, and says what became of it.
+/// Legalises a graph that is given as text. Returns the resulting operators.
 pub(super) fn legalized(text: &str, target: Target) -> String {
     show(&legal(text, target))
 }
 
-/// The same, as text.
+/// Does the same, but returns the graph as text.
 pub(super) fn legalized_text(text: &str, target: Target) -> String {
     onnx::text::print(&legal(text, target))
 }
@@ -81,7 +81,7 @@ fn legal(text: &str, target: Target) -> Graph {
     graph
 }
 
-/// The operators of the main graph in order, each with the element types of its results.
+/// Returns the operators of the main graph in order, each with the element types of its results.
 pub(super) fn show(graph: &Graph) -> String {
     let text = |id: NodeId| {
         let node = graph.node(id);
@@ -91,7 +91,7 @@ pub(super) fn show(graph: &Graph) -> String {
     graph.nodes_of(Graph::MAIN).map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// Asserts that what `op` is replaced by in double precision computes `expected`.
+/// Asserts that the replacement of `op` in double precision computes `expected`.
 #[track_caller]
 pub(super) fn assert_f64(op: &'static str, xs: &[f64], expected: impl Fn(f64) -> f64) {
     for opset in [18, 22] {
@@ -113,7 +113,7 @@ pub(super) fn assert_f64(op: &'static str, xs: &[f64], expected: impl Fn(f64) ->
     }
 }
 
-/// The result of a graph of scalars whose only input is `x`.
+/// Returns the result of a graph of scalars whose only input is `x`.
 fn run(graph: &Graph, x: f64) -> f64 {
     let block = graph.block(Graph::MAIN);
     let mut known = FxHashMap::from_iter([(block.inputs[0], x)]);
@@ -181,7 +181,7 @@ fn compute(op: &str, attrs: &[(&'static str, Attr)], operands: &[f64]) -> f64 {
     }
 }
 
-/// Asserts that what `op` on vectors of integers is replaced by computes `expected`.
+/// Asserts that the replacement of `op` on vectors of integers computes `expected`.
 #[track_caller]
 pub(super) fn assert_integers(
     op: &'static str,
@@ -205,7 +205,8 @@ pub(super) fn assert_integers(
     assert_eq!(run_integers(&graph, &operands), expected, "{op} on {dtype}: {}", show(&graph));
 }
 
-/// What a graph on integers gives, axis 0 being the only one. Double precision holds integers here.
+/// Evaluates a graph on integers with a single axis. Values in double precision are also
+/// represented as integers.
 fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
     let block = graph.block(Graph::MAIN);
     let mut known: FxHashMap<ValueId, Vec<i128>> =

@@ -10,7 +10,7 @@ use super::*;
 
 const ORT: (i64, Target) = (21, Target::OnnxRuntime);
 
-/// What becomes of a node whose operands and result have type `dtype`.
+/// Returns the replacement of a node whose operands and result have type `dtype`.
 fn same(op: &'static str, operands: usize, dtype: DType) -> String {
     outcome(op, &vec![dtype; operands], Attrs::new(), &[dtype], ORT).unwrap()
 }

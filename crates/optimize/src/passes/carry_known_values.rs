@@ -1,6 +1,7 @@
-//! What a round computes of the state that it gets, and the round before of the state that it leaves,
-//! is computed once: the loop carries it. The condition of a `while_loop` is computed at the end of
-//! each round, often of the same values that the next round starts with.
+//! Carries values between iterations instead of recomputing them: an iteration may compute from its
+//! initial state the same value that the previous iteration computed from its final state. The
+//! condition of a `while_loop` is computed at the end of each iteration, often from the values that
+//! the next iteration starts with.
 
 use onnx::{Graph, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,20 +26,21 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// What a loop knows from the round before.
+/// The values that a loop already knows from the previous iteration.
 struct Known {
-    /// The nodes that compute it again, in order.
+    /// The nodes that recompute them, in order.
     nodes: Vec<NodeId>,
-    /// The results of these nodes that others read, and what they are in the next round.
+    /// The results of these nodes that other nodes read, and their counterparts in the next
+    /// iteration.
     read: Vec<(ValueId, ValueId)>,
 }
 
 impl Known {
-    /// `None` if there is nothing to be gained.
+    /// Returns `None` if nothing would be gained.
     fn of(graph: &Graph, found: &Loop) -> Option<Self> {
         let body: Vec<NodeId> = graph.nodes_of(found.body).collect();
         let state = found.state(graph);
-        // What each value is in the next round.
+        // The counterpart of each value in the next iteration.
         let mut next: FxHashMap<ValueId, ValueId> =
             state.iter().map(|carried| (carried.inside, carried.next)).collect();
         let mut nodes = Vec::new();
@@ -77,14 +79,14 @@ impl Known {
             })
             .filter_map(|value| Some((value, *next.get(&value)?)))
             .collect();
-        // What is known has to be computed by something that stays.
+        // Known values must be computed by a node that is not removed.
         let stays = |(_, later): &(ValueId, ValueId)| {
             graph.producer(*later).is_some_and(|node| !is_known.contains(&node))
         };
         (nodes.len() > read.len() && read.iter().all(stays)).then_some(Self { nodes, read })
     }
 
-    /// Lets the loop carry it.
+    /// Makes the loop carry the values.
     fn carry(self, edit: &mut Editor<'_>, found: &Loop) -> Result<(), Error> {
         let state = found.state(edit.graph());
         let mut first: FxHashMap<ValueId, ValueId> =
@@ -129,7 +131,7 @@ mod tests {
     const INPUTS: &str = "float[2] x, float limit, bool go";
 
     #[test]
-    fn a_residual_is_computed_once_a_round() {
+    fn a_residual_is_computed_once_per_iteration() {
         passes_to(
             &PASS,
             &format!(
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_is_not_worth_a_value() {
+    fn one_node_is_not_worth_a_carried_value() {
         let text = format!(
             "g ({INPUTS}) => (float[2] y) {{
                 y = Loop (, go, x) <

@@ -1,5 +1,5 @@
-//! Merges nodes that compute the same: the same operator, attributes and operands. A node of a
-//! subgraph may reuse one of an enclosing block, but not vice versa.
+//! Common subexpression elimination: merges nodes with the same operator, attributes and operands.
+//! A node of a subgraph may reuse one of an enclosing block, but not vice versa.
 
 use std::hash::{Hash, Hasher};
 
@@ -13,7 +13,7 @@ use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "common_subexpressions", run };
 
-/// The nodes in sight by the hash of what they compute.
+/// The visible nodes, by the hash of their computation.
 type Seen = FxHashMap<u64, SmallVec<[NodeId; 1]>>;
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
@@ -62,8 +62,8 @@ fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Change
     Ok(changed)
 }
 
-/// Returns `true` if a node computes the same wherever and however often it runs. `Identity` exists to make a
-/// second value from one.
+/// Returns `true` if a node has the same result at any position and in every execution. `Identity`
+/// is excluded, because it exists to create a second value.
 pub(super) fn is_repeatable(node: &Node) -> bool {
     node.op.domain.is_empty() && !node.is("Identity") && !node.operator().has(Trait::Random)
 }
@@ -93,7 +93,7 @@ fn is_same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     one.inputs == other.inputs && computes_alike(graph, a, b)
 }
 
-/// Whether two nodes do the same with their operands.
+/// Returns `true` if two nodes compute the same function of their operands.
 pub(super) fn computes_alike(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     let (Some(a), Some(b)) = (graph.get(a), graph.get(b)) else { return false };
     a.op == b.op
@@ -102,7 +102,7 @@ pub(super) fn computes_alike(graph: &Graph, a: NodeId, b: NodeId) -> bool {
         && a.outputs.iter().zip(&b.outputs).all(|(a, b)| graph.ty(*a) == graph.ty(*b))
 }
 
-/// Whether attributes are the same bit for bit: `0.0` is not `-0.0`.
+/// Returns `true` if attributes are equal bit for bit: `0.0` is not `-0.0`.
 fn are_same(a: &Attrs, b: &Attrs) -> bool {
     let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     let same = |a: &Attr, b: &Attr| match (a, b) {
@@ -125,7 +125,7 @@ mod tests {
     use crate::{Changed, Editor, Options};
 
     #[test]
-    fn what_is_computed_twice_is_computed_once() {
+    fn equal_computations_are_merged() {
         passes_to(
             &PASS,
             "g (float[2,3] x) => (float[3,2] y) {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_stay_apart() {
+    fn outputs_stay_distinct() {
         passes_to(
             &PASS,
             "g (float[2] x) => (float[2] y, float[2] z) { y = Exp (x) z = Exp (x) }",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_reuse_what_is_outside() {
+    fn branches_reuse_outer_values() {
         passes_to(
             &PASS,
             "g (bool c, float[2] x) => (float[2] y, float[2] z) {

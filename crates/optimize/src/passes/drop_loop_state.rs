@@ -1,5 +1,5 @@
-//! Removes from loops what they carry for nothing: values that stay the same in every round, and
-//! values that only their own next round reads.
+//! Drops carried values that a loop does not need: values that are loop-invariant, and values that
+//! only their own next iteration reads.
 
 use onnx::{Graph, ValueId};
 use rustc_hash::FxHashSet;
@@ -35,14 +35,14 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Whether the next round gets what this one got.
+/// Returns `true` if the value is passed to the next iteration unchanged.
 fn is_same(graph: &Graph, carried: &Carried) -> bool {
     let copied = graph.producer(carried.next).map(|id| graph.node(id));
     let copied = copied.filter(|node| node.is("Identity")).and_then(|node| node.input(0));
     carried.next == carried.inside || copied == Some(carried.inside)
 }
 
-/// Which of the carried values have an effect on what is read of the loop.
+/// Returns, for each carried value, `true` if it affects a result of the loop that is read.
 fn needed(graph: &Graph, found: &Loop, state: &[Carried]) -> Vec<bool> {
     let mut needed: Vec<bool> = state.iter().map(|c| graph.value(c.result).is_used()).collect();
     let mut work: Vec<ValueId> = found.other_results(graph).collect();
@@ -69,7 +69,7 @@ mod tests {
     use crate::testing::passes_to;
 
     #[test]
-    fn a_loop_may_go_with_what_another_one_carries_for_nothing() {
+    fn a_loop_disappears_with_the_unneeded_state_of_another() {
         let inner = "Loop (n, k, x) < body = b (int64 i, bool c, float a) => (bool d, float f) {
             d = Identity (c) f = Mul (a, a) } >";
         passes_to(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_the_same_is_not_carried() {
+    fn invariant_values_are_not_carried() {
         passes_to(
             &PASS,
             "g (float[2] w, float[2] x) => (float[2] y, float[2] z) {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_its_next_round_reads_is_not_carried() {
+    fn values_read_only_by_their_next_iteration_are_not_carried() {
         passes_to(
             &PASS,
             "g (float s, float[2] x, float[4,2] xs) => (float[2] y, float[4,2] z) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_is() {
+    fn values_with_other_consumers_are_carried() {
         let text = "g (float[2] s, float[2] x, float[4,2] xs) => (float[2] y) {
             u, y = Scan <num_scan_inputs = 1, body = body (float[2] t, float[2] a, float[2] b)
                 => (float[2] v, float[2] e) { v = Neg (t) c = Add (a, b) e = Add (c, t) }

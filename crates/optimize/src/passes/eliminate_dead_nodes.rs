@@ -1,4 +1,4 @@
-//! Removes nodes and results of subgraphs that are never read, and functions that are never called.
+//! Removes nodes and subgraph results that are never read, and functions that are never called.
 
 use onnx::{BlockId, Function, Graph, Node, NodeId, Op};
 use rustc_hash::FxHashMap;
@@ -28,10 +28,11 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// The first result of a node that can go together with a result of its subgraphs, and how many
-/// results its subgraphs have before the one that belongs to the node's first.
+/// Returns the index of the first result of a node that can be removed together with a result of
+/// its subgraphs. Also returns the number of subgraph results before the one that corresponds to
+/// the node's first result.
 fn first_free_result(node: &Node) -> Option<(usize, usize)> {
-    // A value that a loop carries is also read by the loop itself, so only what it stacks can go.
+    // The loop itself reads the values that it carries, so only stacked results can be removed.
     let first = match node.op {
         Op { domain: "", name: "If" } => (0, 0),
         Op { domain: "", name: "Loop" } => (node.inputs.len().checked_sub(2)?, 1),
@@ -40,7 +41,7 @@ fn first_free_result(node: &Node) -> Option<(usize, usize)> {
     (node.outputs.len() > first.0).then_some(first)
 }
 
-/// Builds the node again without its unread results from `first` on.
+/// Rebuilds the node without its unread results, starting at `first`.
 fn prune(edit: &mut Editor<'_>, id: NodeId, (first, offset): (usize, usize)) -> Changed {
     let graph = edit.graph();
     let node = graph.node(id);
@@ -59,7 +60,7 @@ fn prune(edit: &mut Editor<'_>, id: NodeId, (first, offset): (usize, usize)) -> 
         dropped.extend(rest.into_iter().filter_map(|(_, value)| graph.producer(value)));
         graph.set_outputs(block, &new.into_iter().map(|(_, value)| value).collect::<Vec<_>>());
     }
-    // The subgraphs move to the new node; removing the old one must not remove them.
+    // The subgraphs move to the new node. Removing the old one must not remove them.
     let attrs = std::mem::take(&mut graph.node_mut(id).attrs);
     let node = graph.node(id);
     let (block, op, origin) = (node.block(), node.op, node.origin);
@@ -114,7 +115,7 @@ fn remove_uncalled_functions(edit: &mut Editor<'_>) -> Changed {
     changed
 }
 
-/// The operators of a block and of all subgraphs in it.
+/// Returns the operators of a block and of all subgraphs in it.
 fn ops_within(graph: &Graph, body: BlockId) -> Vec<Op> {
     let (mut ops, mut blocks) = (Vec::new(), vec![body]);
     while let Some(block) = blocks.pop() {
@@ -132,7 +133,7 @@ mod tests {
     use crate::testing::passes_to;
 
     #[test]
-    fn unread_nodes_go() {
+    fn unread_nodes_are_removed() {
         passes_to(
             &PASS,
             "g (float[2] x) => (float[2] y) {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_results_of_branches_go() {
+    fn unread_results_of_branches_are_removed() {
         passes_to(
             &PASS,
             "g (bool c, float[2] x) => (float[2] y) {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_keeps_what_it_carries() {
+    fn a_loop_keeps_its_carried_values() {
         let text = |results: &str, declared: &str, node: &str| {
             format!(
                 "g (float[2] x) => (float[2] y) {{
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn uncalled_functions_go() {
+    fn uncalled_functions_are_removed() {
         passes_to(
             &PASS,
             "g (float[2] x) => (float[2] y) { y = local.a (x) t = local.c (x) }

@@ -1,4 +1,4 @@
-//! Moves what is the same in every round of a loop in front of the loop.
+//! Moves loop-invariant nodes in front of the loop.
 
 use onnx::{Graph, NodeId, Use};
 
@@ -10,7 +10,7 @@ pub(crate) const PASS: Pass = Pass { name: "hoist_invariants", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    // What leaves an inner loop may leave the outer one as well.
+    // Nodes that leave an inner loop may leave the outer one as well.
     for at in Loop::all(edit.graph()) {
         let Some(found) = Loop::at(edit.graph(), at) else { continue };
         for id in edit.graph().nodes_of(found.body).collect::<Vec<_>>() {
@@ -27,7 +27,8 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Whether a node of the body can be in front of the loop. What a body returns stays in it.
+/// Returns `true` if a node of the body can be moved in front of the loop. Results of the body stay
+/// inside.
 fn is_invariant(graph: &Graph, found: &Loop, id: NodeId) -> bool {
     let node = graph.node(id);
     let returns = |place| matches!(place, Use::Output(block, _) if block == found.body);
@@ -41,7 +42,7 @@ mod tests {
     use crate::testing::passes_to;
 
     #[test]
-    fn what_no_round_changes_is_computed_before() {
+    fn invariant_nodes_are_hoisted() {
         passes_to(
             &PASS,
             "g (float[2] w, float[2] x, float[4,2] xs) => (float[2] y) {
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_in_loops_are_left_one_by_one() {
+    fn nested_loops_are_left_one_at_a_time() {
         passes_to(
             &PASS,
             "g (float[2] w, float[2] x, float[4,3,2] xs) => (float[2] y) {
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_or_returned_stays() {
+    fn random_and_returned_values_are_not_hoisted() {
         let text = "g (float[2] w, float[2] x, float[4,2] xs) => (float[2] y, float[4,2] z) {
             y, z = Scan <num_scan_inputs = 1, body = body (float[2] a, float[2] b)
                 => (float[2] f, float[2] c) { c = Exp (w) f = Add (a, b) }

@@ -1,4 +1,4 @@
-//! Puts the nodes of a branch in place of an `If` that always takes it.
+//! Replaces an `If` with a constant condition by the nodes of the branch that it takes.
 
 use onnx::{Attr, BlockId, Graph, NodeId};
 
@@ -8,7 +8,8 @@ pub(crate) const PASS: Pass = Pass { name: "inline_known_branches", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    // Outer nodes come first, so what is within a branch that is not taken is gone when its turn comes.
+    // Outer nodes come first, so nodes in a branch that is not taken no longer exist when they are
+    // visited.
     for id in edit.graph().nodes_with_blocks() {
         let Some(branch) = taken(edit.graph(), id) else { continue };
         if !edit.spend(PASS.name) {
@@ -25,7 +26,8 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// The branch that the node takes whenever it runs. A parameter decides nothing: somebody may change it.
+/// Returns the branch that the node always takes. A parameter does not count as a constant
+/// condition, because users may change it.
 fn taken(graph: &Graph, id: NodeId) -> Option<BlockId> {
     let node = graph.get(id).filter(|node| node.is("If"))?;
     let condition = node.input(0).filter(|value| graph.value(*value).name.is_empty())?;
@@ -49,7 +51,7 @@ mod tests {
     use crate::{Editor, Options};
 
     #[test]
-    fn only_the_branch_that_is_taken_stays() {
+    fn only_the_taken_branch_remains() {
         for (truth, kept) in [(1, "y = Sin (x)"), (0, "e = Exp (w) y = Mul (e, x)")] {
             passes_to(
                 &PASS,
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_in_branches_and_loops_are_found() {
+    fn nested_branches_and_branches_in_loops_are_inlined() {
         passes_to(
             &PASS,
             "g (bool c, float[2] x, float[4,2] xs) => (float[2] y) {
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_and_what_is_computed_decide_when_the_model_runs() {
+    fn parameters_and_computed_conditions_are_decided_at_run_time() {
         let branches = "then_branch = t () => (float[2] a) { a = Sin (x) },
             else_branch = f () => (float[2] b) { b = Cos (x) }";
         let text = format!("g (bool c, float[2] x) => (float[2] y) {{ y = If (c) <{branches}> }}");

@@ -1,5 +1,5 @@
-//! Merges equal constants. Parameters (constants with a name) stay separate unless they are the
-//! same array: somebody may replace one of them later.
+//! Merges equal constants. Parameters (named constants) stay separate unless they are the same
+//! array, because users may replace one of them later.
 
 use std::hash::{Hash, Hasher};
 
@@ -11,10 +11,10 @@ use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "merge_duplicate_constants", run };
 
-/// Up to this many bytes a constant is hashed whole.
+/// The size up to which a constant is hashed as a whole, in bytes.
 const SMALL: usize = 256;
 
-/// For a larger one, this many pieces of eight bytes are hashed first.
+/// The number of eight-byte samples of a larger constant that are hashed first.
 const SAMPLES: usize = 16;
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
@@ -31,13 +31,13 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 
 type Place = (DType, Vec<usize>, usize);
 
-/// Pairs of constants where the second can be replaced by the first.
+/// Returns pairs of constants where the first can replace the second.
 fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     let constants: Vec<_> =
         graph.live_constants().filter_map(|id| Some((id, graph.constant(id)?))).collect();
     let mut pairs = Vec::new();
     let mut merge = |first: ValueId, other: ValueId| {
-        // A block's results are distinct, so a constant that is returned stays.
+        // Block results are distinct, so a returned constant is preserved.
         let returned = graph.value(other).uses().any(|u| matches!(u, Use::Output(..)));
         if !returned {
             pairs.push((first, other));
@@ -45,7 +45,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
         !returned
     };
 
-    // The very same array: the one with a name stays, or else the first.
+    // Merges identical arrays. The named one survives, or else the first.
     let mut by_place: FxHashMap<Place, Vec<ValueId>> = FxHashMap::default();
     let mut rest = Vec::new();
     for &(id, tensor) in &constants {
@@ -69,8 +69,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
         }
     }
 
-    // Equal elements.
-    // Constants in another order are not reordered just to be compared.
+    // Merges equal elements. Permuted constants are not reordered just for the comparison.
     rest.retain(|(id, t)| graph.value(*id).name.is_empty() && t.stored_bytes().is_some());
     for alike in groups(rest, sample) {
         for equal in groups(alike, content) {
@@ -87,7 +86,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     pairs
 }
 
-/// Those groups of constants with the same hash that have more than one member, in order.
+/// Groups constants by hash. Returns the groups with more than one member, in order.
 fn groups(
     constants: Vec<(ValueId, &Tensor)>,
     hash: impl Fn(&Tensor) -> u64,
@@ -105,7 +104,7 @@ fn groups(
     groups
 }
 
-/// A hash of type, shape and a few elements.
+/// Hashes the type, the shape and a sample of the elements.
 fn sample(tensor: &Tensor) -> u64 {
     let mut hasher = FxHasher::default();
     let bytes = tensor.bytes().unwrap_or_default();
@@ -119,7 +118,7 @@ fn sample(tensor: &Tensor) -> u64 {
     hasher.finish()
 }
 
-/// A hash of everything. Only constants that agree in their samples are read this far.
+/// Hashes all elements. Only constants with equal samples are read in full.
 fn content(tensor: &Tensor) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(&tensor.bytes().unwrap_or_default());
@@ -132,7 +131,7 @@ mod tests {
     use crate::testing::passes_to;
 
     #[test]
-    fn equal_constants_are_one() {
+    fn equal_constants_are_merged() {
         let long = vec!["3"; 40].join(", ");
         let other = format!("{}, 4", vec!["3"; 39].join(", "));
         passes_to(
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn type_and_shape_count() {
+    fn type_and_shape_must_match() {
         let text = "g (float[1] x) => (float[1] y) {
             a = Constant <value = float {0}> ()
             b = Constant <value = float[1] {0}> ()
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_stay_apart() {
+    fn parameters_stay_separate() {
         let text = "g (float[2] x) => (float[2] y) <float[2] a = {0, 0}, float[2] b = {0, 0}> {
             c = Constant <value_floats: floats = [0, 0]> ()
             s = Add (x, a)

@@ -1,5 +1,5 @@
-//! A parameter that is only ever read in another shape → a parameter of that shape, under its name:
-//! the kernel of a head split is the matrix that products read.
+//! A parameter that is only read in another shape → a parameter of that shape under the same name.
+//! The kernel of a head split becomes the matrix that products read.
 
 use onnx::{NodeId, Use, ValueId};
 use tensor::Tensor;
@@ -27,7 +27,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// The parameter in the one shape that it is read in, and the nodes that give it that shape.
+/// Returns the parameter in the only shape in which it is read, and the nodes that reshape it.
 fn reshaped(edit: &Editor<'_>, parameter: ValueId) -> Option<(Tensor, Vec<NodeId>)> {
     let graph = edit.graph();
     let value = graph.value(parameter);
@@ -62,7 +62,7 @@ mod tests {
     use crate::testing::passes_to;
 
     #[test]
-    fn a_kernel_is_the_matrix_that_is_read() {
+    fn a_kernel_becomes_the_matrix_that_is_read() {
         passes_to(
             &PASS,
             "g (float[2,2] x) => (float[2,4] y) <float[2,2,2] kernel = {1, 2, 3, 4, 5, 6, 7, 8}> {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_in_several_shapes_stays() {
+    fn a_parameter_in_several_shapes_is_unchanged() {
         let text = "g (float[2,2] x) => (float[2,2] y, float[4] z) <float[2,2] w = {1, 2, 3, 4}> {
             s = Constant <value_ints = [4]> ()
             r = Reshape (w, s)

@@ -1,5 +1,5 @@
-//! A sequence that is reversed before it is scanned is scanned backwards, and what is stacked and then
-//! reversed is stacked backwards.
+//! A scan of a reversed sequence → a backward scan of the sequence. A reversed stacked result → a
+//! result that is stacked backwards.
 
 use onnx::{Attr, Graph, Node, NodeId, Use, ValueId};
 use tensor::Dim;
@@ -42,7 +42,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// How a reversed sequence gets to a scan: directly, or by way of a transpose.
+/// The path of a reversed sequence to a scan: directly, or through a transpose.
 struct Way {
     slice: NodeId,
     source: ValueId,
@@ -75,7 +75,7 @@ impl Way {
     }
 }
 
-/// The `Slice` that reverses what a scan stacks, and what takes its place.
+/// Returns the `Slice` that reverses a stacked result of a scan, and the value that replaces it.
 fn out_of(graph: &Graph, scan: NodeId, index: usize) -> Option<(NodeId, ValueId)> {
     let stacked = graph.node(scan).outputs[index];
     let (id, value) = match only_reader(graph, stacked)? {
@@ -104,12 +104,13 @@ fn is_read_once(graph: &Graph, value: ValueId) -> bool {
     graph.value(value).uses().len() == 1
 }
 
-/// What `node` reverses along `axis`, if that is all it does.
+/// Returns the operand that `node` reverses along `axis`, if it does nothing else.
 pub(crate) fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
     reversal(graph, node).filter(|(_, axes)| *axes == [axis]).map(|(source, _)| source)
 }
 
-/// What `node` reverses and along which axes, in order, if that is all it does.
+/// Returns the operand that `node` reverses, and the axes in ascending order, if it does nothing
+/// else.
 pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     let source = node.input(0).filter(|_| node.is("Slice"))?;
     let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
@@ -128,7 +129,7 @@ pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize
     Some((source, axes))
 }
 
-/// Reverses one of the directions that an attribute holds.
+/// Reverses one of the directions in an attribute.
 fn turn(edit: &mut Editor<'_>, scan: NodeId, name: &'static str, index: usize) {
     let node = edit.graph_mut().node_mut(scan);
     if !node.attrs.iter().any(|(key, _)| *key == name) {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_partly_reversed_is_not() {
+    fn partly_reversed_sequences_are_unchanged() {
         let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u)
             <int64[1] one = {-1}, int64[1] end = {0}, int64[1] first = {0}> {
             r = Slice (x, one, end, first, one)

@@ -1,5 +1,5 @@
-//! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, where all four are given
-//! and not computed from `x`: a normalisation at inference. They stay what they are, under their names.
+//! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, if all four parameters are
+//! given and not computed from `x`, as in inference. They keep their values and names.
 //!
 //! The spellings are in `patterns/batch_norm.txt`. They are matched after the layout pass, which puts the
 //! channels second. Unlike other patterns, they may share factors with one another and read them from
@@ -121,7 +121,8 @@ fn check(found: &Found<'_, '_>, nodes: &[NodeId], channels: &Dim) -> Result<(), 
 /// many units in the last place.
 const MOST_DEVIATIONS: f64 = 128.0;
 
-/// Returns `true` if a mean is known to be so large that subtracting it last would cancel.
+/// Returns `true` if a mean is known to be so large that subtracting it last would cause
+/// cancellation.
 fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> bool {
     let numbers = |value| m.constant(unshaped(m, value)).and_then(Tensor::to_f64s);
     let (Some(means), Some(variances)) = (numbers(mean), numbers(variance)) else { return false };
@@ -197,7 +198,7 @@ fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let shape = &m.ty(y).shape;
     let Some(channels) = shape.get(1) else { return false };
     match reader.op.name {
-        // A factor that is yet to come.
+        // Another factor follows.
         "Mul" | "Div" | "Add" => {
             let mut others = reader.inputs.iter().flatten().filter(|v| **v != y);
             others.next().is_some_and(|v| is_of_channels(m, *v, shape.len(), 1, channels))
@@ -233,12 +234,12 @@ mod tests {
         // Haiku.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) r = Reciprocal (d)
          f = Mul (scale, r) c = Sub (x, mean) p = Mul (c, f) y = Add (bias, p)",
-        // Equinox, and by hand.
+        // Equinox, and a hand-written spelling.
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          q = Div (c, w) p = Mul (scale, q) y = Add (p, bias)",
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
-        // By hand.
+        // A hand-written spelling.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
          p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
         "n = Constant <value_float = -0.5> () w = Reshape (v, k) e = Add (w, eps) r = Pow (e, n)
@@ -246,7 +247,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_number_that_follows_is_no_bias() {
+    fn a_scalar_addend_is_not_a_bias() {
         let rest = |op: &str| format!("zero = Constant <value_float = 0.0> () y = {op} (p, zero)");
         for op in ["Add", "Mul"] {
             rewrites_to(
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_may_be_computed_of_parameters() {
+    fn statistics_may_be_computed_from_parameters() {
         let statistics = "n = Constant <value_float = 0.5> () u = Div (m, n) t = Reshape (u, k)";
         let rest =
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) p = Mul (scale, q)";
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_are_one() {
+    fn all_spellings_become_one_node() {
         for spelling in SPELLINGS {
             rewrites_to(
                 &REWRITE,
@@ -302,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Keras's, which was written for channels that are last.
+    /// The spelling of Keras for channels that are last.
     #[test]
     fn the_mean_may_be_subtracted_last() {
         let parameters =
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arithmetic_stays() {
+    fn other_arithmetic_is_unchanged() {
         for body in [
             // Statistics of the batch itself.
             "axes = Constant <value_ints = [0, 2, 3]> () n = ReduceMean (x, axes) c = Sub (x, n)
@@ -359,10 +360,10 @@ mod tests {
             // Two factors.
             "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w)
              p = Mul (scale, q) t = Mul (p, mean) y = Add (t, bias)",
-            // A deviation that is multiplied.
+            // The product with a deviation.
             "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Mul (c, w)
              y = Add (q, bias)",
-            // The mean is added, or scaled by something else.
+            // The mean is added, or scaled by another factor.
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)
              g = Mul (mean, f) i = Add (g, bias) y = Add (p, i)",
             "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)

@@ -1,4 +1,4 @@
-//! Which form operators take: the user's choice.
+//! The user's choice between one native node and elementary operators, per operator.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use tensor::DType;
 use super::measured;
 use crate::Skip;
 
-/// How an operator is written.
+/// The form in which an operator is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// As one node where the runtime is as exact and at least as fast that way.
+    /// One node if the runtime is as exact and at least as fast with it.
     #[default]
     Auto,
-    /// As one node wherever ONNX and the runtime have it, and the runtime is exact that way.
+    /// One node if ONNX and the runtime have it and the runtime is exact.
     Native,
-    /// As one node wherever ONNX and the runtime have it, however inexact, so that it can be measured.
+    /// One node if ONNX and the runtime have it, even if it is inexact, so that it can be measured.
     Measured,
-    /// As the elementary operators that it is made of.
+    /// The elementary operators that the operator consists of.
     Elementary,
 }
 
 impl Form {
-    /// Its name.
+    /// Returns the name of the form.
     pub fn as_str(self) -> &'static str {
         match self {
             Form::Auto => "auto",
@@ -34,19 +34,19 @@ impl Form {
         }
     }
 
-    /// Returns `true` if one node was asked for.
+    /// Returns `true` if one node was requested.
     pub fn is_native(self) -> bool {
         matches!(self, Form::Native | Form::Measured)
     }
 
-    /// The form of that name.
+    /// Returns the form with the given name.
     pub fn parse(name: &str) -> Option<Self> {
         let forms = [Form::Auto, Form::Native, Form::Measured, Form::Elementary];
         forms.into_iter().find(|form| form.as_str() == name)
     }
 }
 
-/// What stands for all operators that are not named.
+/// The key that selects all operators without an entry of their own.
 pub const ALL_OPERATORS: &str = "*";
 
 /// The form of every operator.
@@ -54,28 +54,30 @@ pub const ALL_OPERATORS: &str = "*";
 pub struct Forms {
     /// The opset that the model may use.
     pub opset: i64,
-    /// What holds for operators that are not named.
+    /// The form of operators that `named` does not list.
     pub default: Form,
-    /// What holds for single operators, by their names in ONNX.
+    /// The form of single operators, by ONNX name.
     pub named: BTreeMap<String, Form>,
-    /// Whether products may compute in smaller floats than the graph says.
+    /// `true` if products may be computed in smaller floats than the graph states.
     pub narrows: bool,
-    /// Whether all numbers are finite, so that it does not matter what becomes of others.
+    /// `true` if all numbers are assumed to be finite, so that NaN and infinity need not be
+    /// preserved.
     pub finite: bool,
-    /// Whether products between convolutions may become convolutions.
+    /// `true` if products between convolutions may become convolutions.
     pub convolves: bool,
-    /// Whether the model is for the runtime that times were measured in.
+    /// `true` if the target is the runtime that the timings were measured with.
     pub timed: bool,
 }
 
 impl Forms {
-    /// The default, for models of the given opset.
+    /// Returns the default forms for models of the given opset.
     pub fn auto(opset: i64) -> Self {
         let (default, named) = (Form::Auto, BTreeMap::new());
         Self { opset, default, named, narrows: false, finite: false, convolves: true, timed: true }
     }
 
-    /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
+    /// Returns the chosen forms as text, such as `*=elementary Gelu=native`, or `None` if all are
+    /// defaults.
     pub fn to_text(&self) -> Option<String> {
         let all = (self.default != Form::Auto).then_some((ALL_OPERATORS, self.default));
         let named = self.named.iter().map(|(op, form)| (op.as_str(), *form));
@@ -85,7 +87,7 @@ impl Forms {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Reads what [`Forms::to_text`] writes.
+    /// Parses the text that [`Forms::to_text`] writes.
     pub fn parse(text: &str, opset: i64) -> Option<Self> {
         let mut forms = Self::auto(opset);
         for part in text.split_whitespace() {
@@ -99,17 +101,18 @@ impl Forms {
         Some(forms)
     }
 
-    /// The form of `op`.
+    /// Returns the form of `op`.
     pub fn of(&self, op: &str) -> Form {
         self.named.get(op).copied().unwrap_or(self.default)
     }
 }
 
-/// Operators that only compare numbers: they are exact for integers too, and as fast as for float32.
+/// Operators that only compare numbers. They are also exact for integers, and as fast as for
+/// float32.
 const COMPARISONS: &[&str] = &["Clip"];
 
-/// Whether the user and the runtime may accept `op` as one node, whatever its attributes are: what can be told
-/// before it is found.
+/// Checks that the user and the runtime may accept `op` as one node. This check does not need
+/// attributes, so it runs before the search.
 pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
     match forms.of(op) {
         Form::Elementary => Err(REQUESTED.into()),
@@ -124,17 +127,17 @@ const REQUESTED: &str = "the elementary form was requested";
 const SLOWER: &str = "the elementary form is better in the runtime";
 const INEXACT: &str = "one node is less exact in the runtime";
 
-/// Whether `op` only compares numbers of this type, which are integers.
+/// Returns `true` if `dtype` is an integer type and `op` only compares its operands.
 fn compares_integers(op: &str, dtype: DType) -> bool {
     COMPARISONS.contains(&op) && dtype.is_integer()
 }
 
-/// The type whose measurements count for `op`.
+/// Returns the type whose measurements apply to `op`.
 fn timed(op: &str, dtype: DType) -> DType {
     if compares_integers(op, dtype) { DType::F32 } else { dtype }
 }
 
-/// Whether the user, the opset and the runtime accept `op` with `attrs` as one node.
+/// Checks that the user, the opset and the runtime accept `op` with `attrs` as one node.
 pub(super) fn check_form(
     forms: &Forms,
     op: &'static str,
@@ -169,7 +172,7 @@ pub(super) fn check_form(
             is_right && row.types().next().is_some_and(|t| t.contains(dtype))
         })
     };
-    // Small floats are computed in a wider type where there is no kernel.
+    // Small floats without a kernel are computed in a wider type.
     let small = matches!(dtype, DType::F16 | DType::BF16);
     if runs(dtype) || (small && runs(DType::F32)) {
         return Ok(());
@@ -177,8 +180,8 @@ pub(super) fn check_form(
     Err("the runtime has no kernel for the type".into())
 }
 
-/// Whether the user, the opset and the runtime want `op` as one node, which only moves elements: it is
-/// exact, whatever they are. Integers are moved as float32 is.
+/// Checks that the user, the opset and the runtime accept `op`, a data-movement operator, as one
+/// node. Data movement is always exact, and integers use the measurements for float32.
 pub(crate) fn check_movement(
     forms: &Forms,
     op: &'static str,
@@ -196,7 +199,7 @@ pub(crate) fn check_movement(
     check_kernel(forms, op, dtype)
 }
 
-/// Whether the opset and the runtime have `op` for elements of this type.
+/// Checks that the opset and the runtime have `op` for elements of this type.
 pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
@@ -207,7 +210,7 @@ pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Res
     }
 }
 
-/// The operators that `normalization_mode` speaks of.
+/// The operators that `normalization_mode` applies to.
 pub const NORMALIZATIONS: &[&str] = &[
     "BatchNormalization",
     "GroupNormalization",
@@ -221,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_read_back_as_they_were_written() {
+    fn forms_survive_a_round_trip_through_text() {
         assert_eq!(Forms::auto(23).to_text(), None);
         for text in ["*=elementary", "Gelu=native Softmax=auto", "*=native Gelu=elementary"] {
             let forms = Forms::parse(text, 23).unwrap();

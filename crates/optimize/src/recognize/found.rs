@@ -1,4 +1,4 @@
-//! What a spelling was found to say: the values behind its names, and what is emitted instead.
+//! A matched spelling: the values bound to its names, and the emission of its replacement.
 
 use onnx::{Attr, Attrs, ValueId};
 use tensor::{DType, Dim};
@@ -10,10 +10,10 @@ use super::placement::Placement;
 use crate::movement::{self, Step};
 use crate::{Match, Skip};
 
-/// What normalises groups of channels, on an axis of their own.
+/// The operator that normalises groups of channels on their own axis.
 const GROUPS: &str = "InstanceNormalization";
 
-/// A spelling that was found, with the means to look at it and to emit what replaces it.
+/// A matched spelling, with access to its bindings and to the emission of its replacement.
 #[derive(Debug)]
 pub(super) struct Found<'f, 'm> {
     pub(super) m: &'f mut Match<'m>,
@@ -35,12 +35,12 @@ impl<'f, 'm> Found<'f, 'm> {
         self.bound.iter().rev().find(|(known, _)| *known == name).map(|(_, bound)| bound)
     }
 
-    /// Whether the spelling or its replacement has the name.
+    /// Returns `true` if the spelling or its replacement uses the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.name(name).is_some()
     }
 
-    /// The value called `name`.
+    /// Returns the value called `name`.
     pub(super) fn value(&self, name: &str) -> Option<ValueId> {
         match self.get(self.name(name)?)? {
             Bound::Value(value, _) => Some(*value),
@@ -48,7 +48,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The value called `name` and its place in the result.
+    /// Returns the value called `name` and the placement of its axes in the result.
     pub(super) fn placed(&self, name: &str) -> Option<(ValueId, &Placement)> {
         match self.get(self.name(name)?)? {
             Bound::Value(value, placement) => Some((*value, placement)),
@@ -56,7 +56,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The number called `name`.
+    /// Returns the number called `name`.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         match self.get(self.name(name)?)? {
             Bound::Number(number) => Some(*number),
@@ -64,7 +64,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The integer attribute called `name`.
+    /// Returns the integer attribute called `name`.
     pub(super) fn int(&self, name: &str) -> Option<i64> {
         match self.get(self.name(name)?)? {
             Bound::Attr(Attr::Int(value)) => Some(*value),
@@ -72,7 +72,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The attribute called `name`, a list of integers.
+    /// Returns the integer-list attribute called `name`.
     pub(super) fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.get(self.name(name)?)? {
             Bound::Attr(Attr::Ints(values)) => Some(values),
@@ -80,7 +80,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The reduced axes called `name`.
+    /// Returns the reduced axes called `name`.
     pub(super) fn axes(&self, name: &str) -> Option<&[usize]> {
         match self.get(self.name(name)?)? {
             Bound::Axes(axes, _) => Some(axes),
@@ -88,7 +88,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// How many elements the reduced axes called `name` have.
+    /// Returns the number of elements in the reduced axes called `name`.
     pub(super) fn count(&self, name: &str) -> Option<Dim> {
         match self.get(self.name(name)?)? {
             Bound::Axes(axes, shape) => Some(reduced_count(axes, shape)),
@@ -96,8 +96,8 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// Checks that axes and permutations refer to the values that the replacement reads: on the
-    /// way to a reduction, axes of size one may have come or gone.
+    /// Checks that axes and permutations refer to the values that the replacement reads. Unit axes
+    /// may have been added or removed before a reduction.
     pub(super) fn check_axes(&self) -> Result<(), Skip> {
         let whole =
             ["grouped", "split", "x", "masked"].into_iter().find_map(|name| self.value(name));
@@ -116,7 +116,7 @@ impl<'f, 'm> Found<'f, 'm> {
         Ok(())
     }
 
-    /// Lets `name` stand for another value from here on.
+    /// Rebinds `name` to another value.
     pub(super) fn set_value(&mut self, name: &str, value: ValueId) {
         if let (Some(name), Some(placement)) =
             (self.name(name), Placement::identity(self.m.ty(value).rank()))
@@ -125,35 +125,35 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// Lets `name` stand for an attribute from here on.
+    /// Rebinds `name` to an attribute.
     pub(super) fn set_attr(&mut self, name: &str, attr: impl Into<Attr>) {
         if let Some(name) = self.name(name) {
             self.bound.push((name, Bound::Attr(attr.into())));
         }
     }
 
-    /// Lets what stands for the whole be moved to where it has to be.
+    /// Sets the data movement from the replacement to the result.
     pub(super) fn move_result(&mut self, steps: Vec<Step>) {
         self.after = steps;
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     pub(super) fn shape(&self) -> Result<Vec<Dim>, Skip> {
         Ok(self.m.ty(self.m.result()?).shape.clone())
     }
 
-    /// The element type of the result.
+    /// Returns the element type of the result.
     pub(super) fn dtype(&self) -> Result<DType, Skip> {
         Ok(self.m.ty(self.m.result()?).dtype)
     }
 
-    /// Whether the user, the opset and the runtime want `op` as one node.
+    /// Checks that the user, the opset and the runtime accept `op` as one node.
     pub(super) fn check_form(&self, op: &'static str) -> Result<(), Skip> {
         let attrs = self.attrs(self.spelling.replacement.core())?;
         choice::check_form(self.m.forms(), op, self.variant(), self.dtype()?, &attrs)
     }
 
-    /// What tells forms of one operator apart: a string attribute, or that it stands for groups.
+    /// Returns the variant of the operator: a string attribute, or `groups`.
     fn variant(&self) -> &str {
         let of_groups = self.has("one") && self.value("x").is_some_and(|x| self.is_split(x));
         let has_groups = ["grouped", "split", "target"].iter().any(|name| self.has(name));
@@ -168,13 +168,13 @@ impl<'f, 'm> Found<'f, 'm> {
         text.unwrap_or_default()
     }
 
-    /// Whether a value is another one with more axes.
+    /// Returns `true` if a value is another one reshaped to a higher rank.
     fn is_split(&self, value: ValueId) -> bool {
         let source = self.m.producer(value, &["Reshape"]).and_then(|node| node.input(0));
         source.is_some_and(|source| self.m.ty(source).rank() < self.m.ty(value).rank())
     }
 
-    /// Attributes as far as they are known.
+    /// Returns the attributes that are known so far.
     #[expect(clippy::cast_possible_truncation, reason = "attributes are 32-bit floats")]
     fn attrs(&self, node: &Node) -> Result<Attrs, Skip> {
         let mut attrs = Attrs::new();
@@ -193,7 +193,7 @@ impl<'f, 'm> Found<'f, 'm> {
         Ok(attrs)
     }
 
-    /// Emits what stands for the whole.
+    /// Emits the replacement.
     pub(super) fn replacement(&mut self) -> Result<ValueId, Skip> {
         let value = self.emit(&self.spelling.replacement)?;
         movement::emit(self.m, value, &self.after, &[])

@@ -1,8 +1,8 @@
-//! Finds a spelling in the graph.
+//! Matches a spelling against the graph.
 //!
-//! What spellings do not mention is up to the matcher: the order of operands where it does not
-//! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
-//! size one that come and go, broadcasts that are spelled out, and casts to other floats and back.
+//! The matcher handles variations that spellings do not mention: the order of commutative operands,
+//! constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, added and
+//! removed unit axes, explicit broadcasts, and casts to other floats and back.
 
 mod look;
 mod parts;
@@ -19,29 +19,29 @@ use tensor::{DType, Dim};
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
 
-/// What a name stands for.
+/// The binding of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Bound {
-    /// A value and where it lies.
+    /// A value and the placement of its axes.
     Value(ValueId, Placement),
     /// A number.
     Number(f64),
-    /// The axes that a reduction reduces, in order, and the shape that they are axes of.
+    /// The axes that a reduction reduces, in order, and the shape that they refer to.
     Axes(SmallVec<[usize; 4]>, Vec<Dim>),
     /// An attribute.
     Attr(Attr),
 }
 
-/// What was found.
+/// A successful match.
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// What the names stand for; the last one counts.
+    /// The bindings of the names. Later entries override earlier ones.
     pub(super) bound: Vec<(Name, Bound)>,
-    /// The nodes, the root among them, and the word that each is part of.
+    /// The matched nodes, including the root, each with the word that it belongs to.
     pub(super) nodes: Vec<(NodeId, &'static str)>,
 }
 
-/// How a constant is written: as it is, with the other sign, or as its inverse.
+/// The form of a constant: unchanged, negated or inverted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Written {
     Plain,
@@ -49,7 +49,7 @@ enum Written {
     Inverted,
 }
 
-/// Something that is still to be matched.
+/// A pattern that is still to be matched.
 #[derive(Clone, Debug)]
 struct Goal<'p> {
     pattern: &'p Pattern,
@@ -60,18 +60,19 @@ struct Goal<'p> {
     next: Option<usize>,
 }
 
-/// Spellings are small; a search that takes longer than this is going nowhere.
+/// The maximum number of steps of a search. Spellings are small, so a longer search will not
+/// succeed.
 const STEPS: u32 = 4096;
 
-/// From here on, a 64-bit float cannot hold every integer.
+/// The smallest float from which a 64-bit float cannot represent every integer.
 const MOST_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// Looks for `spelling` at `root`.
+/// Matches `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
     find_given(graph, root, spelling, Vec::new())
 }
 
-/// Looks for `spelling` at `root`, also among what enclosing blocks compute.
+/// Matches `spelling` at `root`. Nodes may belong to enclosing blocks.
 pub(super) fn find_in_any_block(
     graph: &Graph,
     root: NodeId,
@@ -80,7 +81,7 @@ pub(super) fn find_in_any_block(
     search(graph, root, spelling, Vec::new(), None)
 }
 
-/// Looks for `spelling` at `root`, where it is known what some names stand for.
+/// Matches `spelling` at `root`, with some names already bound.
 pub(super) fn find_given(
     graph: &Graph,
     root: NodeId,
@@ -105,7 +106,7 @@ fn search(
         .then(|| Finding { bound: search.bound, nodes: search.nodes })
 }
 
-/// What the matcher may look through.
+/// Returns `true` if the matcher may look through `op`.
 fn is_transparent(op: &str) -> bool {
     matches!(op, "Cast" | "Expand" | "Identity") || operators::find(op).is_reshape()
 }
@@ -121,7 +122,7 @@ struct Search<'p, 'g> {
 }
 
 impl<'p, 'g> Search<'p, 'g> {
-    /// Runs `attempt`; if it fails, everything is as before.
+    /// Runs `attempt`, and restores the state of the search if it fails.
     fn attempt(&mut self, attempt: impl FnOnce(&mut Self) -> bool) -> bool {
         let (bound, nodes, goals) = (self.bound.len(), self.nodes.len(), self.goals.len());
         let found = attempt(self);
@@ -143,7 +144,7 @@ impl<'p, 'g> Search<'p, 'g> {
         Some(self.goals.len() - 1)
     }
 
-    /// Reaches the goal at `at` and all that follow it.
+    /// Solves the goal at `at` and all goals after it.
     fn solve(&mut self, at: Option<usize>) -> bool {
         let Some(at) = at else { return true };
         self.steps += 1;
@@ -200,12 +201,12 @@ impl<'p, 'g> Search<'p, 'g> {
         self.through(goal)
     }
 
-    /// A constant, perhaps with other axes.
+    /// Matches a constant, possibly reshaped.
     fn constant(&mut self, goal: &Goal<'p>) -> bool {
         let bound = match self.number(goal.value, goal.written) {
             None => None,
             Some((number, dtype)) => match goal.pattern {
-                // The larger one of a number and `-0.0` may be `-0.0`.
+                // The maximum of a number and `-0.0` may be `-0.0`.
                 Pattern::Number(0.0) if number == 0.0 && goal.written == Written::Plain => {
                     number.is_sign_positive().then_some(None)
                 }
@@ -251,7 +252,7 @@ impl<'p, 'g> Search<'p, 'g> {
         }
     }
 
-    /// Whether `value` is the size `count` as a number of any type.
+    /// Returns `true` if `value` is the size `count` as a number of any type.
     fn is_size(&self, value: ValueId, count: &Dim) -> bool {
         let mut value = value;
         loop {
@@ -266,8 +267,8 @@ impl<'p, 'g> Search<'p, 'g> {
         }
     }
 
-    /// The number in the constant `value`, if it holds only one. Parameters may change, so they do
-    /// not count.
+    /// Returns the number that all elements of the constant `value` share. Parameters may change,
+    /// so they do not count as constants.
     fn number(&self, value: ValueId, written: Written) -> Option<(f64, DType)> {
         if !self.graph.value(value).name.is_empty() {
             return None;
@@ -285,8 +286,7 @@ impl<'p, 'g> Search<'p, 'g> {
         Some((number, tensor.dtype()))
     }
 
-    /// Looks for the goal behind a node that only adds or removes axes of size one, broadcasts, or
-    /// rounds.
+    /// Matches the goal behind a node that only adds or removes unit axes, broadcasts or rounds.
     fn through(&mut self, goal: &Goal<'p>) -> bool {
         let Some((id, source, placement)) = self.behind(goal.value, &goal.placement) else {
             return false;
@@ -324,7 +324,7 @@ impl<'p, 'g> Search<'p, 'g> {
         Some((id, source, placement?))
     }
 
-    /// Behind transposes and reshapes, as few as possible.
+    /// Matches `inner` behind transposes and reshapes, looking through as few of them as possible.
     fn moved(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
         let (mut value, mut placement) = (goal.value, goal.placement.clone());
         let mut nodes = Vec::new();
@@ -350,7 +350,7 @@ impl<'p, 'g> Search<'p, 'g> {
         }
     }
 
-    /// `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
+    /// Matches `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
     fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
         let step = |value, ops: &[&str]| {
             let id = self.graph.producer(value)?;
@@ -384,7 +384,7 @@ impl<'p, 'g> Search<'p, 'g> {
         })
     }
 
-    /// Matches a node of the pattern against what computes `value`.
+    /// Matches a node of the pattern against the producer of `value`.
     fn node(
         &mut self,
         pattern: &'p Node,
@@ -424,8 +424,8 @@ impl<'p, 'g> Search<'p, 'g> {
         })
     }
 
-    /// Matches the operands, in either order if that makes no difference. `last` says how the second
-    /// one is written: `x - c` may stand for `x + -c`.
+    /// Matches the operands, in either order if the operator is commutative. `last` is the form of
+    /// the second operand: `x - c` may be written as `x + -c`.
     fn operands(
         &mut self,
         pattern: &'p Node,
@@ -451,7 +451,7 @@ impl<'p, 'g> Search<'p, 'g> {
         })
     }
 
-    /// Makes the arguments the next goals, and reaches them.
+    /// Pushes the arguments as the next goals and solves them.
     fn arguments(
         &mut self,
         pattern: &'p Node,
@@ -474,7 +474,7 @@ impl<'p, 'g> Search<'p, 'g> {
         self.solve(next)
     }
 
-    /// Attributes that the pattern names must agree, and there must be no others.
+    /// Returns `true` if the attributes of the node are exactly those of the pattern.
     fn attributes(&mut self, pattern: &Node, id: NodeId) -> bool {
         let node = self.graph.node(id);
         if node.attrs.iter().any(|(name, _)| !pattern.attrs.iter().any(|(known, _)| known == name))
@@ -485,7 +485,8 @@ impl<'p, 'g> Search<'p, 'g> {
         pattern.attrs.iter().all(|(name, wanted)| {
             let attr = node.attr(name);
             match wanted {
-                // It was a constant before the operator was recognised.
+                // The attribute is a rounded constant, because it was a constant before the
+                // operator was recognised.
                 Attribute::Is(Attr::Float(wanted)) => {
                     matches!(attr, Some(Attr::Float(number))
                         if is_close(f64::from(*number), f64::from(*wanted), dtype))
@@ -535,24 +536,25 @@ impl<'p, 'g> Search<'p, 'g> {
     }
 }
 
-/// How many elements the axes of a shape have.
+/// Returns the number of elements along the given axes of a shape.
 pub(super) fn reduced_count(axes: &[usize], shape: &[Dim]) -> Dim {
     let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
     product(&dims)
 }
 
-/// The axes that a reduction reduces, in order, if they are known.
+/// Returns the axes that a reduction reduces, in order, if they are known.
 pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<SmallVec<[usize; 4]>> {
     let axes = graph.constant(graph.node(id).input(1)?)?.to_i64s()?;
     let axes = axes.into_iter().map(|axis| fold::axis(axis, rank).ok());
     let mut axes: SmallVec<[usize; 4]> = axes.collect::<Option<_>>()?;
     axes.sort_unstable();
     axes.dedup();
-    // No axes at all would mean all of them, or none, as an attribute says.
+    // An empty list means all axes or no axes, depending on an attribute.
     (!axes.is_empty()).then_some(axes)
 }
 
-/// The floats that frameworks cast back and forth: small ones, and the one that sums are computed in.
+/// Returns `true` for the floats that frameworks cast back and forth: small ones, and the type in
+/// which sums are computed.
 fn is_small(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
@@ -565,8 +567,8 @@ fn is_commutative(op: &str) -> bool {
     operators::find(op).has(Trait::Commutative)
 }
 
-/// Whether a constant of type `dtype` is `wanted`, rounded to that type. What the type has exactly
-/// is not rounded; an inverse is rounded once more.
+/// Returns `true` if a constant of type `dtype` is `wanted`, rounded to that type. Numbers that the
+/// type represents exactly are not rounded. Inverses are rounded once more.
 fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
     let Some(digits) = digits(dtype) else { return number == wanted };
     let epsilon = 2f64.powi(1 - digits);
@@ -585,7 +587,7 @@ pub(super) fn digits(dtype: DType) -> Option<i32> {
     }
 }
 
-/// Whether a number has at most this many binary digits.
+/// Returns `true` if a number has at most this many binary digits.
 fn has_digits(number: f64, digits: i32) -> bool {
     // The bits of an `f64` that a type with fewer digits lacks.
     let lacking = 53 - digits;

@@ -1,13 +1,14 @@
-//! Recognition: operators of ONNX that JAX spells out are put together again.
+//! Recognition: replaces groups of elementary nodes by the ONNX operator that they spell out.
 //!
-//! Frameworks write a layer norm as fifteen small operations, each a little differently. Here is what
-//! operators look like (`patterns/`), what has to hold beyond that (`conditions/`), and whether the
-//! operator is worth it in the runtime (`measured.rs`).
+//! Frameworks write a layer norm as fifteen small operations, each framework a little differently.
+//! `patterns/` lists the spellings of operators, `conditions/` checks everything else that they
+//! require, and `measured.rs` records the speed and accuracy of the operators in the runtime.
 
 pub(crate) mod batch_norm;
 mod choice;
 mod conditions;
 mod found;
+mod instances;
 mod matcher;
 mod measured;
 mod parts;
@@ -24,11 +25,11 @@ pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
-use onnx::{Graph, Node, NodeId, Op, Use, ValueId, attrs, schema};
-use rustc_hash::FxHashSet;
+use onnx::{Graph, Node, Op, ValueId, attrs, schema};
 
 use self::conditions::Condition;
 use self::found::Found;
+use self::instances::used_elsewhere;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::passes::layout;
@@ -36,7 +37,7 @@ use crate::rewrites::REWRITES;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
-/// The texts of the patterns. Among spellings with the same root, the more specific come first.
+/// The texts of the patterns. Among spellings with the same root, more specific ones come first.
 const TEXTS: &[(&str, &str)] = &[
     ("words", include_str!("patterns/words.txt")),
     ("activations", include_str!("patterns/activations.txt")),
@@ -48,16 +49,16 @@ const TEXTS: &[(&str, &str)] = &[
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
-/// Operators without a choice of form: a longer spelling of them is just shortened.
+/// Operators without a choice of form. Their spellings are merely shortened.
 const ELEMENTARY: &[&str] = &["Add"];
 
-/// One way to spell an operator, and what becomes of it.
+/// One spelling of an operator, and its condition.
 #[derive(Debug)]
 pub(crate) struct Recognizer {
-    /// The operator.
+    /// The recognised operator.
     op: &'static str,
     root: [&'static str; 1],
-    /// What its operands look like at a glance.
+    /// The summary of the operands that the spelling requires.
     operands: Seen,
     spelling: Spelling,
     condition: Option<Condition>,
@@ -81,19 +82,20 @@ static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(||
     Ok(recognizers.collect())
 });
 
-/// The operators that the root of a spelling may be written with.
+/// Returns the operators that may be the root of a spelling.
 fn roots(spelling: &Spelling) -> Vec<&'static str> {
     let root = &spelling.pattern;
     let other = pattern::respelled(root.op).filter(|_| root.ends_in_constant());
     std::iter::once(root.op).chain(other).collect()
 }
 
-/// All recognisers; the reason if a pattern cannot be read, which is a bug in this project.
+/// Returns all recognisers, or the error if a pattern cannot be parsed, which is a bug in this
+/// project.
 fn all() -> Result<&'static [Recognizer], &'static str> {
     RECOGNIZERS.as_deref().map_err(String::as_str)
 }
 
-/// What the rules are called together.
+/// The name of the group of recognition rules.
 pub(crate) const RECOGNITION: &str = "recognition";
 
 /// The rules of all recognisers.
@@ -128,7 +130,7 @@ impl Rule for Recognizer {
         }
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
-        let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
+        let (result, shared) = (m.result()?, used_elsewhere(m, &finding, self.op));
         let rounded = rounded_on_the_way(m, result, &finding);
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
@@ -153,29 +155,8 @@ impl Rule for Recognizer {
     }
 }
 
-/// What is computed on the way and read by others as well, so that it has to stay.
-fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
-    let nodes: FxHashSet<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
-    let root = m.id();
-    let inner = finding.nodes.iter().filter(|(id, _)| *id != root);
-    let mut shared = inner.filter(|(id, _)| {
-        let outputs = m.graph().node(*id).outputs.iter();
-        let mut uses = outputs.flat_map(|value| m.graph().value(*value).uses());
-        uses.any(|place| match place {
-            Use::Operand(node, _) => !nodes.contains(&node),
-            Use::Output(..) => true,
-        })
-    });
-    let (id, word) = shared.next()?;
-    let what = match *word {
-        "" => format!("a result of {}", m.graph().node(*id).op.name),
-        word => format!("the {}", word.replace('_', " ")),
-    };
-    Some(format!("{what} on the way is used elsewhere"))
-}
-
-/// Returns a reason if an intermediate result is rounded to a smaller type than that of the result:
-/// one node would not round it.
+/// Returns a reason if an intermediate result is rounded to a smaller type than that of the result.
+/// A single node would not round it.
 fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Option<String> {
     let least = matcher::digits(m.ty(result).dtype)?;
     let mut casts = finding.nodes.iter().map(|(id, _)| m.graph().node(*id));
@@ -187,7 +168,7 @@ fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Opti
     rounds.then(|| "a result on the way is rounded to a smaller type".to_owned())
 }
 
-/// The names of the operators whose form can be chosen, in alphabetical order.
+/// Returns the names of the operators whose form can be chosen, in alphabetical order.
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));

@@ -1,24 +1,24 @@
-//! Parts of the last axis of a value: halves, every second element, what comes first and the rest.
+//! Parts of the last axis of a value: halves, every second element, leading elements and the rest.
 
 use onnx::{Graph, Node, ValueId};
 
-/// A part of a whole. The whole is the last axis, or the first elements of it.
+/// A part of a whole. The whole is the last axis or its leading elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     FirstHalf,
     SecondHalf,
-    /// Every second element from the first one on.
+    /// Every second element, starting with the first.
     Even,
-    /// Every second element from the second one on.
+    /// Every second element, starting with the second.
     Odd,
     /// The whole itself.
     Front,
-    /// What follows the whole.
+    /// The elements after the whole.
     Rest,
 }
 
 impl Part {
-    /// The part that patterns call `name`.
+    /// Returns the part that patterns call `name`.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "first_half" => Part::FirstHalf,
@@ -31,7 +31,8 @@ impl Part {
         })
     }
 
-    /// The number of elements that these are such a part of, along an axis of `size` elements.
+    /// Returns the size of the whole that contains `run` as this part, along an axis of `size`
+    /// elements.
     pub(super) fn whole(self, run: Run, size: i64) -> Option<i64> {
         let Run { start, step, count } = run;
         let (expected, whole) = match self {
@@ -46,7 +47,7 @@ impl Part {
     }
 }
 
-/// Elements of an axis.
+/// Evenly spaced elements of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) start: i64,
@@ -55,7 +56,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The elements at these places, if they are evenly spaced.
+    /// Returns the run with these indices, if they are evenly spaced.
     fn of(places: &[i64]) -> Option<Self> {
         let (start, count) = (*places.first()?, i64::try_from(places.len()).ok()?);
         let step = places.get(1).map_or(1, |second| second - start);
@@ -63,14 +64,15 @@ impl Run {
         fits.then_some(Self { start, step, count })
     }
 
-    /// These elements of a value that is itself a run of another one.
+    /// Returns this run as a run of the outer value, where `outer` is a run of another value.
     pub(super) fn within(self, outer: Run) -> Run {
         let start = outer.start + self.start * outer.step;
         Run { start, step: self.step * outer.step, count: self.count }
     }
 }
 
-/// If `node` takes `value` from the last axis of its operand: the operand, and which elements.
+/// If `node` extracts `value` from the last axis of its operand, returns the operand and the
+/// extracted elements.
 pub(super) fn taken(graph: &Graph, node: &Node, value: ValueId) -> Option<(ValueId, Run)> {
     let source = node.input(0)?;
     let shape = &graph.ty(source).shape;
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart() {
+    fn parts_are_distinguished() {
         let run = |start, step, count| Run { start, step, count };
         assert_eq!(Part::FirstHalf.whole(run(0, 1, 4), 8), Some(8));
         assert_eq!(Part::FirstHalf.whole(run(0, 1, 3), 8), Some(6));

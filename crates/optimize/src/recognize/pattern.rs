@@ -1,23 +1,27 @@
-//! Patterns: what an operator looks like when it is spelled out.
+//! Patterns: the spellings of operators.
 //!
-//! The text consists of entries: a name for the whole, then each of its spellings after a `=`.
+//! The text consists of entries. Each has a head and one or more spellings, every one after a `=`.
 //!
 //! ```text
 //! square(x) = Mul(x, x) = Pow(x, 2)
 //! LeakyRelu <alpha = @alpha> (x) = Where(GreaterOrEqual(x, 0), x, Mul(x, @alpha))
 //! ```
 //!
-//! A name is any value, and the same value wherever it occurs; `@name` is a number that is known
-//! when the model is written: a constant with one value, the axes of a reduction, an attribute. A
-//! number is a constant. `count(@axes)` is the number of elements that a reduction takes together, and
-//! `spread(x)` is a value for each group of channels, repeated for each channel. `first_half(x)`,
-//! `second_half(x)`, `even(x)` and `odd(x)` are parts of the last axis, or of its first `@n` elements:
-//! `first_half(x, @n)`; `front(x, @n)` are all of these, and `rest(x, @n)` what follows.
-//! `interleaved(x, y)` takes elements of `x` and `y` in turn along the last axis.
-//! `moved(x)` is `x` behind any number of transposes and reshapes.
-//! In the replacement, `?name` is an operand that is left out unless a condition finds it.
-//! What begins with a capital is an operator of ONNX: such entries are recognised
-//! and replaced by what is left of the `=`. All others are words for use in other spellings.
+//! - A name matches any value, and the same value at each occurrence.
+//! - `@name` is a number that is known at export: a constant with a single value, the axes of a
+//!   reduction, or an attribute.
+//! - A number matches a constant.
+//! - `count(@axes)` is the number of elements that a reduction combines.
+//! - `spread(x)` has one value per group of channels, repeated for each channel of the group.
+//! - `first_half(x)`, `second_half(x)`, `even(x)` and `odd(x)` are parts of the last axis. With a
+//!   second argument, as in `first_half(x, @n)`, they are parts of its first `@n` elements.
+//! - `front(x, @n)` are the first `@n` elements, and `rest(x, @n)` are the elements after them.
+//! - `interleaved(x, y)` alternates elements of `x` and `y` along the last axis.
+//! - `moved(x)` is `x` behind any number of transposes and reshapes.
+//! - In the replacement, `?name` is an operand that is omitted unless a condition binds it.
+//!
+//! A head with a capital letter is an ONNX operator: its spellings are recognised and replaced by
+//! the head. All other heads are words for use in other spellings.
 
 use std::sync::Arc;
 
@@ -31,34 +35,34 @@ use super::syntax::{Argument, Entry, Expression};
 /// The position of a name in [`Spelling::names`].
 pub(super) type Name = usize;
 
-/// What a value may look like.
+/// A pattern that a value may match.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
     /// Any value.
     Value(Name),
-    /// An operand that may be left out, where nothing follows it.
+    /// An operand that may be omitted if no other operand follows it.
     Optional(Name),
-    /// A constant with this value everywhere.
+    /// A constant whose elements all have this value.
     Number(f64),
-    /// A constant with one value everywhere.
+    /// A constant whose elements all have the same value.
     Hole(Name),
     /// The number of elements along the axes of a reduction.
     Count(Name),
-    /// A value for each group of channels, repeated for each channel.
+    /// One value per group of channels, repeated for each channel of the group.
     Spread(Arc<Pattern>),
-    /// A part of the last axis, or of as many of its first elements as the name says.
+    /// A part of the last axis, or of its leading elements if a name gives their number.
     Part(Part, Arc<Pattern>, Option<Name>),
-    /// Elements of two values in turn, along the last axis.
+    /// The alternating elements of two values, along the last axis.
     Interleaved(Arc<[Pattern; 2]>),
-    /// What is left when transposes and reshapes are taken away, or some of them.
+    /// The inner pattern behind any number of transposes and reshapes.
     Moved(Arc<Pattern>),
-    /// A node of ONNX.
+    /// An ONNX node.
     Node(Arc<Node>),
     /// One of the spellings of a word.
     Word(&'static str, Arc<[Pattern]>),
 }
 
-/// A node of ONNX, to be matched or to be emitted.
+/// An ONNX node to match or to emit.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) op: &'static str,
@@ -66,25 +70,26 @@ pub(super) struct Node {
     pub(super) args: Vec<Pattern>,
 }
 
-/// An attribute: given, or a hole.
+/// An attribute: a given value or a hole.
 #[derive(Clone, Debug)]
 pub(super) enum Attribute {
     Is(Attr),
     Hole(Name),
 }
 
-/// One way to spell an operator.
+/// One spelling of an operator.
 #[derive(Clone, Debug)]
 pub(super) struct Spelling {
-    /// The names that are free in it.
+    /// The free names of the spelling.
     pub(super) names: Vec<String>,
-    /// What is looked for.
+    /// The pattern to match.
     pub(super) pattern: Arc<Node>,
-    /// What takes its place.
+    /// The node that replaces the match.
     pub(super) replacement: Arc<Node>,
 }
 
-/// The operator that says the same with another constant: `x - c` for `x + -c`.
+/// Returns the operator that is equivalent with a negated or inverted constant: `x - c` for `x +
+/// -c`.
 pub(super) fn respelled(op: &str) -> Option<&'static str> {
     Some(match op {
         "Add" => "Sub",
@@ -96,14 +101,15 @@ pub(super) fn respelled(op: &str) -> Option<&'static str> {
 }
 
 impl Node {
-    /// Whether its second operand is a constant.
+    /// Returns `true` if the second operand is a constant.
     pub(super) fn ends_in_constant(&self) -> bool {
         let constant =
             |p: &Pattern| matches!(p, Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_));
         matches!(self.args.as_slice(), [_, last] if constant(last))
     }
 
-    /// What it describes: itself, or a value that it only lays out differently or scales.
+    /// Returns the node that is being recognised: this one, or the one that it only lays out
+    /// differently or scales.
     pub(super) fn core(&self) -> &Node {
         let is_rest = |op| matches!(op, "Mul" | "Reshape" | "Transpose");
         match self.args.first() {
@@ -114,10 +120,10 @@ impl Node {
     }
 }
 
-/// How deeply words may be nested.
+/// The maximum nesting depth of words.
 const DEPTH: usize = 24;
 
-/// The spellings of operators that `entries` contain, with all words replaced by what they mean.
+/// Compiles the spellings of operators in `entries`, with all words expanded.
 pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {
     let is_operator = |entry: &&Entry| entry.head.name.starts_with(|c: char| c.is_uppercase());
     let words: FxHashMap<&str, &Entry> = entries
@@ -138,11 +144,11 @@ struct Compiler<'a> {
     words: &'a FxHashMap<&'a str, &'a Entry>,
 }
 
-/// What the parameters of a word stand for.
+/// The bindings of a word's parameters.
 type Meaning<'a> = FxHashMap<&'a str, Pattern>;
 
 impl Compiler<'_> {
-    /// One spelling for each way to read its outermost word.
+    /// Compiles one spelling for each spelling of its outermost word.
     fn spelling(&self, head: &Expression, text: &Expression) -> Result<Vec<Spelling>, String> {
         let mut names = Vec::new();
         let patterns = match self.expression(text, None, &mut names, 0)? {
@@ -235,7 +241,7 @@ impl Compiler<'_> {
         Ok(Pattern::Node(Arc::new(Node { op, attrs, args })))
     }
 
-    /// What `word` means with these arguments.
+    /// Expands `word` with these arguments.
     fn word(
         &self,
         word: &Entry,
@@ -266,7 +272,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A number as the attribute `name` of `op` holds it.
+/// Converts a number to the type of the attribute `name` of `op`.
 #[expect(clippy::cast_possible_truncation, reason = "the text says what fits")]
 fn literal(op: &'static str, name: &str, number: f64) -> Attr {
     let schema = schema::versions(&Op::onnx(op)).last();

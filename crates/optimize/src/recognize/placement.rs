@@ -1,25 +1,26 @@
-//! Where the axes of a value lie among those of the result that is to be replaced.
+//! The placement of a value's axes among the axes of the result that is to be replaced.
 //!
-//! Operators broadcast: a mean of shape `[B]` may be put beside `[B, 4]` by a reshape, by reductions
-//! that keep their axes, or by an expansion. What counts is which axis of the operand meets which
-//! axis of the result. Axes of size one meet all, so it does not matter where they are.
+//! Operators broadcast: a mean of shape `[B]` may be aligned with `[B, 4]` by a reshape, by
+//! reductions that keep their axes, or by an expansion. All that matters is the axis of the result
+//! that each axis of the operand is aligned with. Unit axes align with every axis, so their
+//! position does not matter.
 
 use smallvec::SmallVec;
 use tensor::Dim;
 
-/// An axis of the result, or one of the two below.
+/// An axis of the result, or one of the two markers below.
 type Axis = u8;
 
-/// An axis of size one that was inserted.
+/// An inserted unit axis.
 const ONE: Axis = u8::MAX;
-/// An axis that was reduced: it may be any.
+/// A reduced axis, which may correspond to any axis.
 const ANY: Axis = u8::MAX - 1;
 
-/// For each axis of a value, which axis of the result it is.
+/// The axis of the result that corresponds to each axis of a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Placement(SmallVec<[Axis; 6]>);
 
-/// As a copy of its bytes: a `SmallVec` clones its items one by one, and searches clone much.
+/// Copies the bytes. A `SmallVec` clones its items one by one, and searches clone placements often.
 impl Clone for Placement {
     fn clone(&self) -> Self {
         Self(SmallVec::from_slice(&self.0))
@@ -27,35 +28,37 @@ impl Clone for Placement {
 }
 
 impl Placement {
-    /// The axes of the result itself; `None` if there are more than fit.
+    /// Returns the placement of the result itself, or `None` if it has too many axes.
     pub(super) fn identity(rank: usize) -> Option<Self> {
         let rank = Axis::try_from(rank).ok().filter(|rank| *rank < ANY)?;
         Some(Self((0..rank).collect()))
     }
 
-    /// That of a value whose axes may be any.
+    /// Returns the placement of a value whose axes may correspond to any axes.
     pub(super) fn unknown(rank: usize) -> Self {
         Self(SmallVec::from_elem(ANY, rank))
     }
 
-    /// That of an operand with `rank` axes of an elementwise operator.
+    /// Returns the placement of an operand with `rank` axes of an elementwise operator.
     pub(super) fn operand(&self, rank: usize) -> Option<Self> {
         Some(Self(SmallVec::from_slice(self.0.get(self.0.len().checked_sub(rank)?..)?)))
     }
 
-    /// That of a value with one more axis behind, which may be any.
+    /// Returns the placement of a value with an additional last axis, which may correspond to any
+    /// axis.
     pub(super) fn with_axis(&self) -> Self {
         Self(self.0.iter().copied().chain([ANY]).collect())
     }
 
-    /// For each axis of a value of the given shape, the axis of the result along which it changes.
+    /// Returns, for each axis of a value of the given shape, the axis of the result along which it
+    /// varies.
     pub(super) fn axes(&self, shape: &[Dim]) -> Vec<Option<usize>> {
         let axes = self.0.iter().zip(shape);
         axes.map(|(axis, dim)| (*dim != Dim::Known(1) && *axis < ANY).then(|| usize::from(*axis)))
             .collect()
     }
 
-    /// That of the operand of a reduction of `axes`.
+    /// Returns the placement of the operand of a reduction over `axes`.
     pub(super) fn reduced(&self, rank: usize, axes: &[usize], keep: bool) -> Option<Self> {
         let mut rest = self.0.iter();
         let mut axis = |i| {
@@ -67,8 +70,8 @@ impl Placement {
         axes.filter(|_| rest.next().is_none()).map(Self)
     }
 
-    /// That of an operand of shape `from` that is reshaped to `to` by adding and removing axes of
-    /// size one only; `None` if more happens.
+    /// Returns the placement of an operand of shape `from` that is reshaped to `to` by adding and
+    /// removing unit axes, or `None` for other reshapes.
     pub(super) fn reshaped(&self, from: &[Dim], to: &[Dim]) -> Option<Self> {
         let one = Dim::Known(1);
         let mut axes = to.iter().zip(&self.0).filter(|(dim, _)| **dim != one);
@@ -83,7 +86,7 @@ impl Placement {
         placed.filter(|_| axes.next().is_none()).map(Self)
     }
 
-    /// What this and `other` say together of a value of the given shape, unless they disagree.
+    /// Combines two placements of a value of the given shape. Returns `None` if they conflict.
     pub(super) fn unified(&self, other: &Self, shape: &[Dim]) -> Option<Self> {
         let pairs = self.0.iter().zip(&other.0).zip(shape);
         let unified = pairs.map(|((a, b), dim)| match (*a, *b) {
@@ -95,14 +98,14 @@ impl Placement {
         unified.collect::<Option<_>>().map(Self)
     }
 
-    /// The one axis of the result along which a value of the given shape changes.
+    /// Returns the only axis of the result along which a value of the given shape varies.
     pub(super) fn only_axis(&self, shape: &[Dim]) -> Option<usize> {
         let mut axes = self.0.iter().zip(shape).filter(|(_, dim)| **dim != Dim::Known(1));
         let (axis, _) = axes.next()?;
         (axes.next().is_none() && *axis < ANY).then(|| usize::from(*axis))
     }
 
-    /// Whether the value lies in the result as it is: axis on axis, from the last one on.
+    /// Returns `true` if the axes of the value align with the last axes of the result.
     pub(super) fn is_aligned(&self, shape: &[Dim], rank: usize) -> bool {
         let offset = rank.saturating_sub(self.0.len());
         self.0.iter().zip(shape).enumerate().all(|(i, (axis, dim))| {
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_found_where_it_is_put_back() {
+    fn a_restored_mean_has_the_placement_of_its_operand() {
         let whole = Placement::identity(3).unwrap();
         let (mean, kept) = (shape(&[2, 4]), shape(&[2, 4, 1]));
         let kept_place = whole.operand(3).unwrap();
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn reshapes_that_move_elements_are_none() {
+    fn only_reshapes_of_unit_axes_have_a_placement() {
         let whole = Placement::identity(2).unwrap();
         assert_eq!(whole.reshaped(&shape(&[4, 2]), &shape(&[2, 4])), None);
         assert_eq!(whole.reshaped(&shape(&[8]), &shape(&[2, 4])), None);
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_of_size_one_meet_all() {
+    fn unit_axes_align_with_every_axis() {
         let whole = Placement::identity(2).unwrap();
         let other = Placement(SmallVec::from_slice(&[ONE, 1]));
         assert!(whole.unified(&other, &shape(&[1, 4])).is_some());

@@ -1,6 +1,6 @@
-//! The text of patterns: characters to entries.
+//! The parser for the text of patterns.
 
-/// What stands for the whole, and its spellings.
+/// A head and its spellings.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) head: Expression,
@@ -26,7 +26,7 @@ pub(super) enum Argument {
     Expression(Expression),
 }
 
-/// Reads all entries of a text.
+/// Parses all entries of a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Entry>, String> {
     let mut reader = Reader { rest: text, text };
     let mut entries = Vec::new();
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         format!("line {line}: expected {expected}")
     }
 
-    /// What follows, without blanks and comments.
+    /// Skips blanks and comments, and returns the remaining text.
     fn peek(&mut self) -> &'a str {
         loop {
             self.rest = self.rest.trim_start();
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         self.after(name)
     }
 
-    /// An expression whose name was read.
+    /// Parses the rest of an expression after its name.
     fn after(&mut self, name: String) -> Result<Expression, String> {
         let mut attrs = Vec::new();
         if self.eat("<") {

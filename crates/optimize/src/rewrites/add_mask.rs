@@ -1,8 +1,10 @@
-//! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))` if no NaN and no infinity is hidden: the user
-//! promises it, or what is hidden is bounded. onnxruntime's `Where` computes on one thread, its `Add` on all.
+//! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))`, if the mask hides no NaN and no
+//! infinity: either the user promises it, or the hidden scores are bounded. onnxruntime's `Where`
+//! runs on one thread, its `Add` on all.
 //!
-//! A row that is hidden altogether has equal elements in JAX. So what is added either swallows every number, or
-//! every row shows something, beside which the rest of it comes to nothing.
+//! In JAX, a fully masked row has equal weights. So either `c` must absorb every score that is
+//! added to it, or every row must have a visible score, next to which the weights of hidden ones
+//! vanish.
 
 use onnx::{Assumption, Attrs, ValueId};
 use tensor::DType;
@@ -40,8 +42,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Add", &[x, added], Attrs::new())?])
 }
 
-/// How large scores are that nobody computes: up to a quarter of what stands for those that are hidden, or up to
-/// what the type of the scores can tell from it.
+/// Returns the largest score to expect if the user promises that scores are not NaN: a quarter of
+/// `fill`, or 1e28 if `fill` is close to the limit of a type with a large range.
 fn promised(fill: f64, dtype: DType) -> f64 {
     let has_range = matches!(dtype, DType::F32 | DType::F64 | DType::BF16);
     match fill {
@@ -51,13 +53,13 @@ fn promised(fill: f64, dtype: DType) -> f64 {
     }
 }
 
-/// Whether a number stays what it is if anything up to `largest` is added to it.
+/// Returns `true` if adding numbers up to `largest` does not change `number`.
 fn swallows(number: f64, largest: f64, dtype: DType) -> bool {
     let Some((_, mantissa)) = dtype.float_fields() else { return false };
     number == f64::NEG_INFINITY || largest < number.abs() * (-f64::from(mantissa) - 2.0).exp2()
 }
 
-/// The exponential of what is smaller by this is zero.
+/// Returns the difference to the maximum beyond which an exponential is zero.
 fn vanishing(dtype: DType) -> f64 {
     if dtype == DType::F64 { 800.0 } else { 200.0 }
 }
@@ -82,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_swallow_what_is_below_their_last_digit() {
+    fn numbers_absorb_addends_below_their_last_digit() {
         assert!(swallows(f64::NEG_INFINITY, 1e300, DType::F64));
         assert!(swallows(-1e9, 25.0, DType::F32));
         assert!(!swallows(-1e9, 35.0, DType::F32));
         assert!(!swallows(-1e9, 25.0, DType::I32));
     }
 
-    /// Attention to two tokens with four features, of two heads.
+    /// Attention to two tokens with four features, with two heads.
     struct Attention<'a> {
         batch: &'a str,
         norm: &'a str,
@@ -151,18 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_norm_bounds_hides_nothing() {
+    fn scores_bounded_by_a_norm_hide_no_nan() {
         assert!(PLAIN.is_added());
         assert!(Attention { batch: "B", ..PLAIN }.is_added());
         let rms = "RMSNormalization <axis = -1> (x, scale)";
         assert!(Attention { norm: rms, ..PLAIN }.is_added());
         assert!(Attention { fill: "-inf", ..PLAIN }.is_added());
-        // Every row shows something, so that NaN of a query shows as well.
+        // Every row has a visible score, so a NaN in a query stays visible.
         assert!(Attention { queries: "other", ..PLAIN }.is_added());
     }
 
     #[test]
-    fn what_is_not_bounded_may_be_nan() {
+    fn unbounded_scores_may_hide_nan() {
         assert!(!Attention { norm: "Neg (x)", ..PLAIN }.is_added());
         assert!(!Attention { weights: "1e19", ..PLAIN }.is_added());
         assert!(!Attention { weights: "1e4", ..PLAIN }.is_added());
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_another_source_do_not_show_what_was_nan() {
+    fn values_from_another_source_do_not_propagate_nan() {
         assert!(!Attention { values: "other", ..PLAIN }.is_added());
         assert!(!Attention { keys: "other", ..PLAIN }.is_added());
         assert!(!Attention { then: "Relu (p)", ..PLAIN }.is_added());

@@ -1,9 +1,10 @@
-//! A `MatMul` with movements before and after → the one with the fewest: operands change places,
-//! rows stay as many axes as they are, what others move away and back stays where it lies.
+//! A `MatMul` with data movement before and after it → the equivalent arrangement with the least
+//! data movement. Operands may be swapped, rows may keep several axes, and a permutation that is
+//! undone later is avoided.
 //!
-//! A product is known by its axes: those of both operands that the result has too (batch), those of
-//! one operand that it has (rows, columns), and those that it lacks (summed). Any arrangement of
-//! them computes the same sums; a runtime may add them up in another order.
+//! A product is defined by its axes. Batch axes occur in both operands and the result, rows and
+//! columns occur in one operand and the result, and summed axes do not occur in the result. All
+//! arrangements compute the same sums, although a runtime may add them in another order.
 
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
     try_at,
 };
 
-/// How many axes of size one are put in front of others.
+/// The maximum number of unit axes to prepend.
 const ONES: usize = 2;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -63,7 +64,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![emit(m, result, &plan.after, &after.nodes)?])
 }
 
-/// Whether the one thing that happens to `value` is another movement: that is the one to look at.
+/// Returns `true` if the only consumer of `value` is another data movement, which is the root to
+/// rewrite instead.
 fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
     let mut uses = m.graph().value(value).uses();
     let (Some(Use::Operand(reader, 0)), None) = (uses.next(), uses.next()) else { return false };
@@ -71,16 +73,16 @@ fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
     reader.is_movement() && reader.block() == m.root().block()
 }
 
-/// How to arrange a product: what the answer depends on.
+/// The key of a cached plan: everything that the choice of an arrangement depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Question {
     product: Product,
     are_constant: [bool; 2],
-    /// What its movements cost as it is.
+    /// The cost of the current data movement.
     now: usize,
 }
 
-/// The answers so far. The layers of a model ask the same questions.
+/// The cached plans. The layers of a model share them.
 #[derive(Debug, Default)]
 pub(crate) struct Arranged(FxHashMap<Question, Option<Rc<Plan>>>);
 
@@ -91,7 +93,7 @@ impl Arranged {
     }
 }
 
-/// A product, as the axes of its operands before, and of its result after, all movements.
+/// A product, as the axes of its operands before all data movement, and of its result after it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Product {
     atoms: Atoms,
@@ -99,17 +101,17 @@ struct Product {
     result: Layout,
 }
 
-/// An arrangement: which operand is the left one, and the axes of it, of the other and of the result.
+/// An arrangement: the index of the left operand, and the axes of both operands and the result.
 struct Arrangement {
     left: usize,
     of_left: Layout,
     of_right: Layout,
     of_result: Layout,
-    /// What it costs that rows are broadcast like a batch: small products instead of a large one.
+    /// The cost of treating rows as a batch, which splits one large product into small ones.
     spread: usize,
 }
 
-/// The movements that an arrangement takes.
+/// The data movement that an arrangement requires.
 #[derive(Debug)]
 struct Plan {
     left: usize,
@@ -136,8 +138,8 @@ impl Product {
         Ok(Self { atoms, operands, result })
     }
 
-    /// The cheapest way to compute the product if it costs less than `now`; with the fewest axes
-    /// if several cost the same.
+    /// Returns the cheapest plan for the product if it costs less than `now`. Among equal costs,
+    /// the plan with the fewest axes wins.
     fn cheapest(&self, are_constant: [bool; 2], now: usize) -> Option<Plan> {
         let mut limit = (now, 0);
         let mut best = None;
@@ -149,9 +151,10 @@ impl Product {
         best
     }
 
-    /// The movements of an arrangement, if its cost and its number of axes are below `limit`.
+    /// Returns the data movement of an arrangement, if its cost and its number of axes are below
+    /// `limit`.
     ///
-    /// Most arrangements cost too much whatever their movements are, so that is asked first.
+    /// A lower bound of the cost rules out most arrangements before their data movement is planned.
     fn plan(
         &self,
         arrangement: &Arrangement,
@@ -185,7 +188,7 @@ impl Product {
         (cost < limit).then_some((cost, Plan { left, of_left, of_right, after }))
     }
 
-    /// Those with a given operand on the left.
+    /// Returns the arrangements with a given operand on the left.
     fn with_left(&self, left: usize) -> Vec<Arrangement> {
         let (l, r) = (&self.operands[left], &self.operands[1 - left]);
         let (has_l, has_r, has_y) = (flat(l), flat(r), flat(&self.result));
@@ -199,7 +202,7 @@ impl Product {
             let after_batch = rest.iter().rposition(|atom| !is_row(atom)).map_or(0, |i| i + 1);
             for cuts in [&self.result, l] {
                 let mut lead = groups(&rest[..after_batch], cuts, is_row);
-                // A plain matrix on the right takes rows in any number of axes.
+                // A plain matrix on the right accepts rows in any number of axes.
                 let mut rows = match after_batch {
                     0 => groups(&rest, cuts, is_row),
                     _ => vec![rest[after_batch..].to_vec()],
@@ -209,7 +212,7 @@ impl Product {
                 shapes.push((lead, last, columns.clone()));
             }
         }
-        // As the result or an operand lies, axes of size one included.
+        // The layouts of the result and the operands as they are, including unit axes.
         if let [lead @ .., rows, columns] = self.result.as_slice() {
             shapes.push((lead.to_vec(), rows.clone(), columns.clone()));
         }
@@ -242,7 +245,7 @@ impl Product {
             let is_plain = lead.iter().flatten().all(is_row);
             let among_batch = only(&lead.concat(), |atom| !is_plain && is_row(atom));
             let spread = self.spread(&among_batch, &rows);
-            // Axes of size one in front may save a Reshape.
+            // Leading unit axes may save a Reshape.
             for ones in 0..=ONES {
                 let lead = [vec![Vec::new(); ones], lead.clone()].concat();
                 let batch = lead.iter().map(|axis| only(axis, |atom| !is_row(atom)));
@@ -263,7 +266,8 @@ impl Product {
         found
     }
 
-    /// A few products with many rows are as good as one; many with a few rows are not.
+    /// Returns the cost of a batch of products: a few products with many rows are as good as one,
+    /// many products with few rows are not.
     fn spread(&self, among_batch: &[usize], rows: &[usize]) -> usize {
         let size = |axis: &[usize]| self.atoms.shape(&[axis.to_vec()])[0].as_known();
         match (size(among_batch), size(rows)) {
@@ -274,13 +278,14 @@ impl Product {
         }
     }
 
-    /// Orders of the result's axes, columns last: as they are wanted, or with the batch first, in an
-    /// order of the result or of one operand.
+    /// Returns the candidate orders of the result's axes, with columns last: the order of the
+    /// result or of an operand, optionally with the batch first.
     fn orders(&self, left: usize, l: &[usize], r: &[usize], y: &[usize]) -> Vec<Vec<usize>> {
         let of = |side: usize| only(&flat(&self.operands[side]), |atom| y.contains(atom));
         let mut orders = Vec::new();
         for by in [y.to_vec(), of(left), of(1 - left)] {
-            // An operand has no axes of the other one; those come as they are wanted.
+            // An operand lacks the axes that only the other one has. They follow in the order of
+            // the result.
             let by: Vec<usize> =
                 by.iter().chain(y.iter().filter(|atom| !by.contains(atom))).copied().collect();
             let columns = |atom: &usize| !l.contains(atom);
@@ -307,7 +312,8 @@ fn joined(lead: &[Vec<usize>], a: &[usize], b: &[usize]) -> Layout {
     [lead, &[a.to_vec(), b.to_vec()]].concat()
 }
 
-/// Axes of atoms, cut where `cuts` are, and between what is a row and what is not.
+/// Groups atoms into axes. A new axis starts where `cuts` has a boundary, and between rows and
+/// other atoms.
 fn groups(atoms: &[usize], cuts: &Layout, is_row: impl Fn(&usize) -> bool) -> Layout {
     let mut groups = Layout::new();
     for atom in atoms {
@@ -329,7 +335,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn rows_stay_as_many_axes_as_they_are() {
+    fn rows_keep_several_axes() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) {
@@ -348,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_change_places() {
+    fn operands_are_swapped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,3] x) => (float[B,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
@@ -412,14 +418,14 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_well_stays() {
+    fn good_arrangements_are_unchanged() {
         for text in [
             "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) { y = MatMul (x, w) }",
             "g (float[5,6] x, float[5,7] w) => (float[6,7] y) {
                 t = Transpose (x)
                 y = MatMul (t, w)
             }",
-            // Sums over an axis that others cut differently.
+            // Sums over an axis that the operands split differently.
             "g (float[6,4] x, float[6,7] w) => (float[4,7] y) {
                 a = Constant <value_ints = [4, 6]> ()
                 r = Reshape (x, a)

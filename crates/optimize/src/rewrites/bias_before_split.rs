@@ -1,5 +1,6 @@
-//! `Reshape(MatMul(x, w)) + b` → `Reshape(MatMul(x, w) + b)`, where the last axis is split as `b` is:
-//! products and their bias stay together, which is the order that runtimes know.
+//! `Reshape(MatMul(x, w)) + b` → `Reshape(MatMul(x, w) + b)`, if the reshape splits the last axis
+//! into the shape of `b`. The product and its bias become adjacent, which is the order that
+//! runtimes recognise.
 
 use onnx::ValueId;
 use tensor::Dim;
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn other_biases_stay() {
+    fn other_biases_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[3,5] x, float[5,4] w) => (float[3,2,2] y) <float[2] b = {1, 2}> {

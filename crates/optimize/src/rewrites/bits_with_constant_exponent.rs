@@ -1,5 +1,5 @@
-//! `BitCast` of bits whose exponent is a constant, as random numbers between one and two are made:
-//! the other bits are an integer, which arithmetic turns into the same float.
+//! `BitCast` of bits with a constant exponent → arithmetic on the fraction bits, which are an
+//! integer. Random numbers between one and two are generated this way.
 
 use onnx::{Attr, Attrs, ValueId, attrs};
 use tensor::{DType, Kind};
@@ -22,7 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Add", &[fraction, one], Attrs::new())?])
 }
 
-/// The bits below the exponent, and the exponent as a power of two.
+/// Returns the bits below the exponent, and the exponent as a power of two.
 fn parts(m: &Match<'_>, x: ValueId, to: DType, bits: i32) -> Option<(ValueId, i32)> {
     if m.ty(x).dtype.kind() != Kind::Unsigned {
         return None;
@@ -42,13 +42,13 @@ fn parts(m: &Match<'_>, x: ValueId, to: DType, bits: i32) -> Option<(ValueId, i3
     (normal && same_shape && length(m, fraction) <= bits).then_some((fraction, biased - bias))
 }
 
-/// The one word that a constant consists of.
+/// Returns the only element of a constant.
 fn word(m: &Match<'_>, x: ValueId) -> Option<i128> {
     let tensor = m.constant(x)?;
     if tensor.len() != 1 { None } else { tensor.to_ints()?.first().copied() }
 }
 
-/// How many bits of the words in `x` can be set.
+/// Returns the number of low bits of the words in `x` that can be set.
 fn length(m: &Match<'_>, x: ValueId) -> i32 {
     let all = m.ty(x).dtype.bits() as i32;
     let Some(node) = m.producer(x, &["BitShift", "Cast"]) else { return all };
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bits_stay() {
+    fn other_bits_are_unchanged() {
         for (bits, exponent) in [("x", 1_065_353_216), ("s", 1), ("s", 2_139_095_040)] {
             stays(
                 &REWRITE,

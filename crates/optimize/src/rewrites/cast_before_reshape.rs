@@ -1,7 +1,10 @@
-//! `Cast(Reshape(x)) → Reshape(Cast(x))`, and the same of other changes of shape: casts then meet
-//! those of the operand, and changes of shape meet the operators that do not need them. Only casts to
-//! wider floats: runtimes change the shape of these, and perhaps not of small ones. What an `Expand` repeats is cast
-//! before in any case, unless to a small float: there is less of it. So is what was cast before already.
+//! `Cast(Reshape(x))` → `Reshape(Cast(x))`, and likewise for other changes of shape. Casts become
+//! adjacent to other casts, and reshapes to operators that do not need them.
+//!
+//! This applies to casts from small floats to wider ones, because runtimes may not reshape small
+//! floats. It also applies to an `Expand`, which repeats elements that are then cast only once,
+//! unless the cast is to a small float. Integers that were already cast before the reshape are also
+//! cast first.
 
 use onnx::ValueId;
 use tensor::DType;
@@ -43,7 +46,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn casts_meet() {
+    fn casts_become_adjacent() {
         let text = |body: &str| {
             format!(
                 "g (int64[4] x) => (float[1,4] y) {{
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_cast_once() {
+    fn repeated_elements_are_cast_once() {
         let start =
             "g (int32[B,1,4] x) => (bool[B,3,4] y) { s = Constant <value_ints = [1, 3, 1]> ()";
         rewrites_to(
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cast_to_a_small_type_stays() {
+    fn a_cast_to_a_small_type_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[4] x) => (bfloat16[1,4] y) {
@@ -92,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_others_read_stays() {
+    fn a_reshape_with_other_consumers_is_unchanged() {
         stays(
             &REWRITE,
             "g (bfloat16[4] x) => (float[1,4] y, bfloat16[1,4] r) {

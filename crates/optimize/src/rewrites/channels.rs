@@ -1,4 +1,4 @@
-//! Operands that hold one number for each channel, however they are spelled.
+//! Operands with one number per channel, in any spelling.
 
 use onnx::ValueId;
 use onnx::operators::Operator;
@@ -6,8 +6,8 @@ use tensor::Dim;
 
 use crate::{Match, Skip};
 
-/// A vector with the elements of `value`, which broadcasts along axis `axis` of `rank` axes only.
-/// A reshape of a vector is that vector.
+/// Returns a vector with the elements of `value`, which must broadcast along axis `axis` of `rank`
+/// axes only. If `value` is a reshaped vector, that vector is returned.
 pub(super) fn of_channels(
     m: &mut Match<'_>,
     value: ValueId,
@@ -21,7 +21,8 @@ pub(super) fn of_channels(
     vector(m, value, channels)
 }
 
-/// Whether `value` broadcasts along axis `axis` of `rank` axes only, and has all its elements.
+/// Returns `true` if `value` broadcasts along axis `axis` of `rank` axes only, and has one element
+/// per channel.
 pub(crate) fn is_of_channels(
     m: &Match<'_>,
     value: ValueId,
@@ -35,19 +36,19 @@ pub(crate) fn is_of_channels(
     let fits = |i: usize| match size(i) {
         Some(dim) if i == axis => dim == channels,
         Some(dim) => *dim == Dim::Known(1),
-        // A single channel needs no axis of its own.
+        // A single channel needs no axis.
         None => i != axis || *channels == Dim::Known(1),
     };
     (0..rank).all(fits)
 }
 
-/// A value with one number for each channel, as a vector.
+/// Converts a value with one number per channel to a vector.
 pub(crate) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
     let mut value = value;
     while let Some(node) = m.producer_with(value, is_spread) {
         let source = node.input(0).ok_or("an operand is left out")?;
         let whole = m.ty(source).shape.iter().filter(|dim| **dim != Dim::Known(1));
-        // An `Expand` of fewer elements is more than another shape.
+        // An `Expand` of fewer elements is not a mere reshape.
         if !whole.eq([channels].into_iter().filter(|dim| **dim != Dim::Known(1))) {
             break;
         }

@@ -1,11 +1,9 @@
-//! `Cast(Cast(x))` → one `Cast`, or `x` itself, where the first one loses nothing; `Cast(Floor(x))` → `Cast(x)` where no
-//! number is negative, since a cast to integers rounds towards zero.
+//! `Cast(Cast(x))` → one `Cast` or `x` itself, if the inner cast is lossless. `Cast(Floor(x))` →
+//! `Cast(x)`, if no number is negative: a cast to integers rounds towards zero.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Kind};
 
-use crate::floats::Floats;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -19,12 +17,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let node = m.producer(inner, &["Cast"]).ok_or("the operand is not a Cast")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
-    let fits =
-        || from.is_integer() && through.is_integer() && Range::of(m.graph(), x).fits(through);
-    // What lies within the smaller type is the same in both.
+    let fits = || from.is_integer() && through.is_integer() && m.facts().interval(x).fits(through);
+    // Numbers within the range of both types are equal in both.
     if from.is_float() && through.is_integer() && to.is_integer() {
-        let found = Floats::of(m.graph(), x, &m.ty(inner).shape);
-        let inside = |dtype: DType| dtype.int_range().is_some_and(|range| found.lie_within(range));
+        let found = m.facts().float_interval(x, &m.ty(inner).shape);
+        let inside = |dtype: DType| dtype.int_range().is_some_and(|range| found.is_within(range));
         return match inside(through) && inside(to) {
             true => Ok(vec![m.op("Cast", &[x], attrs! { to: to })?]),
             false => Err("the first cast may lose something".into()),
@@ -44,14 +41,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn cast_floor(m: &mut Match<'_>, x: ValueId) -> Result<Vec<ValueId>, Skip> {
     let (y, to) = (m.result()?, m.ty(m.result()?).dtype);
-    let found = Floats::of(m.graph(), x, &m.ty(y).shape);
-    if !to.is_integer() || found.nan || found.low < 0.0 {
+    let found = m.facts().float_interval(x, &m.ty(y).shape);
+    if !to.is_integer() || found.has_nan || found.low < 0.0 {
         return Err("it may round in another direction".into());
     }
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
 }
 
-/// The bits of a float's significand.
+/// Returns the number of bits of a float's significand.
 fn precision(dtype: DType) -> Option<u32> {
     match dtype {
         DType::F16 => Some(11),
@@ -62,7 +59,7 @@ fn precision(dtype: DType) -> Option<u32> {
     }
 }
 
-/// Whether `to` holds every value of `from`.
+/// Returns `true` if `to` can represent every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
     match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Bool | Kind::Signed | Kind::Unsigned) => true,
@@ -84,8 +81,9 @@ fn is_exact(from: DType, to: DType) -> bool {
     }
 }
 
-/// Whether a cast to `to` gives the same from `from` as from the same values in `through`. Values
-/// that an integer type does not hold are cast to it in ways that depend on where they come from.
+/// Returns `true` if a cast to `to` has the same result from `from` as from the same values in
+/// `through`. If an integer type cannot represent a value, the result of a cast depends on the
+/// source type.
 fn is_direct(from: DType, through: DType, to: DType) -> bool {
     let plain =
         |dtype: DType| dtype.bits() >= 8 && (!dtype.is_float() || precision(dtype).is_some());
@@ -109,7 +107,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn numbers_that_fit_are_cast_once() {
+    fn integers_in_range_are_cast_once() {
         let counted = |body: &str| {
             format!(
                 "g (float[L] x, int64[L] i) => (float[L] y) {{
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_nothing() {
+    fn a_lossless_round_trip_is_dropped() {
         for (outer, inner, code) in [
             ("float", 1, 11),
             ("bfloat16", 16, 1),
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn lossy_casts_stay() {
+    fn lossy_casts_are_unchanged() {
         // f32 → bf16 → f32, f64 → f32 → f64, i64 → f64 → i64, i32 → i8 → i32, u8 → i8 → u8.
         for (outer, own, through) in [
             ("float", 1, 16),
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_become_integers_in_their_own_way() {
+    fn casts_from_floats_to_integers_do_not_compose() {
         stays(
             &REWRITE,
             "g (float[2] x) => (int8[2] y) { t = Cast <to = 11> (x) y = Cast <to = 3> (t) }",
@@ -207,7 +205,7 @@ mod tests {
         let (rounded, plain) =
             ("r = Floor (x) t = Cast <to = 3> (r) y = Cast <to = 7> (t)", "y = Cast <to = 7> (x)");
         rewrites_to(&REWRITE, &text("0", "100", rounded), &text("0", "100", plain));
-        // Rounding down is not rounding towards zero.
+        // Rounding down differs from rounding towards zero.
         let cast = "r = Floor (x) t = Cast <to = 3> (r) y = Cast <to = 7> (t)";
         let once = "r = Floor (x) y = Cast <to = 7> (r)";
         rewrites_to(&REWRITE, &text("-3", "100", cast), &text("-3", "100", once));

@@ -1,5 +1,5 @@
-//! A `Concat` of what was put together along the same axis, and is read by nothing else → one
-//! `Concat` of all parts, without those that are empty.
+//! `Concat(Concat(…), …)` along the same axis → one `Concat` of all non-empty parts, if the inner
+//! result has no other consumers.
 
 use onnx::{Node, ValueId, attrs, fold};
 use tensor::Dim;
@@ -33,7 +33,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let all = parts.len();
     parts.retain(|part| m.ty(*part).shape[axis] != Dim::Known(0));
     if !composed && parts.len() == all {
-        return Err("the operands are put together otherwise".into());
+        return Err("no operand is a Concat along the axis".into());
     }
     match *parts.as_slice() {
         [] => return Err("all operands are empty".into()),
@@ -49,7 +49,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_is_empty_is_left_out() {
+    fn empty_parts_are_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,3] x, float[B,0] y, float[B,4] z) => (float[B,7] r, float[B,3] s) {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_twice_is_put_together_once() {
+    fn nested_concats_become_one() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3] x, float[2,4] y, float[2,5] z) => (float[2,12] r) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn along_other_axes_or_read_twice_it_stays() {
+    fn concats_along_other_axes_or_with_two_consumers_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[2,3] x, float[2,4] y, float[2,7] z) => (float[4,7] r) {

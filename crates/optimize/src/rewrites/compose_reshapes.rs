@@ -1,6 +1,5 @@
-//! A chain of `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze` → one `Reshape`, where its target
-//! shape can be written down: numbers, axes that stay where they are, and at most one axis to be
-//! computed.
+//! A chain of `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze` → one `Reshape`, if its target shape
+//! can be expressed with known sizes, axes copied from the operand, and at most one inferred axis.
 
 use onnx::operators::Operator;
 use onnx::{Attrs, ValueId, attrs};
@@ -25,7 +24,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Reshape", &[x, shape], attrs)?])
 }
 
-/// The operand and attributes of a `Reshape` from one shape to the other.
+/// Returns the operand and attributes of a `Reshape` from one shape to the other.
 pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
     let count = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
     if count(from) != count(to) {
@@ -46,7 +45,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
     let mut computed = 0;
     let shape = to.iter().enumerate().map(|(i, dim)| match dim.as_known() {
         Some(n) => n,
-        // A zero stands for the operand's size of the same axis.
+        // A zero copies the operand's size of the same axis.
         None if from.get(i) == Some(dim) => 0,
         None => {
             computed += 1;
@@ -70,7 +69,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn chains_become_one() {
+    fn chains_become_one_reshape() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3,4] x) => (float[1,4,6] y) {
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_goes() {
+    fn reshapes_that_cancel_are_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,6] x) => (float[B,T,6] y) {
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_axis_may_be_computed() {
+    fn one_axis_may_be_inferred() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,6] x) => (float[B,\"2*T\",3] y) {
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_computed_from_an_axis_that_may_be_empty() {
+    fn no_axis_is_inferred_if_another_may_be_empty() {
         stays(
             &REWRITE,
             "g (float[\"B - 1\",T,6] x) => (float[\"B - 1\",\"2*T\",3] y) {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn two_moved_axes_stay() {
+    fn two_symbolic_axes_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[1,B,T,6] x) => (float[B,T,2,3] y) {

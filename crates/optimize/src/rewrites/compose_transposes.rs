@@ -19,7 +19,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Transpose", &[x], attrs! { perm: perm })?])
 }
 
-/// Where each axis of the result of a `Transpose` comes from.
+/// Returns the source axis of each axis of a `Transpose` result.
 pub(crate) fn permutation(node: &Node, rank: usize) -> Result<Vec<i64>, Skip> {
     let perm = match node.ints("perm") {
         Some(perm) => perm.to_vec(),
@@ -28,7 +28,7 @@ pub(crate) fn permutation(node: &Node, rank: usize) -> Result<Vec<i64>, Skip> {
     if perm.len() == rank { Ok(perm) } else { Err("the permutation has a different rank".into()) }
 }
 
-/// One permutation for `first`, then `second`.
+/// Composes two permutations: `first`, then `second`.
 pub(super) fn composed(first: &[i64], second: &[i64]) -> Result<Vec<i64>, Skip> {
     let from = |axis: &i64| usize::try_from(*axis).ok().and_then(|i| first.get(i)).copied();
     second.iter().map(from).collect::<Option<_>>().ok_or(Skip::Because("an axis is out of range"))
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn other_readers_keep_the_inner_one() {
+    fn an_inner_transpose_with_other_consumers_remains() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3] x) => (float[2,3] y, float[3,2] z) {

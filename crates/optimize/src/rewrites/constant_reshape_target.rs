@@ -1,5 +1,5 @@
-//! `Reshape` to a shape that is computed → to a constant one, where axes that stay, known sizes and
-//! one axis to be computed say it all. The computation of the shape is then often unused.
+//! `Reshape(x, computed shape)` → `Reshape(x, constant)`, if the shape can be expressed with copied
+//! axes, known sizes and one inferred axis. The computation of the shape is then often unused.
 
 use onnx::ValueId;
 
@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, shape) = (m.operand(0)?, m.operand(1)?);
-    // A parameter too: it may be the one constant of its value.
+    // Includes parameters, because a parameter may be the only constant with its value.
     if m.graph().constant(shape).is_some() {
         return Err("the shape is already constant".into());
     }
@@ -26,7 +26,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn axes_that_stay_need_not_be_measured() {
+    fn unchanged_axes_are_copied() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,6] x) => (float[B,T,2,3] y) {
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn one_axis_is_computed_by_the_runtime() {
+    fn one_axis_is_inferred_by_the_runtime() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,6] x) => (float[\"B*T\",6] y) {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn two_moved_axes_stay() {
+    fn two_symbolic_axes_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[B,T,6] x) => (float[T,B,6] y) {

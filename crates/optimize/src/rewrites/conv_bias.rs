@@ -1,7 +1,8 @@
-//! `Conv(x, w) + b` → `Conv(x, w, b)`, where `b` is one number for each output channel.
+//! `Conv(x, w) + b` → `Conv(x, w, b)`, if `b` has one number per output channel.
 //!
-//! What is subtracted is added with its sign changed if it is a constant without a name: a batch norm whose
-//! tensors are no parameters. Runtimes make sums and products part of a convolution, but no differences.
+//! `Conv(x, w) - c` → `Conv(x, w) + -c` for an unnamed constant `c`, which occurs in a batch norm
+//! whose tensors are not parameters. Runtimes fuse sums and products into a convolution, but not
+//! differences.
 
 use onnx::{Node, ValueId};
 use tensor::Dim;
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_that_is_subtracted_is_added() {
+    fn a_subtracted_constant_is_negated_and_added() {
         let t = "t = Constant <value = float[2,1,1] {5, 6}> ()";
         let bias = "s = Constant <value_ints = [2]> () v3 = Reshape (v1, s)";
         for (conv, sum) in [
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn other_differences_stay() {
+    fn other_differences_are_unchanged() {
         for body in [
             "t = Constant <value = float[4] {1, 2, 3, 4}> () c = Conv (x, w) y = Sub (c, t)",
             "t = Constant <value = float[2,1,1] {5, 6}> () c = Conv (x, w) y = Sub (t, c)",
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sums_stay() {
+    fn other_sums_are_unchanged() {
         for body in [
             "s = Constant <value_ints = [2, 1]> () r = Reshape (b, s)
              t = Constant <value = float[4] {1, 2, 3, 4}> ()

@@ -1,5 +1,5 @@
-//! `Conv(Pad(x), w)` → `Conv(x, w)` with more padding, if nothing but convolutions reads what is padded
-//! with zeros. Runtimes do that only where a single one does.
+//! `Conv(Pad(x), w)` → `Conv(x, w)` with more padding, if the padding is zero and all consumers are
+//! convolutions. Runtimes do this only for a single consumer.
 
 use onnx::{Attr, Use, ValueId};
 use tensor::Tensor;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn all_convolutions_pad_for_themselves() {
+    fn all_consumers_absorb_the_padding() {
         rewrites_to(
             &REWRITE,
             &text(
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn other_padding_stays() {
+    fn other_padding_is_unchanged() {
         for body in [
             "p = Pad (x, left, one) y = Conv (p, w)",
             "p = Pad <mode = \"edge\"> (x, left) y = Conv (p, w)",

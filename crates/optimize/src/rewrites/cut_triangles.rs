@@ -1,16 +1,17 @@
-//! `Where(triangle, x, 0)` → `Trilu(x)`, and a masked softmax by a triangle, `Softmax(Where(triangle, x, c))`
-//! → `Softmax(Trilu(x) + Where(triangle, 0, c))`, where the mask that is added is a constant or shared.
+//! `Where(triangle, x, 0)` → `Trilu(x)`. `Softmax(Where(triangle, x, c))` → `Softmax(Trilu(x) +
+//! Where(triangle, 0, c))`, if the added mask is a constant or shared.
 //!
-//! onnxruntime's `Where` computes on one thread and passes over all elements three times. `Trilu` works
-//! in place and writes half of them, and `Add` uses all threads. What is hidden stays hidden, NaN too: it
-//! is zero before anything is added. Adding zero may change the sign of a zero, which no softmax sees.
+//! onnxruntime's `Where` runs on one thread and passes over all elements three times. `Trilu` works
+//! in place and writes half of them, and `Add` uses all threads. Hidden elements stay hidden, even
+//! NaN, because they are zero before the addition. Adding zero may change the sign of a zero, which
+//! does not affect a softmax.
 
+use onnx::facts::Triangle;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::masked::{Masked, added, softmax};
 use crate::recognize::check_movement;
-use crate::triangle::Triangle;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -20,7 +21,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let masked = Masked::at(m)?;
     let Masked { mask, x, is_shown, fill } = masked;
     let ty = m.ty(x).clone();
-    let triangle = Triangle::of(m.graph(), mask, &ty.shape).ok_or("the mask is not a triangle")?;
+    let triangle = m.facts().triangle(mask, &ty.shape).ok_or("the mask is not a triangle")?;
     let kept = if is_shown { triangle } else { triangle.complement() };
     if fill == 0.0 && fill.is_sign_positive() {
         check_movement(m.forms(), "Trilu", "", ty.dtype)?;
@@ -33,7 +34,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Add", &[cut, added], Attrs::new())?])
 }
 
-/// `x` where the triangle is, and zero elsewhere.
+/// Returns `x` inside the triangle and zero elsewhere.
 fn cut(m: &mut Match<'_>, x: ValueId, kept: Triangle) -> Result<ValueId, Skip> {
     let mut operands = vec![x];
     if kept.k != 0 {
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn other_choices_stay() {
+    fn other_choices_are_unchanged() {
         let stays_with = |mask: &str, fill: &str| {
             stays(
                 &REWRITE,
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_softmax_does_not_see_is_cut_off_before_the_mask_is_added() {
+    fn hidden_scores_are_zeroed_before_the_mask_is_added() {
         rewrites_to(
             &REWRITE,
             "g (float[4,2,2] x) => (float[4,2,2] y) {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_columns_of_any_number_are_compared() {
+    fn triangles_of_symbolic_size_are_recognised() {
         rewrites_to(
             &REWRITE,
             "g (float[B,T,T] x) => (float[B,T,T] y) {

@@ -1,4 +1,5 @@
-//! `MatMul(x, w)` of a parameter `w: [1, k, n]` → the same of `[k, n]`, which quantisers look for.
+//! `MatMul(x, w)` with a constant `w: [1, k, n]` → the same with `w: [k, n]`, the form that
+//! quantisers look for.
 
 use onnx::ValueId;
 
@@ -38,7 +39,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn a_matrix_stays_a_matrix() {
+    fn a_unit_batch_is_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,3,2] x) => (float[B,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_stays() {
+    fn empty_constants_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[3,1,0] x) => (float[3,1,2] y) <float[1,0,2] w = {}> {
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_stay() {
+    fn other_batches_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[3,2] x) => (float[1,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {

@@ -1,4 +1,4 @@
-//! `Cast<bool>(Where(c, 1, 0))` → `c`: a mask that was spelled out in numbers.
+//! `Cast<bool>(Where(c, 1, 0))` → `c`, a mask that was written as numbers.
 
 use onnx::ValueId;
 use tensor::{DType, Tensor};
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn other_choices_stay() {
+    fn other_choices_are_unchanged() {
         stays(
             &REWRITE,
             "g (bool[3] c) => (bool[3] y) {

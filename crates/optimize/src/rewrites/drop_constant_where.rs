@@ -1,7 +1,8 @@
-//! `Where(true, a, b)` → `a`, `Where(false, a, b)` → `b`, for a constant condition; `Where(c, a, a)` → `a`.
+//! `Where(true, a, b)` → `a` and `Where(false, a, b)` → `b`, for a constant condition. `Where(c, a,
+//! a)` → `a`.
 //!
-//! onnxruntime's `Where` returns `0.0` for a chosen `-0.0`; what is chosen here keeps its sign, as
-//! the specification has it.
+//! onnxruntime's `Where` returns `0.0` for a selected `-0.0`. This rewrite preserves the sign, as
+//! the specification requires.
 
 use onnx::ValueId;
 
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_choice_between_equals() {
+    fn equal_branches_need_no_condition() {
         rewrites_to(
             &REWRITE,
             "g (bool[2] c, float[2] a) => (float[2] y) { w = Where (c, a, a) y = Neg (w) }",
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_choice_stays() {
+    fn a_varying_condition_is_unchanged() {
         stays(
             &REWRITE,
             "g (float a, float[2] b) => (float[2] y, float[2] z) {

@@ -1,10 +1,10 @@
-//! `i < 0 ? i + n : i` → `i` where it indexes an axis of size `n`, for indices that are promised to be inside: ONNX counts
-//! negative ones from the end by itself.
+//! `i < 0 ? i + n : i` → `i`, if it indexes an axis of size `n` and the user promises that indices
+//! are in range. ONNX itself interprets negative indices as counting from the end.
 
+use onnx::facts::Interval;
 use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -14,7 +14,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
 };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    // An index outside of its array would be kept inside, or what it reads would be NaN.
+    // Otherwise, indices out of range are clamped, or the elements that they read become NaN.
     let promises = [Assumption::IndicesInRange, Assumption::Finite];
     if !promises.iter().any(|one| m.graph().assumptions.contains(*one)) {
         return Err("an index may be outside".into());
@@ -27,7 +27,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&root, inputs)?])
 }
 
-/// The sizes of the axes that each element of an index vector counts along; of a single index, one.
+/// Returns the sizes of the axes that the components of an index vector refer to. A single index
+/// has one.
 pub(super) fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
     let (root, shape) = (m.root(), &m.ty(m.operand(0)?).shape);
     if !matches!(root.op.name, "GatherND" | "ScatterND") {
@@ -41,7 +42,7 @@ pub(super) fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
     Ok(sizes.to_vec())
 }
 
-/// The same indices with nothing counted from the end; `None` if nothing is.
+/// Returns the indices without the adjustment, or `None` if nothing is adjusted.
 fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<ValueId>, Skip> {
     let Some(id) = m.graph().producer(value) else { return Ok(None) };
     let node = m.graph().node(id).clone();
@@ -104,19 +105,19 @@ fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
     axis == -1 || axis + 1 == m.ty(node.outputs[0]).rank() as i64
 }
 
-/// Whether a value is a constant or counts upwards from zero.
+/// Returns `true` if a value is a constant or may be an iota from zero.
 fn is_offset(m: &Match<'_>, value: ValueId) -> bool {
     m.constant(value).is_some() || m.producer(value, &["Range", "Reshape", "Mul"]).is_some()
 }
 
-/// `index` of `Where(index < 0, index + size, index)`.
+/// Returns `index` for `Where(index < 0, index + size, index)`.
 fn counted(m: &Match<'_>, choice: NodeId, size: &Dim) -> Option<ValueId> {
     let choice = m.graph().node(choice);
     let (condition, sum, index) = (choice.input(0)?, choice.input(1)?, choice.input(2)?);
     let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
     let is = |value: Option<ValueId>, dim: &Dim| {
-        let range = value.map(|value| Range::of(m.graph(), value));
-        range.is_some_and(|Range { low, high }| low.as_ref() == Some(dim) && low == high)
+        let range = value.map(|value| m.facts().interval(value));
+        range.is_some_and(|Interval { low, high }| low.as_ref() == Some(dim) && low == high)
     };
     let tests = less.input(0) == Some(index) && is(less.input(1), &Dim::Known(0));
     let adds = add.input(0) == Some(index) && is(add.input(1), size)
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn onnx_counts_by_itself() {
+    fn adjustments_that_onnx_makes_itself_are_dropped() {
         assert_eq!(rewritten(LOOKUP), "Gather");
         let pairs = "g (float[9,4] x, int64[B] i, int64[B] j) => (float[B] y) {
             zero = Constant <value_int = 0> ()
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_stay() {
+    fn adjustments_by_other_sizes_are_unchanged() {
         assert_eq!(rewritten(&LOOKUP.replace("{9}", "{8}")), "Less Add Where Gather");
         stays(&REWRITE, LOOKUP);
     }

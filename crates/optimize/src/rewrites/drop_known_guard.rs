@@ -1,11 +1,10 @@
-//! Drops what guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` that change
-//! nothing, and a `Where` whose condition always comes out one way.
+//! Drops guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` without
+//! effect, and `Where` with a condition that is always true or always false.
 
+use onnx::facts::{FloatInterval, Interval};
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
 
-use crate::floats::Floats;
-use crate::ranges::{Range, truth};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -31,7 +30,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn choice(m: &Match<'_>) -> Result<ValueId, Skip> {
     let condition = m.operand(0)?;
-    match truth(m.graph(), condition).ok_or("the condition varies")? {
+    match m.facts().truth(condition).ok_or("the condition varies")? {
         true => m.operand(1),
         false => m.operand(2),
     }
@@ -43,15 +42,15 @@ fn clipped(m: &Match<'_>) -> Result<ValueId, Skip> {
         let found = floats(m, x)?;
         let bounds = |index: usize| m.root().input(index).map(|bound| floats(m, bound)).transpose();
         let (low, high) = (bounds(1)?, bounds(2)?);
-        let inside = low.is_none_or(|low| found.are_above(&low))
-            && high.is_none_or(|high| high.are_above(&found));
+        let inside = low.is_none_or(|low| found.is_above(&low))
+            && high.is_none_or(|high| high.is_above(&found));
         let outside = "an element may be out of bounds, or NaN";
-        return if inside && !found.nan { Ok(x) } else { Err(outside.into()) };
+        return if inside && !found.has_nan { Ok(x) } else { Err(outside.into()) };
     }
     let range = integers(m, x)?;
     let bound = |index: usize| match m.root().input(index) {
         None => Ok(None),
-        Some(value) => Range::of(m.graph(), value).low.map(Some).ok_or("a bound is not known"),
+        Some(value) => m.facts().interval(value).low.map(Some).ok_or("a bound is not known"),
     };
     let (low, high) = (bound(1)?, bound(2)?);
     let inside = low.is_none_or(|low| range.is_at_least(&low))
@@ -67,15 +66,15 @@ fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
     if m.ty(a).dtype.is_float() {
         let (x, y) = (floats(m, a)?, floats(m, b)?);
         let (first, second) = if is_max { (x, y) } else { (y, x) };
-        return match (first.are_above(&second), second.are_above(&first)) {
-            // NaN stays NaN, whichever side it is on.
-            (true, _) if is_max || !first.nan => Ok(a),
-            (_, true) if is_max || !second.nan => Ok(b),
+        return match (first.is_above(&second), second.is_above(&first)) {
+            // `Max` and `Min` propagate NaN from either operand.
+            (true, _) if is_max || !first.has_nan => Ok(a),
+            (_, true) if is_max || !second.has_nan => Ok(b),
             _ => Err("either operand may be chosen".into()),
         };
     }
     let (x, y) = (integers(m, a)?, integers(m, b)?);
-    let above = |x: &Range, y: &Range| {
+    let above = |x: &Interval, y: &Interval| {
         let least = |low: &Dim| y.is_at_most(low);
         x.low.as_ref().is_some_and(least)
     };
@@ -90,21 +89,21 @@ fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
 
 fn positive(m: &Match<'_>) -> Result<ValueId, Skip> {
     let x = m.operand(0)?;
-    match floats(m, x)?.are_positive_or_zero() {
+    match floats(m, x)?.is_non_negative() {
         true => Ok(x),
         false => Err("an element may be negative".into()),
     }
 }
 
-/// What is known of floats where there are any results.
-fn floats(m: &Match<'_>, value: ValueId) -> Result<Floats, Skip> {
-    Ok(Floats::of(m.graph(), value, &m.ty(m.result()?).shape))
+/// Returns the analysis of floats for a non-empty result.
+fn floats(m: &Match<'_>, value: ValueId) -> Result<FloatInterval, Skip> {
+    Ok(m.facts().float_interval(value, &m.ty(m.result()?).shape))
 }
 
-fn integers(m: &Match<'_>, value: ValueId) -> Result<Range, Skip> {
+fn integers(m: &Match<'_>, value: ValueId) -> Result<Interval, Skip> {
     let dtype: DType = m.ty(value).dtype;
     if dtype.is_integer() {
-        Ok(Range::of(m.graph(), value))
+        Ok(m.facts().interval(value))
     } else {
         Err("the operands are not integers".into())
     }
@@ -116,7 +115,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn places_of_the_largest_are_inside() {
+    fn results_of_argmax_are_in_range() {
         rewrites_to(
             &REWRITE,
             "g (float[B,7] x) => (int64[B] y) {
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_outside_stays() {
+    fn guards_that_may_trigger_are_unchanged() {
         for (op, of) in [("Clip (i, zero, six)", "int32"), ("Clip (u, zero, six)", "uint8")] {
             stays(
                 &REWRITE,
@@ -174,7 +173,7 @@ mod tests {
                 ),
             );
         }
-        // Adding may wrap around.
+        // The addition may wrap around.
         stays(
             &REWRITE,
             "g (int32[3] i) => (int32[3] y) {
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_guarded_where_they_need_it() {
+    fn guards_of_floats_are_dropped_only_if_redundant() {
         let text = |number: &str, body: &str| {
             format!(
                 "g (float[B,H] x) => (float[H] y) {{

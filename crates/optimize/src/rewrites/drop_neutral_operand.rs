@@ -1,12 +1,13 @@
-//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like; what is neutral in every place may be
-//! spread out by an `Expand`, which `x` then takes over if it is what decides the shape. Of floats, only what keeps the sign of
-//! zero: `x + 0.0` turns `-0.0` into `0.0`, if there can be one, `x + -0.0` and `x - 0.0` do not.
+//! `x + 0` → `x`, `x * 1` → `x`, `max(x, -∞)` → `x` and similar identities.
+//!
+//! The neutral operand may be expanded. `x` takes over the `Expand` if that determines the shape.
+//! For floats, the sign of zero must be preserved: `x + 0.0` turns `-0.0` into `0.0`, if that can
+//! occur, whereas `x + -0.0` and `x - 0.0` do not.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::expand_what_is_moved::repeats;
-use crate::floats::Floats;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -25,13 +26,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let op = node.op.name;
     let shape = &m.ty(y).shape;
     let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
-    // What is computed is neutral if it is zero and stays so. Few things are: to look closer takes long.
+    // A computed operand is neutral if it is always zero. The cheap test comes first because this
+    // is rare and the analysis is slow.
     let is_zero = |v, other| match op {
         _ if !is_multiple_of_zero(m, v) => false,
-        "Sub" => Floats::of(m.graph(), v, shape).are(0.0),
+        "Sub" => m.facts().float_interval(v, shape).is(0.0),
         "Add" => {
-            Floats::of(m.graph(), v, shape).are(0.0)
-                && !Floats::of(m.graph(), other, shape).minus_zero
+            m.facts().float_interval(v, shape).is(0.0)
+                && !m.facts().float_interval(other, shape).has_negative_zero
         }
         _ => false,
     };
@@ -55,7 +57,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Expand", &[x, shape], attrs! {})?])
 }
 
-/// The value whose elements `value` repeats.
+/// Returns the value whose elements `value` repeats.
 fn spread_from(m: &Match<'_>, mut value: ValueId) -> ValueId {
     while let Some(node) = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])
         && let Some(from) = node.input(0)
@@ -69,7 +71,7 @@ fn is_neutral(op: &str, tensor: &Tensor) -> bool {
     let (Some(value), Some(neutral)) = (tensor.splat(), neutral(op, tensor.dtype())) else {
         return false;
     };
-    // The two zeros differ only in floats.
+    // The two zeros differ only for floats.
     value == neutral && (!tensor.dtype().is_float() || value.to_bits() == neutral.to_bits())
 }
 
@@ -88,7 +90,8 @@ fn neutral(op: &str, dtype: DType) -> Option<f64> {
     }
 }
 
-/// Whether `value` is a constant zero, or a product with one, which is zero if the other factor is finite.
+/// Returns `true` if `value` is a constant zero or a product with one. The product is zero if the
+/// other factor is finite.
 fn is_multiple_of_zero(m: &Match<'_>, value: ValueId) -> bool {
     let is_zero = |v: &ValueId| m.constant(*v).is_some_and(|t| t.splat() == Some(0.0));
     let value = spread_from(m, value);
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neutral_everywhere_is_dropped() {
+    fn expanded_neutral_operands_are_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,3] x, bool[3] p) => (float[B,3] y, bool[B,3] q) {
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_neutral_beside_what_is_not_a_negative_zero() {
+    fn zero_is_neutral_unless_the_other_operand_may_be_minus_zero() {
         let text = |body: &str| {
             format!(
                 "g (int32[B] n, float[B] x) => (float[B] y) {{
@@ -173,7 +176,7 @@ mod tests {
         };
         rewrites_to(&REWRITE, &text("b = Add (zero, a) y = Exp (b)"), &text("y = Exp (a)"));
         stays(&REWRITE, &text("b = Mul (a, x) c = Add (zero, b) y = Exp (c)"));
-        // What is computed is zero, unless there is nothing.
+        // The computed operand is zero unless it is empty.
         let size = "s = Shape (x) k = Cast <to = 1> (s) z = Mul (zero, k)";
         let minus = |body: &str| text(&format!("{size} {body}"));
         rewrites_to(&REWRITE, &minus("b = Sub (x, z) y = Exp (b)"), &text("y = Exp (x)"));
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_the_result_stays() {
+    fn operands_that_change_the_result_are_kept() {
         for (value, node) in [
             ("float = 0", "Add (x, c)"),
             ("float = -0.0", "Sub (x, c)"),

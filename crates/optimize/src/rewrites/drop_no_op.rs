@@ -1,4 +1,4 @@
-//! Drops nodes that return their first operand as it is.
+//! Drops nodes that return their first operand unchanged.
 
 use onnx::operators::{Axes, Operator};
 use onnx::{Node, ValueId};
@@ -31,13 +31,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             let pads = constant(1).is_some_and(|pads| pads.iter().all(|n| *n == 0));
             (pads && same, "something may be added")
         }
-        // A slice with steps of one that is as long as its operand is all of it.
+        // A slice with steps of one that is as long as its operand is the whole operand.
         "Slice" => {
             let forward = node.input(4).is_none()
                 || constant(4).is_some_and(|steps| steps.iter().all(|n| *n == 1));
             (forward && same, "something may be left out")
         }
-        // The others change the element type or the shape, or nothing: elements keep their order.
+        // The others change the element type or the shape, but never the order of elements.
         _ => (same, "the type changes"),
     };
     if is_no_op { Ok(vec![x]) } else { Err(reason.into()) }
@@ -54,7 +54,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_keeps_the_type_is_dropped() {
+    fn nodes_that_preserve_the_type_are_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[B,3] x) => (float[B,3] y) {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_value_is_the_value() {
+    fn a_slice_of_the_whole_value_is_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[4,5] x) => (float[4,5] y) {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backward_slice_stays() {
+    fn a_backward_slice_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[4] x) => (float[4] y) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn pads_that_cancel_out_stay() {
+    fn pads_that_cancel_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[4] x) => (float[4] y) {
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn a_square_transpose_stays() {
+    fn a_square_transpose_is_unchanged() {
         stays(&REWRITE, "g (float[4,4] x) => (float[4,4] y) { y = Transpose <perm = [1, 0]> (x) }");
     }
 
     #[test]
-    fn an_output_keeps_a_value_of_its_own() {
+    fn graph_outputs_stay_distinct() {
         stays(&REWRITE, "g (float[4] x) => (float[4] y) { y = Identity (x) }");
         stays(
             &REWRITE,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_returns_a_value_of_its_own() {
+    fn a_branch_returns_a_value_that_it_computes() {
         rewrites_to(
             &REWRITE,
             "g (bool c, float[4] x) => (float[4] y) {

@@ -1,7 +1,9 @@
-//! Drops what spells out the broadcast that an elementwise operator does anyway: an `Expand` of an
-//! operand, or a `Reshape` or `Unsqueeze` that only puts axes of size one in front.
-//! A square stays one of a single value. `Pow` is not among them: runtimes treat a scalar exponent in a way of its own. Nor are `Max` and
-//! `Min` of floats: which of two zeros they choose may depend on the layout.
+//! Drops explicit broadcasts that an elementwise operator performs itself: an `Expand` of an
+//! operand, or a `Reshape` or `Unsqueeze` that only prepends unit axes.
+//!
+//! Keeps `x * x` on one operand. `Pow` is excluded because runtimes treat a scalar exponent
+//! specially. `Max` and `Min` of floats are excluded because their choice between two zeros may
+//! depend on the layout.
 
 use onnx::{Node, ValueId};
 use tensor::Dim;
@@ -25,12 +27,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("no operand is broadcast before".into());
     }
     let mut inputs = m.root().inputs.clone();
-    // A value that is only reshaped does not get larger, so an `Expand` goes first.
+    // Expanded operands come first, because dropping a reshape does not reduce the size of a value.
     let is_reshaped =
         |value: &Option<ValueId>| !value.is_some_and(|v| m.producer(v, &["Expand"]).is_some());
     let mut order: Vec<usize> = (0..inputs.len()).collect();
     order.sort_by_key(|i| is_reshaped(&inputs[*i]));
-    // A square stays one: both operands are the same value.
+    // Keeps `x * x` on one operand.
     let repeated = |i: usize| {
         let mut others = inputs.iter().enumerate().filter(|(j, _)| *j != i);
         is_reshaped(&inputs[i]) && others.any(|(_, other)| *other == inputs[i])
@@ -50,7 +52,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&node, inputs)?])
 }
 
-/// The value that `value` is a broadcast of.
+/// Returns the value that `value` broadcasts.
 fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
     let node: &Node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
     let source = node.input(0)?;
@@ -63,7 +65,7 @@ fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
     (rest == from.as_slice() && front.iter().all(|d| *d == Dim::Known(1))).then_some(source)
 }
 
-/// Whether operands broadcast to `shape`.
+/// Returns `true` if the operands broadcast to `shape`.
 pub(super) fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
     let shapes = || inputs.iter().flatten().map(|v| m.ty(*v).shape.as_slice());
     shapes().all(|s| s.len() <= shape.len())
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expand_that_decides_the_shape_stays() {
+    fn an_expand_that_determines_the_shape_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[1,3] x, float[3] b) => (float[4,3] y) {
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_two_expands_stays() {
+    fn one_of_two_expands_remains() {
         rewrites_to(
             &REWRITE,
             "g (float[3] a, float[3] b) => (float[4,3] y) {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_between_zeros_stays() {
+    fn a_choice_between_zeros_is_unchanged() {
         let text = |ty: &str, operand: &str| {
             format!(
                 "g ({ty}[4,3] x, {ty} b) => ({ty}[4,3] y) {{
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_behind_stays() {
+    fn a_trailing_unit_axis_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[4,3] x, float[4] b) => (float[4,3] y) {

@@ -1,5 +1,5 @@
-//! `Slice(ScatterND(Pad(x)))`, where what is padded is cut off again → `ScatterND(x)`, if all places are proved to be
-//! inside of `x`: the padding takes what is written outside.
+//! `Slice(ScatterND(Pad(x)))` → `ScatterND(x)`, if the slice removes the padding and all indices
+//! are proved to be inside `x`. The padding only receives writes that are out of bounds.
 
 use onnx::{Attr, ValueId};
 use tensor::Dim;
@@ -27,7 +27,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !is_constant || !is_behind || pad.input(3).is_some() {
         return Err("something else is padded".into());
     }
-    // From the beginning on, so that what has the shape of `x` is where `x` is.
+    // The slice starts at zero, so a result with the shape of `x` has the position of `x`.
     let starts = m.ints(m.operand(1)?).ok_or("the cut is computed")?;
     let steps = m.root().input(4).map(|steps| m.ints(steps).ok_or("the cut is computed"));
     let steps = steps.transpose()?.unwrap_or_default();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_written_there_stays() {
+    fn padding_that_may_be_written_is_kept() {
         stays(&REWRITE, &written(9));
     }
 }

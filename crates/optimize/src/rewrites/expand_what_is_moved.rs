@@ -1,5 +1,5 @@
-//! A `Transpose` of an `Expand`, or a `Reshape` of one that only adds or removes axes of size one → an
-//! `Expand` of what is moved: less is moved, and who reads it may broadcast by itself.
+//! A `Transpose` of an `Expand`, or a `Reshape` of one that only adds or removes unit axes → an
+//! `Expand` of the moved operand. Less data is moved, and consumers may broadcast themselves.
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;
@@ -67,11 +67,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
 }
 
-/// The shape that an `Expand` is told: numbers, and values that hold one size each.
+/// The shape operand of an `Expand`: numbers, and values that hold one size each.
 struct Told(Vec<Result<i64, ValueId>>);
 
 impl Told {
-    /// What to tell an `Expand` from one shape to another if another one was told `sizes`.
+    /// Returns the shape operand of an `Expand` between the given shapes, based on `sizes`, the
+    /// shape operand of the original one.
     fn of(m: &Match<'_>, sizes: ValueId, from: &[Dim], to: &[Dim]) -> Option<Self> {
         if let Some(known) = repeats(from, to) {
             return Some(Self(known.into_iter().map(Ok).collect()));
@@ -107,8 +108,8 @@ impl Told {
     }
 }
 
-/// The shape that an `Expand` from one shape to another is told, if it is known: all of the other shape, or one for what stays as
-/// it is.
+/// Returns the shape operand of an `Expand` between the given shapes, if it is known: all sizes of
+/// the new shape, or one for axes that do not change.
 pub(super) fn repeats(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
     if let Some(sizes) = to.iter().map(Dim::as_known).collect() {
         return Some(sizes);
@@ -125,7 +126,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_is_expanded_last_is_moved_while_it_is_small() {
+    fn operands_are_moved_before_the_expand() {
         rewrites_to(
             &REWRITE,
             "g (bool[1,5] x) => (bool[5,2,3] y) {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_sizes_that_stay_are_not_told() {
+    fn unchanged_symbolic_sizes_are_omitted() {
         rewrites_to(
             &REWRITE,
             "g (bool[B,1,T] x) => (bool[T,3,B] y) {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_sizes_are_told_in_their_new_order() {
+    fn symbolic_sizes_are_permuted() {
         rewrites_to(
             &REWRITE,
             "g (bool[B,1,1,T] x) => (bool[B,T,3,1,T] y) {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_merge_stay() {
+    fn merged_axes_are_unchanged() {
         stays(
             &REWRITE,
             "g (bool[1,5] x) => (bool[10] y) {

@@ -1,5 +1,5 @@
-//! `r < 0 ? r + n : r`, where `r` is what a division by `n > 0` leaves → `Mod(x, n)`, whose sign is
-//! that of `n`.
+//! `r < 0 ? r + n : r`, where `r` is the truncated remainder of a division by `n > 0` → `Mod(x,
+//! n)`, whose sign is that of `n`.
 
 use onnx::{Attr, ValueId};
 use tensor::Tensor;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn other_choices_stay() {
+    fn other_choices_are_unchanged() {
         stays(&REWRITE, &text(7, 8));
         stays(&REWRITE, &text(-7, -7));
     }

@@ -1,6 +1,6 @@
-//! Computes what depends on constants only, where the result is small: as small as the constants that it
-//! takes the place of, or a table that makes the file a little larger.
-//! Parameters (constants with a name) are left alone: people look for them by name.
+//! Folds nodes whose operands are constants, if the result is small: no larger than the constants
+//! that it replaces, or a table that barely increases the size of the file. Parameters (named
+//! constants) are unchanged, because users look for them by name.
 
 use std::sync::Arc;
 
@@ -12,31 +12,32 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Match, Rewrite, Roots, Skip};
 
-/// What is the same bit for bit, whoever computes it.
+/// Folds results that are identical bit for bit in every implementation.
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "fold_constants",
     roots: Roots::With(Operator::folds),
     try_at: |m| try_at(m, Exactness::EachBit),
 };
 
-/// Sums and functions as well, whose last bits are up to who computes them.
+/// Also folds sums and functions whose last bits depend on the implementation.
 pub(crate) static ROUNDED: Rewrite = Rewrite {
     name: "fold_rounded_constants",
     roots: Roots::With(Operator::folds),
     try_at: |m| try_at(m, Exactness::Rounded),
 };
 
-/// The bytes that a result may always take.
+/// The size of a result that is always acceptable, in bytes.
 const LIMIT: usize = 4096;
 
-/// The bytes that a result may take at all: it is computed slowly, in wide numbers.
+/// The maximum size of a result, in bytes. The evaluation is slow and uses wide numbers.
 const COMPUTED: usize = 1 << 22;
 
-/// The bytes by which all results together may make the file larger. Tables of angles for two thousand
-/// positions fit.
+/// The maximum growth of the file over all results, in bytes. It has room for tables of angles for
+/// two thousand positions.
 const GROWTH: usize = 1 << 20;
 
-/// The elements that a mask may have: one for a thousand tokens is computed once, here.
+/// The maximum number of elements of a mask. A mask for a thousand tokens is computed once at
+/// export.
 const MASK_LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip> {
@@ -60,7 +61,7 @@ fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip>
     Ok(values)
 }
 
-/// What has no elements is a constant, whatever computes it.
+/// Returns the constant for a result without elements, which needs no operands.
 fn empty(ty: &Type) -> Option<Tensor> {
     if !ty.shape.contains(&Dim::Known(0)) {
         return None;
@@ -73,7 +74,7 @@ fn static_shape(ty: &Type) -> Option<Vec<usize>> {
     ty.static_shape()?.into_iter().map(|size| usize::try_from(size).ok()).collect()
 }
 
-/// An integer vector or scalar whose elements all follow from shapes.
+/// Returns an integer vector or scalar whose elements all follow from shapes.
 fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     let ty = graph.ty(value);
     let content = graph.value(value).content.as_deref()?;
@@ -88,27 +89,27 @@ fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     }
 }
 
-/// What was computed so far. The layers of a model compute the same masks.
+/// The results so far. The layers of a model compute the same masks.
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     known: FxHashMap<(&'static str, Vec<usize>), Vec<Fold>>,
-    /// Results by which the file got larger, and by how many bytes.
+    /// The results that increased the size of the file, and by how many bytes.
     grown: Vec<(ValueId, usize)>,
 }
 
-/// An operator on constants, and its result.
+/// An operator applied to constants, and its result.
 #[derive(Debug)]
 struct Fold {
     attrs: Attrs,
     inputs: Vec<Option<Tensor>>,
-    /// Which of the operator's results it is.
+    /// The index of the result among the operator's results.
     index: usize,
     result: Tensor,
 }
 
 impl Folded {
-    /// What computes the same is found by the addresses of the operands, which results that were
-    /// found here have in common.
+    /// Returns a key that consists of the operator and the addresses of the operands. Results of
+    /// earlier folds share their addresses.
     fn key(operation: &Operation<'_>) -> (&'static str, Vec<usize>) {
         let address = |input: &Option<&Tensor>| input.map_or(0, Tensor::address);
         (operation.node.op.name, operation.inputs.iter().map(address).collect())
@@ -126,7 +127,7 @@ impl Folded {
     }
 }
 
-/// The result of the root at `index`, and the bytes by which it makes the file larger.
+/// Evaluates the result of the root at `index`. Also returns its growth of the file in bytes.
 fn evaluate(
     m: &mut Match<'_>,
     index: usize,
@@ -153,7 +154,8 @@ fn evaluate(
         return Ok((known, 0));
     }
     let is_small = is_within(ty.dtype, &shape, limit);
-    // What only gets another layout or a smaller type is not computed now, whatever the number of elements.
+    // Changes of layout and casts to a smaller type are views, which are not computed now and may
+    // have any number of elements.
     let view = fold::view(&operation)?.filter(|view| !is_small || !view.is_known());
     let (result, growth) = match view.and_then(|view| stored_once(m, view)) {
         Some(view) => (view, 0),
@@ -174,8 +176,8 @@ fn evaluate(
     Ok((result, growth))
 }
 
-/// The bytes by which the file gets larger if the root's result is stored; `None` if that is too much. What
-/// only repeats its operand stays short.
+/// Returns the growth of the file in bytes if the root's result is stored, or `None` if it is too
+/// large. Nodes that only repeat their operand are not folded.
 fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
     let node = m.root();
     if !is_within(dtype, shape, COMPUTED) || repeats(node) {
@@ -190,12 +192,12 @@ fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
     (grown + growth <= GROWTH).then_some(growth)
 }
 
-/// Whether a node only repeats what its operand holds.
+/// Returns `true` if a node only repeats the elements of its operand.
 fn repeats(node: &Node) -> bool {
     node.is("ConstantOfShape") || node.is("Expand")
 }
 
-/// A view of the first operand, if it is stored instead of that and takes no more bytes.
+/// Returns a view of the first operand, if the view replaces it and takes no more bytes.
 fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
     let source = m.root().input(0)?;
     let is_same = m.graph().constant(source)?.place() == view.place();
@@ -203,7 +205,7 @@ fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
     (is_alone && view.byte_len() <= view.source_len()).then_some(view)
 }
 
-/// Whether all operands of the root are constants without names, or repeat one.
+/// Checks that all operands of the root are unnamed constants, or repeat one.
 fn check_constants(m: &Match<'_>) -> Result<(), Skip> {
     for value in m.root().inputs.iter().flatten() {
         match repeating(m.graph(), *value) {
@@ -214,18 +216,19 @@ fn check_constants(m: &Match<'_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The operands of the root, all of which are constants or repeat one, which is written out.
+/// Returns the operands of the root, all of which are constants or repeat one. Repeated constants
+/// are materialised.
 fn constants(m: &Match<'_>) -> Result<Vec<Option<Tensor>>, Skip> {
     let operand = |input: &Option<ValueId>| input.map(|value| constant(m, value)).transpose();
     m.root().inputs.iter().map(operand).collect()
 }
 
-/// The node that makes `value` by repeating something.
+/// Returns the producer of `value` if it only repeats elements.
 fn repeating(graph: &Graph, value: ValueId) -> Option<&Node> {
     graph.producer(value).map(|id| graph.node(id)).filter(|node| repeats(node))
 }
 
-/// The tensor of a constant without a name.
+/// Returns the tensor of an unnamed constant.
 fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
     let value = m.graph().value(value);
     match value.producer() {
@@ -249,19 +252,19 @@ fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
     Ok(fold::evaluate(&operation)?)
 }
 
-/// The shape of a result, if it is known.
+/// Returns the shape of a result, if it is known.
 pub(super) fn folded_shape(ty: &Type) -> Result<Vec<usize>, Skip> {
     static_shape(ty).ok_or(Skip::Because("the result's shape is not known"))
 }
 
-/// Whether a tensor takes `limit` bytes at most.
+/// Returns `true` if a tensor takes at most `limit` bytes.
 pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     count.is_some_and(|n| n.checked_mul(16).is_some() && dtype.byte_len(n) <= limit)
 }
 
-/// Whether a node says of each element which side of something it is on, by truth values or by one of
-/// two numbers. What repeats one element is not a mask.
+/// Returns `true` if a node computes a mask: Boolean values, or one of two numbers per element.
+/// Nodes that repeat one element do not count.
 fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
     let is_number =
         |index| node.input(index).is_some_and(|value: ValueId| m.ty(value).shape.is_empty());

@@ -1,11 +1,11 @@
-//! Arithmetic on parameters that people would not look for is done at export: a kernel is there in
-//! ONNX's layout, `sqrt(var + eps)` is a number.
+//! Folds arithmetic on parameters at export if users would not look for the operands: a kernel is
+//! stored in ONNX's layout, and `sqrt(var + eps)` becomes a number.
 //!
-//! A parameter that only gets another layout or another type of floats keeps its name, and is put in order
-//! and rounded while it is written. It stays as it is if it is large and also read as it is, or would take more bytes
-//! than the array that it comes from. So do parameters that are only joined. What else is computed from
-//! parameters is named after the first of them and the operator. Keys and counters stay; only what a counter is compared
-//! with is decided.
+//! A parameter that only changes its layout or its float type keeps its name. It is permuted and
+//! rounded while it is written. It is unchanged if it is large and has other consumers, or if it
+//! would take more bytes than its source array. Concatenated parameters are unchanged, too. Other
+//! results are named after their first parameter and the operator. Keys and counters are preserved,
+//! except that comparisons with a counter are folded.
 
 use onnx::{Producer, ValueId};
 
@@ -18,10 +18,10 @@ use tensor::DType;
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "fold_parameters", roots: Roots::With(Operator::folds), try_at };
 
-/// The bytes that a result may take which is computed now.
+/// The maximum size of a result that is computed at export, in bytes.
 const LIMIT: usize = 1 << 16;
 
-/// The bytes that a parameter may take in a wider type than its own.
+/// The maximum size of a parameter that is stored in a wider type than its own, in bytes.
 const WIDENED: usize = 1 << 12;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -40,7 +40,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (dtype, shape) = (m.ty(result).dtype, folded_shape(m.ty(result))?);
     let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
     let inputs: Vec<_> = inputs.collect();
-    // Functions of each element may be rounded otherwise than by runtimes, which differ in that. Sums may not: they can take long.
+    // Elementwise functions may be rounded differently than by runtimes, which differ from each
+    // other anyway. Sums are excluded because they can take long.
     let count: usize = shape.iter().product();
     let is_sum = inputs.iter().flatten().any(|tensor| tensor.len() > count);
     let exactness = if is_sum || node.is("MatMul") || node.is("Conv") {
@@ -63,7 +64,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         };
     }
     if m.ty(parameter).dtype.is_integer() {
-        // Whether a model was trained at all is a question that Equinox's batch norms ask their counters.
+        // Equinox's batch norms compare a counter to find out if the model was trained.
         if dtype != DType::Bool || m.ty(parameter).rank() != 0 {
             return Err("keys and counters are state that people look for".into());
         }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_compared_and_stay() {
+    fn counters_are_compared_and_preserved() {
         rewrites_to(
             &REWRITE,
             "g (float[2] x) => (float[2] y) <int32 n = {0}> {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_stays_where_the_type_does_not() {
+    fn rounding_is_preserved_if_the_type_changes_back() {
         rewrites_to(
             &REWRITE,
             "g (float[2] x) => (float[2] y) <float[2] w = {2.0078125, 0.1}> {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_is_named_after_the_parameter() {
+    fn results_are_named_after_the_parameter() {
         rewrites_to(
             &REWRITE,
             "g (float[2] x) => (float[2] y) <float[2] v = {3, 8}> {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_are_joined_stay() {
+    fn concatenated_parameters_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[4] x) => (float[4] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stay() {
+    fn sums_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[2] x) => (float[2] y) <float[3] v = {0.1, 0.2, 0.3}> {

@@ -1,4 +1,4 @@
-//! `Gather(x[::-1], i)` → `Gather(x, -1 - i)`, if the places are known.
+//! `Gather(x[::-1], i)` → `Gather(x, -1 - i)`, if the indices are known.
 
 use onnx::{ValueId, fold};
 
@@ -12,9 +12,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
     let axis = fold::axis(m.root().int("axis", 0), m.ty(data).rank())?;
     let slice = m.producer(data, &["Slice"]).ok_or("nothing is reversed")?;
-    let source = reversed(m.graph(), slice, axis).ok_or("more or less is done than to reverse")?;
+    let source = reversed(m.graph(), slice, axis).ok_or("the slice is not a plain reversal")?;
     let places = m.ints(indices).ok_or("the places are not known")?;
-    // Places are counted from either end, so those that are outside stay outside.
+    // Indices count from either end, so those out of range stay out of range.
     let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();
     let shape = m.ty(indices).static_shape().ok_or("the places are not known")?;
     let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
@@ -31,7 +31,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn the_first_of_what_is_reversed_is_the_last() {
+    fn the_first_element_of_a_reversed_value_is_the_last() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T] x) => (float[2] y, float[2,2] z)
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn another_axis_or_part_stays() {
+    fn another_axis_or_slice_is_unchanged() {
         for (end, axis) in [("-9223372036854775808", 0), ("1", 1)] {
             stays(
                 &REWRITE,

@@ -1,12 +1,12 @@
-//! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`: ONNX counts
-//! negative indices from the end by itself, also those that are elements of vectors or say where to write. Likewise for
-//! the test whether an index was inside.
+//! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`. ONNX itself
+//! interprets negative indices as counting from the end, including elements of index vectors and
+//! positions to write to. The test whether an index was in range is rewritten likewise.
 
-use onnx::{NodeId, Use, ValueId, attrs, fold};
+use onnx::facts::Interval;
+use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -47,7 +47,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&root, inputs)?])
 }
 
-/// Indices that are counted from either end, if they were clipped. Vectors of them count along axes of `sizes`.
+/// Returns clipped indices that count from either end. The components of index vectors refer to
+/// axes of the given `sizes`.
 fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result<ValueId, Skip> {
     if let [size] = sizes {
         let (value, after) = moved_from(m, indices);
@@ -85,12 +86,12 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
     if changed { m.like(&node, inputs) } else { Err("no element is clipped".into()) }
 }
 
-/// Whether a node puts vectors together from single elements.
+/// Returns `true` if a node concatenates single elements into vectors.
 fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
-    fold::parts_of_vectors(m.graph(), m.graph().node(id).outputs[0]).is_some()
+    m.facts().parts_of_vectors(m.graph().node(id).outputs[0]).is_some()
 }
 
-/// Whether `a` is `b`, or what `b` is with axes of size one in front.
+/// Returns `true` if `b` is `a`, possibly with leading unit axes.
 fn is_same(m: &Match<'_>, a: ValueId, b: ValueId) -> bool {
     let in_front = m.ty(b).shape.strip_suffix(m.ty(a).shape.as_slice());
     a == b
@@ -98,7 +99,7 @@ fn is_same(m: &Match<'_>, a: ValueId, b: ValueId) -> bool {
             && m.producer(b, &["Reshape", "Unsqueeze"]).is_some_and(|n| n.input(0) == Some(a))
 }
 
-/// `value`'s source, and the movements from there.
+/// Returns the source of `value`, and the data movement from there.
 fn moved_from(m: &Match<'_>, mut value: ValueId) -> (ValueId, Vec<NodeId>) {
     let mut nodes = Vec::new();
     while let Some(id) = m.graph().producer(value)
@@ -124,7 +125,7 @@ fn replay(m: &mut Match<'_>, mut value: ValueId, nodes: &[NodeId]) -> Result<Val
     Ok(value)
 }
 
-/// Whether a node gives each integer that it gets.
+/// Returns `true` if a node preserves the integers of its operand.
 fn keeps(m: &Match<'_>, id: NodeId) -> bool {
     let node = m.graph().node(id);
     let widens = || {
@@ -134,7 +135,7 @@ fn keeps(m: &Match<'_>, id: NodeId) -> bool {
     node.is_movement() || (node.is("Cast") && widens())
 }
 
-/// Whether nothing reads an index but lookups, and what asks whether it was inside.
+/// Returns `true` if all consumers of an index are lookups or tests of its range.
 fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
     m.graph().value(index).uses().all(|place| {
         let Use::Operand(id, at) = place else { return false };
@@ -148,9 +149,9 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
     })
 }
 
-/// The only number that `value` holds.
+/// Returns the only number that `value` holds.
 fn number(m: &Match<'_>, value: ValueId) -> Option<Dim> {
-    let Range { low, high } = Range::of(m.graph(), value);
+    let Interval { low, high } = m.facts().interval(value);
     low.filter(|low| Some(low) == high.as_ref())
 }
 
@@ -179,11 +180,11 @@ impl Clipped {
     }
 }
 
-/// `Where(index < 0, index + size, index)`, moved.
+/// `Where(index < 0, index + size, index)`, followed by data movement.
 struct Wrapped {
     index: ValueId,
     moved: Vec<NodeId>,
-    /// A value of one element that holds the size.
+    /// A value with one element, the size.
     size: ValueId,
 }
 
@@ -202,7 +203,7 @@ impl Wrapped {
             _ => return Err(OTHER),
         };
         let tests = less.input(0) == Some(index) && zero == Some(Dim::Known(0));
-        // A constant may broadcast; the index decides the shape.
+        // A constant may broadcast; the index determines the shape.
         if tests && number(m, added).as_ref() == Some(size) && m.ty(index) == m.ty(value) {
             Ok(Self { index, moved, size: added })
         } else {
@@ -210,7 +211,7 @@ impl Wrapped {
         }
     }
 
-    /// The index within what ONNX counts from either end.
+    /// Clips the index to the range that ONNX accepts from either end.
     fn clipped(&self, m: &mut Match<'_>, size: &Dim) -> Result<ValueId, Skip> {
         match size {
             Dim::Known(size) => self.clip(m, *size),
@@ -225,7 +226,7 @@ impl Wrapped {
         m.op("Clip", &[self.index, low, high], attrs! {})
     }
 
-    /// As [`Self::clip`], for a size that is computed.
+    /// Does the same as [`Self::clip`] for a computed size.
     fn limit(&self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
         let dtype = m.ty(self.index).dtype;
         if m.ty(self.size).rank() != 0 || !matches!(dtype, DType::I32 | DType::I64) {
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_to_is_counted_from_the_end() {
+    fn positions_to_write_count_from_the_end() {
         rewrites_to(
             &REWRITE,
             "g (float[9,4] x, int32 i, float[4] u) => (float[9,4] y) {
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_vectors_are_counted_from_the_end() {
+    fn elements_of_index_vectors_count_from_the_end() {
         rewrites_to(
             &REWRITE,
             "g (float[9,4] x, int64[B,1] i, int64[B,1] j) => (float[B] y) {
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_any_size() {
+    fn symbolic_sizes_are_supported() {
         rewrites_to(
             &REWRITE,
             "g (float[L,4] x, int32[B] i) => (float[B,4] y) {
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scatters_needs_the_clipped_index() {
+    fn other_consumers_need_the_clipped_index() {
         stays(
             &REWRITE,
             "g (float[9] x, int32[B] i) => (bool[B] y, int32[B] z) {
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn another_size_stays() {
+    fn another_size_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[9] x, int32[B] i) => (float[B] y) {

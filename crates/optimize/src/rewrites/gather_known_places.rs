@@ -1,9 +1,9 @@
-//! `Gather(x, n - 1)` of an axis of `n` → `Gather(x, -1)`; `Gather(x, [0, 1, …, n - 1])` → `x`.
+//! `Gather(x, n - 1)` along an axis of size `n` → `Gather(x, -1)`. `Gather(x, [0, 1, …, n - 1])` →
+//! `x`.
 
 use onnx::{ValueId, fold};
 use tensor::{Dim, Tensor};
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -16,11 +16,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if let Some(places) = m.ints(indices) {
         let in_order = (0..).zip(&places).all(|(i, place)| i == *place);
         let is_all = m.ty(indices).rank() == 1 && size == Dim::Known(places.len() as i64);
-        return if in_order && is_all { Ok(vec![data]) } else { Err("some places".into()) };
+        return if in_order && is_all {
+            Ok(vec![data])
+        } else {
+            Err("other indices are gathered".into())
+        };
     }
     let shape = m.ty(indices).static_shape().ok_or("the indices are not known")?;
     let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-    let range = Range::of(m.graph(), indices);
+    let range = m.facts().interval(indices);
     let content = match (range.low, range.high) {
         (Some(low), Some(high)) if low == high => low,
         _ => return Err("the indices are not known".into()),
@@ -42,7 +46,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn the_last_of_any_number_has_a_number() {
+    fn the_last_index_of_a_symbolic_axis_becomes_a_number() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T] x) => (float[2,1] y) {
@@ -81,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn all_in_order_is_the_value() {
+    fn gathering_all_indices_in_order_is_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[3,T] x) => (float[3,T] y) {
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn some_places_stay() {
+    fn other_indices_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[4,T] x) => (float[3,T] y) {

@@ -1,10 +1,10 @@
-//! `Squeeze(Gather(x, i))` → `Gather(x, Squeeze(i))` for axes that come from the indices, where a single place is a scalar;
-//! and an index that is cast before it is read → the index.
+//! `Squeeze(Gather(x, i))` → `Gather(x, Squeeze(i))`, if the squeezed axes come from the indices. A
+//! single index becomes a scalar. `Gather(x, Cast(i))` → `Gather(x, i)`.
 
+use onnx::facts::Interval;
 use onnx::{ValueId, fold};
 use tensor::{DType, Dim};
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -23,12 +23,12 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if cast.block() != m.root().block() {
         return Err("it is cast elsewhere".into());
     }
-    let Range { low, high } = Range::of(m.graph(), index);
+    let Interval { low, high } = m.facts().interval(index);
     let fits = |bound: Option<Dim>| match bound {
         Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
         bound => bound.is_some(),
     };
-    // What is counted in 64 bits may be another place in 32.
+    // A 64-bit index may wrap around to another one in 32 bits.
     match m.ty(index).dtype {
         DType::I32 => {}
         DType::I64 if fits(low) && fits(high) => {}
@@ -82,7 +82,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn one_place_has_no_axis() {
+    fn a_single_index_becomes_a_scalar() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T,8] x, int32 i) => (float[2,8] y) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn other_axes_stay() {
+    fn other_axes_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[1,T,8] x, int64[1] i) => (float[1,8] y) {

@@ -1,7 +1,9 @@
-//! `Squeeze(Slice(x))` and `Squeeze(Split(x))` of one place along an axis → `Gather(x, i)`: `q, k, v = x` is one
-//! node for each of them. onnxruntime makes one `Split` of several, so that takes as long.
+//! `Squeeze(Slice(x))` and `Squeeze(Split(x))` of one index along an axis → `Gather(x, i)`.
+//! Unpacking `q, k, v = x` becomes one node per value. onnxruntime merges several of them into one
+//! `Split`, so this is as fast.
 //!
-//! Comes last: a slice can be moved and recognised as a part of something, which a number's lookup cannot.
+//! Runs last: other rewrites can move a slice or recognise it as part of a larger pattern, but not
+//! a lookup by number.
 
 use onnx::{Node, Use, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
@@ -18,7 +20,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x = node.input(0).ok_or("an operand is missing")?;
     let axis = match *axes.as_slice() {
         [axis] => fold::axis(axis, m.ty(x).rank())?,
-        _ => return Err("several axes go".into()),
+        _ => return Err("several axes are squeezed".into()),
     };
     if m.graph().constant(x).is_some() {
         return Err("what is cut out is a constant".into());
@@ -43,7 +45,8 @@ fn size<'m>(m: &'m Match<'_>, value: ValueId, axis: usize) -> Option<&'m Dim> {
     m.ty(value).shape.get(axis)
 }
 
-/// The only place that a `Slice` takes along the axis, and all along others.
+/// Returns the only index that a `Slice` takes along the axis, if it takes all elements along the
+/// others.
 fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: usize) -> Result<i64, Skip> {
     let ints = |i: usize| slice.input(i).and_then(|value| m.ints(value));
     let (starts, axes) = (ints(1).ok_or("the place is not known")?, ints(3));
@@ -57,16 +60,17 @@ fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: usize) -> Result<i64, Sk
     };
     let along = fold::axis(*along, m.ty(x).rank())?;
     if along != axis || size(m, slice.outputs[0], axis) != Some(&Dim::Known(1)) {
-        return Err("another axis goes".into());
+        return Err("another axis is squeezed".into());
     }
     Ok(match size(m, x, axis).and_then(Dim::as_known) {
-        // A slice starts with the first element, however far before it is said to start.
+        // A start before the first element is clamped to it.
         Some(size) if *start < 0 => (start + size).max(0),
         _ => *start,
     })
 }
 
-/// Checks that all that is read of a `Split` are single places without their axis: it is gone then.
+/// Checks that all results of a `Split` are squeezed along the axis, so that the `Split` becomes
+/// unused.
 fn check_split(m: &Match<'_>, split: &Node, x: ValueId, axis: usize) -> Result<(), Skip> {
     let graph = m.graph();
     let is_axis = |along: i64| fold::axis(along, m.ty(x).rank()) == Ok(axis);
@@ -91,7 +95,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_is_unpacked_is_looked_up() {
+    fn unpacked_values_are_gathered() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T,8] x) => (float[2,8] y, float[T,8] z) {
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_its_axis_stays() {
+    fn slices_that_keep_their_axis_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[T,2] x) => (float[T] y, float[T,1] z) {

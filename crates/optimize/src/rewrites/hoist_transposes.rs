@@ -1,5 +1,6 @@
-//! `Transpose(f(x))` → `f(Transpose(x))`, where `x` is a product or moved itself and takes the
-//! movement in, and `f` is exact and what it has beside `x` lies along axes that stay.
+//! `Transpose(f(x))` → `f(Transpose(x))`, if `x` is a product or data movement that can absorb the
+//! transpose. `f` must be exact, and its other operands must only vary along axes that the
+//! transpose preserves.
 
 use onnx::operators::Trait;
 use onnx::{Node, ValueId};
@@ -10,7 +11,7 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "hoist_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
-/// How many operators are looked through for what takes the movement in.
+/// The maximum number of operators between the transpose and the node that absorbs it.
 const REACH: usize = 6;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -42,15 +43,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Err("nothing can absorb the movement".into())
 }
 
-/// The node that computes `value`, and the one operand that a movement would go on to, if the last
-/// `kept` axes stay where they are.
+/// Returns the producer of `value`, and the only operand that a transpose would move on to, if the
+/// transpose preserves the last `kept` axes.
 fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node, ValueId)> {
     let node = m.producer_with(value, |op| op.has(Trait::Exact) || op.name == "Softmax")?;
     if !m.is_used_once(value) || node.block() != m.root().block() {
         return None;
     }
     let rank = m.ty(value).rank() as i64;
-    // All rows of a softmax are computed in the same way, wherever they are.
+    // A softmax computes all rows in the same way, regardless of their position.
     let is_last = matches!(node.int("axis", -1), axis if axis == -1 || axis == rank - 1);
     if node.is("Softmax") && (!is_last || kept == 0) {
         return None;
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_in_stays() {
+    fn transposes_that_nothing_absorbs_are_unchanged() {
         for text in [
             "g (float[2,3] a, float c) => (float[3,2] y) {
                 s = Mul (a, c)

@@ -1,5 +1,5 @@
-//! `Transpose(Relu(Transpose(x)))` → `Relu(Transpose(x))`: two transposes with nothing between them
-//! but operators that treat every element alike are one, or none.
+//! `Transpose(Relu(Transpose(x)))` → `Relu(Transpose(x))`: merges or cancels two transposes that
+//! are separated only by elementwise operators.
 
 use onnx::operators::{Operator, Trait};
 use onnx::{NodeId, ValueId, attrs};
@@ -10,12 +10,12 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "join_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
-/// Returns `true` if the operator treats every element of its one operand alike, and exactly.
+/// Returns `true` if the operator is unary, elementwise and exact.
 fn is_exact_unary(op: &Operator) -> bool {
     op.is_elementwise() && op.has(Trait::Exact) && op.operands() == (1..=1)
 }
 
-/// How many of them are looked through.
+/// The maximum number of operators between the transposes.
 const REACH: usize = 8;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn other_readers_keep_both() {
+    fn transposes_with_other_consumers_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[2,3] x) => (float[2,3] y, float[3,2] z) {

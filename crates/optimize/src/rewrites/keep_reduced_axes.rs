@@ -1,4 +1,4 @@
-//! A reduction whose axes are put back with size one → the same reduction with `keepdims`.
+//! A reduction whose axes are restored with size one → the same reduction with `keepdims`.
 
 use onnx::operators::Operator;
 use onnx::{Attr, Attrs, ValueId, fold};
@@ -22,7 +22,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x = node.input(0).ok_or("an operand is missing")?;
     let axes = match (node.attr("axis"), node.input(1)) {
         (Some(Attr::Int(axis)), _) => vec![*axis],
-        // An axis is an attribute, axes are an operand; `ArgMax` has one axis.
+        // `ArgMax` has one axis, which is an attribute. Other reductions take their axes as an
+        // operand.
         (_, Some(axes)) => m.ints(axes).ok_or("the axes are not known")?,
         _ if node.op.name.starts_with("Arg") => vec![0],
         _ => return Err("the axes are not given".into()),
@@ -49,7 +50,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn axes_need_not_be_put_back() {
+    fn restored_axes_are_kept() {
         for (op, before, after, operands) in [
             ("ReduceSum", "keepdims = 0", "keepdims = 1", "x, a"),
             ("ArgMax", "axis = 2, keepdims = 0", "axis = 2, keepdims = 1", "x"),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn other_reshapes_stay() {
+    fn other_reshapes_are_unchanged() {
         for text in [
             "g (float[2,3] x) => (float[1,2] y) {
                 a = Constant <value_ints = [1]> ()

@@ -1,24 +1,23 @@
-//! Numbers that a mask hides: `Where` with a constant on one side, and what hides the same by adding.
+//! Masked numbers: `Where` with a constant branch, and the equivalent addition of a mask.
 
 use onnx::{Attrs, Node, Use, ValueId};
 use tensor::Tensor;
 
 use crate::recognize::Form;
-use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
-/// A `Where` that shows some elements of a tensor and puts a constant in place of the others.
+/// A `Where` that keeps some elements of a tensor and replaces the others by a constant.
 pub(super) struct Masked {
     pub(super) mask: ValueId,
     pub(super) x: ValueId,
-    /// Whether the mask holds for what is shown, not for what is hidden.
+    /// `true` if the mask is true for visible elements, `false` if it is true for hidden ones.
     pub(super) is_shown: bool,
-    /// What stands for what is hidden.
+    /// The number that replaces hidden elements.
     pub(super) fill: f64,
 }
 
 impl Masked {
-    /// What the root is, if its mask changes no shape.
+    /// Reads the root, if the mask does not broadcast the operand.
     pub(super) fn at(m: &Match<'_>) -> Result<Self, Skip> {
         let (mask, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
         let number = |value| m.constant(value).and_then(Tensor::splat);
@@ -34,7 +33,8 @@ impl Masked {
     }
 }
 
-/// What is added instead of a choice, if that is a constant or smaller than what it is added to.
+/// Emits the addend that replaces the choice, if it is a constant or smaller than the masked
+/// operand.
 pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip> {
     let Masked { mask, x, is_shown, .. } = *masked;
     if m.constant(mask).is_none() && m.ty(mask).shape == m.ty(x).shape {
@@ -46,7 +46,7 @@ pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip>
     m.op("Where", &sides, Attrs::new())
 }
 
-/// Whether every row of the last axis has an element that is shown, whatever the sizes are.
+/// Returns `true` if every row of the last axis has a visible element, for all sizes.
 pub(super) fn shows_some_of_each_row(m: &Match<'_>, masked: &Masked) -> bool {
     let Masked { mask, x, is_shown, .. } = *masked;
     if let Some(stored) = m.constant(mask) {
@@ -54,13 +54,13 @@ pub(super) fn shows_some_of_each_row(m: &Match<'_>, masked: &Masked) -> bool {
         let shows = |row: &[u8]| row.iter().any(|truth| (*truth != 0) == is_shown);
         return stored.bytes().is_some_and(|bytes| bytes.chunks(columns).all(shows));
     }
-    let Some(triangle) = Triangle::of(m.graph(), mask, &m.ty(x).shape) else { return false };
+    let Some(triangle) = m.facts().triangle(mask, &m.ty(x).shape) else { return false };
     let shown = if is_shown { triangle } else { triangle.complement() };
-    // The first column belongs to every row.
+    // The first column is visible in every row.
     !shown.upper && shown.k >= 0
 }
 
-/// The softmax that alone reads the root, if both stay elementary operators.
+/// Returns the softmax that is the only consumer of the root, if both remain elementary operators.
 pub(super) fn softmax<'m>(m: &'m Match<'_>) -> Result<&'m Node, Skip> {
     let graph = m.graph();
     let mut uses = graph.value(m.result()?).uses();

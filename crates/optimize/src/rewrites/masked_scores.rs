@@ -1,40 +1,38 @@
-//! Scores of attention that are bounded, so that a mask may be added to them instead of choosing.
+//! Bounded scores of attention, to which a mask may be added instead of a choice.
 //!
-//! Only what follows from a normalized value can be NaN or infinite there, and only if a row of that value holds
-//! NaN. Then the values that are averaged hold it, too, and so does every average over them, whatever a mask
-//! hides: nothing times NaN is NaN.
+//! Such scores can be NaN or infinite only if a row of the normalised value that they are computed
+//! from has NaN. Then the averaged values have NaN as well, and so has every average over them,
+//! regardless of the mask: zero times NaN is NaN.
 
+use onnx::facts::{NanSpread, NormBound, is_finite};
 use onnx::{Graph, Node, Use, ValueId};
 
-use crate::bounded::{Bounded, Spread, is_finite, largest};
-
-/// What is known of scores.
+/// Bounds of scores.
 pub(crate) struct Scores {
-    /// What their absolute values do not exceed, with room for rounding and for weights that are stored in
-    /// fewer bits.
+    /// An upper bound on their absolute values, with room for rounding and for weights that are stored in fewer bits.
     pub(crate) largest: f64,
-    /// Whether NaN comes out where a row of queries holds it only if something of that row is shown.
+    /// `true` if the NaN of a row of queries reaches the result only if the mask shows something of that row.
     pub(crate) needs_shown: bool,
 }
 
 const ROOM: f64 = 4.0;
 
-/// How many scales and biases are looked through.
+/// The number of scales and biases between a product and the softmax.
 const DEPTH: u32 = 8;
 
 impl Scores {
-    /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
+    /// Returns the bounds of `scores`, the operand of `softmax`.
     pub(crate) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
-        let v = Bounded::of(graph, averaged).filter(|v| v.spread == Spread::All)?;
+        let v = graph.facts().norm_bound(averaged).filter(|v| v.spread == NanSpread::All)?;
         let (q, k, largest) = product(graph, scores, DEPTH)?;
-        let places = |bounded: &Bounded, value: ValueId| {
-            bounded.places_from_end(graph.ty(value).shape.len())
+        let places = |bounded: &NormBound, value: ValueId| {
+            bounded.rows_from_end(graph.ty(value).shape.len())
         };
         let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
-        // What is summed over, and everything else: batches, which every operand has at the same place.
+        // One axis is summed over. All others are batches, at the same position in every operand.
         let rows = v_places.iter().position(|place| *place == Some(2))?;
-        // A row that is a feature of the values leaves the other features alone.
+        // If a row is a feature of the values, NaN does not reach the other features.
         if v_places.contains(&Some(1)) {
             return None;
         }
@@ -53,7 +51,7 @@ impl Scores {
     }
 }
 
-/// What is averaged by the weights `weights`, if they are used for nothing else.
+/// Returns the values that are averaged by `weights`, if these have no other use.
 fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
     loop {
         let mut uses = graph.value(weights).uses();
@@ -71,9 +69,9 @@ fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
     Some(graph.ty(*node.outputs.first()?).dtype)
 }
 
-type Operand = (Bounded, ValueId);
+type Operand = (NormBound, ValueId);
 
-/// The two factors of scores, and what the scores do not exceed. Nothing on the way to them does, either.
+/// Returns the two factors of scores, and an upper bound on the scores and on all intermediate values.
 fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Operand, f64)> {
     let depth = depth.checked_sub(1)?;
     let node = graph.node(graph.producer(scores)?);
@@ -82,9 +80,9 @@ fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Opera
     let keeps_shape = |x: ValueId| graph.ty(x).shape == graph.ty(scores).shape;
     if node.is("MatMul") {
         let b = b?;
-        let (q, k) = (Bounded::of(graph, a)?, Bounded::of(graph, b)?);
-        let is_summed = |bounded: &Bounded, value: ValueId, place: usize| {
-            !bounded.places_from_end(graph.ty(value).shape.len()).contains(&Some(place))
+        let (q, k) = (graph.facts().norm_bound(a)?, graph.facts().norm_bound(b)?);
+        let is_summed = |bounded: &NormBound, value: ValueId, place: usize| {
+            !bounded.rows_from_end(graph.ty(value).shape.len()).contains(&Some(place))
         };
         let size = ROOM * q.norm * k.norm;
         let is_bounded = is_summed(&q, a, 1) && is_summed(&k, b, 2) && is_finite(size, dtype);
@@ -103,7 +101,8 @@ fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Opera
             _ => return None,
         };
         let sides = [(a, b?), (b?, a)];
-        let (x, by) = sides.into_iter().find_map(|(x, by)| Some((x, largest(graph, by)?)))?;
+        let (x, by) =
+            sides.into_iter().find_map(|(x, by)| Some((x, graph.facts().magnitude(by)?)))?;
         let (q, k, size) = product(graph, x, depth)?;
         (x, (q, k, combine(size, by)))
     };

@@ -1,7 +1,7 @@
 //! `MatMul(a, b) + c` of matrices → `Gemm(a, b, c)`.
 //!
 //! A runtime may add `c` before the products instead of after them. onnxruntime makes the same
-//! replacement itself unless its optimisations are off: then the last bits of long sums differ.
+//! replacement unless its optimisations are off. In that case, the last bits of long sums differ.
 
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn other_products_stay() {
+    fn other_products_are_unchanged() {
         for signature in [
             "float[B,2,3] x, float[3,4] w, float[4] b) => (float[B,2,4] y",
             "int32[2,3] x, int32[3,4] w, int32[4] b) => (int32[2,4] y",

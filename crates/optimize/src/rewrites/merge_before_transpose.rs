@@ -1,5 +1,5 @@
-//! `Reshape(Transpose(x))` → `Transpose(Reshape(x))`, where axes are merged that lie next to each other in `x` already, as groups
-//! of channels do behind a group norm. The layout of what follows can then be that of `x`.
+//! `Reshape(Transpose(x))` → `Transpose(Reshape(x))`, if the merged axes are already adjacent in
+//! `x`, as groups of channels are after a group norm. Consumers can then use the layout of `x`.
 
 use onnx::ValueId;
 use tensor::Dim;
@@ -44,7 +44,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![emit(m, x, &steps, &[m.id(), transpose])?])
 }
 
-/// How many axes each axis of `to` consists of, if some are merged and all others stay.
+/// Returns the number of axes that each axis of `to` consists of, if some axes are merged and all
+/// others are unchanged.
 fn merged(from: &[Dim], to: &[Dim]) -> Option<Vec<usize>> {
     let mut rest = from;
     let mut counts = Vec::new();
@@ -62,7 +63,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn groups_are_merged_where_they_lie() {
+    fn adjacent_groups_are_merged() {
         rewrites_to(
             &REWRITE,
             "g (float[N,2,3,4,5] x) => (float[N,4,5,6] y) {
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_apart_stays() {
+    fn axes_that_are_not_adjacent_are_unchanged() {
         for (perm, shape) in [("0, 2, 1, 3", "2,4,15"), ("0, 2, 1, 3", "2,12,5")] {
             let target = shape.replace(',', ", ");
             stays(
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_would_have_to_be_computed_stay() {
+    fn sizes_that_require_computation_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[N,2,3,H,W] x) => (float[N,H,W,6] y) {

@@ -1,5 +1,5 @@
-//! `Reshape`, `Transpose`, `Reshape` that move blocks of channels into blocks of pixels, or back →
-//! `DepthToSpace`, `SpaceToDepth`: pixel shuffles, however they are spelled.
+//! `Reshape`, `Transpose` and `Reshape` that move blocks of channels into blocks of pixels, or back
+//! → `DepthToSpace` or `SpaceToDepth` (pixel shuffles).
 
 use onnx::{ValueId, attrs};
 
@@ -36,7 +36,7 @@ fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?])
 }
 
-/// A picture that is moved to the root by three nodes: its axes before and after that.
+/// An image that three nodes move to the root: its axes before and after.
 struct Moved {
     x: ValueId,
     atoms: Atoms,
@@ -72,10 +72,10 @@ impl Moved {
     }
 }
 
-/// Blocks of pixels in a wide picture that are channels in a deep one.
+/// Blocks of pixels in a wide image that are channels in a deep one.
 struct Blocks<'a> {
     size: i64,
-    /// Rows and columns inside of a block, in this order.
+    /// The rows and columns inside a block, in this order.
     inside: Vec<usize>,
     deep: &'a [usize],
     wide: &'a [usize],
@@ -94,7 +94,7 @@ impl<'a> Blocks<'a> {
         Ok(Self { size, inside, deep: &deep[1], wide: &wide[1] })
     }
 
-    /// Whether the place inside of a block comes before the channel of the wide picture.
+    /// Returns `true` if the position inside a block precedes the channel of the wide image.
     fn are_first(&self) -> bool {
         self.deep == [&self.inside, self.wide].concat()
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_otherwise_stays() {
+    fn other_movements_are_unchanged() {
         let (from, to) = ("2,12,5,7", "2,3,10,14");
         stays(&DEPTH_TO_SPACE, &moved(from, "2, 2, 2, 3, 5, 7", "0, 3, 4, 2, 5, 1", to));
         stays(

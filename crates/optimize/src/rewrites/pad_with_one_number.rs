@@ -1,5 +1,5 @@
-//! `Concat(Expand(c), x, …)` → `Pad(x)` where everything beside `x` is one number that is expanded to sizes which are
-//! computed: a `Pad` does not need them.
+//! `Concat(Expand(c), x, …)` → `Pad(x)`, if all operands except `x` are the same number, expanded
+//! to computed sizes. A `Pad` does not need these sizes.
 
 use onnx::{ValueId, attrs, fold};
 use tensor::{DType, Tensor};
@@ -41,7 +41,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Pad", &[x, amounts, number], attrs! { mode: "constant" })?])
 }
 
-/// The only number of a constant that is expanded, as a scalar.
+/// Returns the only number of an expanded constant, as a scalar.
 fn repeated(m: &Match<'_>, part: ValueId) -> Option<Tensor> {
     let expanded = m.producer(part, &["Expand"])?.input(0)?;
     let number = m.constant(expanded).filter(|_| m.graph().value(expanded).name.is_empty())?;
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expanded_around_a_tensor_is_padding() {
+    fn expanded_numbers_around_a_tensor_become_padding() {
         rewrites_to(
             &REWRITE,
             &text("y = Concat <axis = 1> (e1, x, e2)").replace("B,N", "B,7"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn different_numbers_and_several_tensors_stay() {
+    fn different_numbers_and_several_tensors_are_unchanged() {
         let stays = |parts: &str, size: &str| {
             stays(&REWRITE, &text(parts).replace("B,N", &format!("B,{size}")));
         };

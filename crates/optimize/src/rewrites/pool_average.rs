@@ -1,5 +1,5 @@
-//! `AveragePool(x) * n / n` → `AveragePool(x)`: the sum over a window, divided by its size again, or
-//! by the number of elements that are not padding: the sum over a window of ones.
+//! `AveragePool(x) * n / n` → `AveragePool(x)`: the sum over a window, divided by its size, or by
+//! its number of elements without padding, which is the sum over a window of ones.
 
 use onnx::ValueId;
 use tensor::Tensor;
@@ -47,12 +47,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&pooled, inputs)?])
 }
 
-/// The one positive number that a constant holds.
+/// Returns the only number of a constant, if it is positive.
 fn number(m: &Match<'_>, value: ValueId) -> Option<f64> {
     m.constant(value).and_then(Tensor::splat).filter(|n| *n > 0.0)
 }
 
-/// The pooling and the number that `value` is the product of.
+/// Returns the pooling and the number whose product is `value`.
 fn summed(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f64)> {
     let node = m.producer(value, &["Mul"])?;
     let (a, b) = (node.input(0)?, node.input(1)?);
@@ -64,7 +64,7 @@ fn summed(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f64)> {
     }
 }
 
-/// Whether every element of `value` is one.
+/// Returns `true` if every element of `value` is one.
 fn is_ones(m: &Match<'_>, value: ValueId) -> bool {
     let source = m.producer(value, &["Expand"]).and_then(|node| node.input(0));
     number(m, source.unwrap_or(value)) == Some(1.0)
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_a_mean() {
+    fn a_sum_divided_by_the_window_size_is_an_average() {
         rewrites_to(
             &REWRITE,
             &text("4"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_need_not_count() {
+    fn padding_may_be_excluded_from_the_count() {
         let pads = "kernel_shape = [2, 2], pads = [0, 0, 1, 1]";
         let ones = vec!["1"; 16].join(", ");
         rewrites_to(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn another_divisor_stays() {
+    fn another_divisor_is_unchanged() {
         stays(&REWRITE, &text("5"));
     }
 }

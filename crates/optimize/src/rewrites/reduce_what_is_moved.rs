@@ -1,5 +1,6 @@
-//! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed in the same way for another
-//! reader: the maximum of a softmax whose scores are moved between the two.
+//! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, if another consumer reads the same
+//! transpose of `x`. This occurs for the maximum of a softmax whose scores are transposed in
+//! between.
 
 use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
@@ -10,7 +11,7 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "reduce_what_is_moved", roots: Roots::With(Operator::is_movement), try_at };
 
-/// Reductions whose result does not depend on the order of elements.
+/// The reductions whose result does not depend on the order of elements.
 const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -51,7 +52,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let is_gone = |axis: &[usize]| !axis.is_empty() && axis.iter().all(|a| reduced.contains(a));
         let moved = atoms.layout(moved);
         let now: Vec<i64> = (0..).zip(moved).filter(|(_, a)| is_gone(a)).map(|(i, _)| i).collect();
-        // An axis of size one has no elements to follow, and no axes at all would mean all of them.
+        // Unit axes have no atoms to track, and an empty list would mean all axes.
         if now.len() != axes.len() {
             continue;
         }
@@ -80,7 +81,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn a_maximum_is_taken_where_scores_are_moved_to() {
+    fn a_maximum_is_computed_from_transposed_scores() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3,4,5] x) => (float[4,2,3,1] m, float[4,2,3,5] y) {
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn another_permutation_stays() {
+    fn another_permutation_is_unchanged() {
         stays(
             &REWRITE,
             "g (float[2,3,4] x) => (float[3,2] m, float[4,2,3] y) {

@@ -1,5 +1,6 @@
-//! `Reshape`, `Expand` and `Reshape` for each axis of an image along which `jnp.repeat` repeats pixels → one
-//! `Gather` for each axis, or one `Resize` where a size is symbolic. Either can be moved to another layout.
+//! `Reshape`, `Expand` and `Reshape`, once for each axis of an image along which `jnp.repeat`
+//! repeats pixels → one `Gather` per axis, or one `Resize` if a size is symbolic. Both can be moved
+//! to another layout.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{Dim, Tensor};
@@ -13,7 +14,7 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, result) = (m.operand(0)?, m.result()?);
     let (x, counts) = repeated(m, wide, result).ok_or("nothing is repeated")?;
-    // One axis may be that of the heads of attention, and is as short as it is.
+    // A single repeated axis may be the heads of attention, which is already as short as possible.
     if counts.len() != 4 || counts.iter().filter(|count| **count > 1).count() != 2 {
         return Err("it is not an image".into());
     }
@@ -31,7 +32,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![value])
 }
 
-/// What is repeated until it is `result`, and how often along each axis. `wide` has an axis for the copies.
+/// Returns the value that is repeated to form `result`, and the number of repetitions along each
+/// axis. `wide` has an axis for the copies.
 fn repeated(m: &Match<'_>, wide: ValueId, result: ValueId) -> Option<(ValueId, Vec<i64>)> {
     let mut shape = m.ty(result).shape.clone();
     let mut counts = vec![1; shape.len()];
@@ -53,8 +55,8 @@ fn repeated(m: &Match<'_>, wide: ValueId, result: ValueId) -> Option<(ValueId, V
     found
 }
 
-/// The operand of an `Expand` that copies along an axis of its own, the axis before it, which `shape` has both
-/// in, and the number of copies.
+/// Returns the operand of an `Expand` that copies along its own axis, the index of the preceding
+/// axis, and the number of copies. The two axes are merged in `shape`.
 fn copies(m: &Match<'_>, wide: ValueId, shape: &[Dim]) -> Option<(ValueId, usize, i64)> {
     let narrow = m.producer(wide, &["Expand"]).filter(|_| m.is_used_once(wide))?.input(0)?;
     let (from, to) = (&m.ty(narrow).shape, &m.ty(wide).shape);
@@ -78,7 +80,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn pixels_are_looked_up() {
+    fn repeated_pixels_are_gathered() {
         rewrites_to(
             &REWRITE,
             "g (float[B,2,3,4] x) => (float[B,4,9,4] y) <
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_any_size_are_resized() {
+    fn images_of_symbolic_size_are_resized() {
         rewrites_to(
             &REWRITE,
             "g (float[1,4,H,W] x) => (float[1,4,\"2*H\",\"2*W\"] y) <
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_axis_and_copies_of_the_whole_stay() {
+    fn one_axis_and_copies_of_the_whole_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[B,2,3,4] x) => (float[B,4,3,4] y) <

@@ -1,19 +1,19 @@
-//! A `Gather` at `(i + 0.5) * m / n`, rounded down, for all `i` below `n`, a multiple of a size `m` that is not known →
-//! `Resize`, which repeats each element: `jax.image.resize` by nearest neighbours. What keeps such places inside changes nothing.
+//! `Gather` at `floor((i + 0.5) * m / n)` for all `i < n`, where `n` is a multiple of the unknown
+//! size `m` → `Resize`, which repeats each element. This is `jax.image.resize` with nearest
+//! neighbours. Guards that keep these indices in range have no effect.
 //!
-//! In 32-bit floats these are the places up to four million elements along the axis.
+//! In 32-bit floats, these indices are exact up to four million elements along the axis.
 
 use onnx::{Node, ValueId, fold};
 use tensor::{DType, Dim, Tensor};
 
 use super::resize_pixels::resize;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "resize_nearest", roots: Roots::Named(&["Gather"]), try_at };
 
-/// How often an element is repeated at most.
+/// The maximum number of repetitions of an element.
 const MOST: i64 = 64;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -31,7 +31,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![resize(m, x, &counts)?])
 }
 
-/// What a `Resize` repeats, and how often along each axis.
+/// Returns the operand that a `Resize` repeats, and the number of repetitions along each axis.
 fn repeated(m: &Match<'_>, node: &Node) -> Option<(ValueId, Vec<i64>)> {
     let is = |name, value| node.string(name) == Some(value);
     let repeats = is("mode", "nearest")
@@ -42,7 +42,7 @@ fn repeated(m: &Match<'_>, node: &Node) -> Option<(ValueId, Vec<i64>)> {
     Some((node.input(0)?, scales.into_iter().map(whole).collect::<Option<_>>()?))
 }
 
-/// The axis along which a `Gather` repeats each element, and how often.
+/// Returns the axis along which a `Gather` repeats each element, and the number of repetitions.
 fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     let shape = &m.ty(node.input(0)?).shape;
     let axis = fold::axis(node.int("axis", 0), shape.len()).ok()?;
@@ -61,22 +61,17 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     };
     let counted = plus(m, center, 0.5)?;
     let counted = plus(m, counted, 0.0).unwrap_or(counted);
-    let range = m.producer(m.producer(counted, &["Cast"])?.input(0)?, &["Range"])?;
-    let int = |index: usize| m.graph().content(range.input(index)?);
-    let counts =
-        int(0)? == [Dim::Known(0)] && int(1)? == [all.clone()] && int(2)? == [Dim::Known(1)];
+    let counts = m.facts().is_iota(counted, &all);
     let is_float = m.ty(counted).dtype == DType::F32;
     (counts && is_float && holds(ratio.input(1), &all)).then_some((axis, count))
 }
 
-/// Whether a value is the size `dim` in floats.
+/// Returns `true` if a value is the size `dim` in floats.
 fn is_number(m: &Match<'_>, value: Option<ValueId>, dim: &Dim) -> bool {
-    let size = value.and_then(|value| m.producer(value, &["Cast"])).and_then(|cast| cast.input(0));
-    let content = size.and_then(|size| m.graph().content(size));
-    content.is_some_and(|content| content == std::slice::from_ref(dim))
+    value.is_some_and(|value| m.facts().size(value).as_ref() == Some(dim))
 }
 
-/// What `number` is added to.
+/// Returns `x` if `sum` is `x + number`.
 fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
     let add = m.producer(sum, &["Add"])?;
     let is = |value: ValueId| m.constant(value).and_then(Tensor::splat) == Some(number);
@@ -87,7 +82,7 @@ fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
     }
 }
 
-/// What places are that lie within an axis of the given size, without what would move others inside.
+/// Returns indices into an axis of the given size without the guards that would keep them in range.
 fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
     let zero = Dim::Known(0);
     let last = size.clone() - Dim::Known(1);
@@ -99,11 +94,11 @@ fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
             "Cast" if matches!(m.ty(node.outputs[0]).dtype, DType::I32 | DType::I64) => a,
             "Reshape" | "Squeeze" | "Unsqueeze" | "Floor" => a,
             "Clip" => {
-                let (low, high) = (Range::of(m.graph(), b?), Range::of(m.graph(), node.input(2)?));
+                let (low, high) = (m.facts().interval(b?), m.facts().interval(node.input(2)?));
                 (low.is_at_most(&zero) && high.is_at_least(&last)).then_some(a)?
             }
-            "Max" => Range::of(m.graph(), b?).is_at_most(&zero).then_some(a)?,
-            "Min" => Range::of(m.graph(), b?).is_at_least(&last).then_some(a)?,
+            "Max" => m.facts().interval(b?).is_at_most(&zero).then_some(a)?,
+            "Min" => m.facts().interval(b?).is_at_least(&last).then_some(a)?,
             _ => return Some(value),
         };
     }
@@ -133,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_are_repeated_whatever_the_size_is() {
+    fn pixels_of_images_of_symbolic_size_are_repeated() {
         rewrites_to(
             &REWRITE,
             &text("p", "2", "0.5"),

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reversed_twice_is_as_it_was() {
+    fn two_reversals_cancel() {
         let same = "g (float[2,T] x) => (float[2,T] y) { y = Neg (x) }";
         rewrites_to(&REWRITE, &twice(&[1], &[1]), same);
         rewrites_to(&REWRITE, &twice(&[0], &[0]), same);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn another_axis_stays() {
+    fn another_axis_is_unchanged() {
         stays(&REWRITE, &twice(&[0], &[1]));
     }
 }

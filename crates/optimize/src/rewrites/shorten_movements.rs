@@ -1,5 +1,5 @@
-//! A chain of `Reshape`, `Transpose`, `Squeeze` and `Unsqueeze` → the shortest one that moves
-//! elements to the same places: none, a `Reshape`, a `Transpose`, or the two.
+//! A chain of `Reshape`, `Transpose`, `Squeeze` and `Unsqueeze` → the shortest equivalent chain: no
+//! node, a `Reshape`, a `Transpose`, or both.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let whole = Chain::to(m, y);
-    // What is moved by several readers may be moved on from an intermediate value.
+    // If an intermediate value has other consumers, the shortest chain may start there.
     for skipped in 0..whole.nodes.len() {
         let graph = m.graph();
         let nodes = whole.nodes[skipped..].to_vec();
@@ -25,7 +25,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let chain = Chain { source, nodes };
         let is_constant = graph.constant(source).is_some();
         let now = chain.cost(graph, true);
-        // Whatever moves elements costs as much.
+        // Every data movement has at least this cost.
         if now <= least_cost(is_constant) && m.ty(source).shape != m.ty(y).shape {
             continue;
         }
@@ -37,15 +37,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Err("the movements are already as short as possible".into())
 }
 
-/// The plans so far. The layers of a model move values in the same ways.
+/// The cached plans. The layers of a model share them.
 #[derive(Debug, Default)]
 pub(crate) struct Shortened(FxHashMap<Movements, Option<Rc<[Step]>>>);
 
-/// What a plan depends on.
+/// The key of a cached plan: everything that it depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Movements {
     from: Vec<Dim>,
-    /// The permutation, if it is one, and the shape of each result.
+    /// The permutation, for a `Transpose`, and the shape of each result.
     moves: Vec<(Option<Vec<i64>>, Vec<Dim>)>,
 }
 
@@ -62,7 +62,8 @@ impl Movements {
     }
 }
 
-/// The cheapest plan that does what a chain does; `None` if the chain cannot be followed.
+/// Returns the cheapest plan that is equivalent to a chain, or `None` if the chain cannot be
+/// analysed.
 fn shortest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Step]>> {
     let movements = Movements::of(m.graph(), chain);
     if let Some(known) = m.memory().shortened.0.get(&movements) {
@@ -87,7 +88,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn axes_of_size_one_do_not_count() {
+    fn unit_axes_do_not_count() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T,8,64] x) => (float[2,8,T,64] y) {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_really_moves_stays() {
+    fn real_permutations_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[B,T,512] x) => (float[B,8,T,64] y) {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_others_read_is_moved_on() {
+    fn chains_may_start_at_shared_intermediate_values() {
         stays(
             &REWRITE,
             "g (float[2,3,4] x) => (float[3,2,4] y, float[3,8] z) {

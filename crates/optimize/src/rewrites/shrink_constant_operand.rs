@@ -1,5 +1,5 @@
-//! A constant operand that repeats itself along an axis → one of size one there: operators broadcast
-//! it themselves.
+//! A constant operand with equal elements along an axis → the constant with size one along this
+//! axis. Operators broadcast it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
     try_at,
 };
 
-/// Larger constants are not read for the purpose.
+/// The maximum size of a constant that is examined, in bytes.
 const LIMIT: usize = 1 << 16;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -27,12 +27,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     for i in 0..inputs.len() {
         let Some(constant) = inputs[i].and_then(|v| m.constant(v)) else { continue };
         let (Some(small), shape) = (shrunk(constant), constant.shape().to_vec()) else { continue };
-        // All ranks are tried: the constant may be what decides that of the result.
+        // Tries all ranks, because the constant may determine the rank of the result.
         let ones = small.shape().iter().take_while(|size| **size == 1).count();
         for front in (0..=ones).rev() {
             let Ok(tensor) = small.reshaped(&small.shape()[front..]) else { continue };
             if tensor.shape() == shape {
-                continue; // large constants are not interned: another one is not progress
+                continue; // A copy is not progress: large constants are not interned.
             }
             let value = m.tensor(tensor);
             let kept = inputs[i].replace(value);
@@ -49,7 +49,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&node, inputs)?])
 }
 
-/// The tensor with size one along axes whose elements are all equal.
+/// Returns the tensor with size one along axes whose elements are all equal.
 fn shrunk(tensor: &Tensor) -> Option<Tensor> {
     let size = tensor.dtype().byte_len(1);
     if tensor.byte_len() > LIMIT {
@@ -79,7 +79,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_repeats_itself_is_broadcast() {
+    fn repeated_elements_are_broadcast() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3] x, float[1,2,3] u) => (float[2,3] y, float[1,2,3] z) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_constant_that_decides_the_rank_stays() {
+    fn a_large_constant_that_determines_the_rank_is_unchanged() {
         let numbers: Vec<String> = (0..25).map(|i| i.to_string()).collect();
         let numbers = numbers.join(", ");
         stays(
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_the_shape_stays() {
+    fn constants_that_determine_the_shape_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[1] x) => (float[2] y) {

@@ -1,10 +1,10 @@
-//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
-//! `b && true` → `b` for what is always true, the same of a mask that was made a number, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+//! Simplifies Boolean expressions: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
+//! and `b && c` → `b` if `c` is always true. Masks that were cast to numbers are handled likewise.
+//! `r != 0 && r < 0` → `r < 0`, which JAX tests to round a quotient down.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::ranges::truth;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -54,7 +54,7 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         }
     }
     for (known, other) in [(a, b), (b, a)] {
-        if m.ty(other) == m.ty(y) && truth(m.graph(), known) == Some(true) {
+        if m.ty(other) == m.ty(y) && m.facts().truth(known) == Some(true) {
             return Ok(vec![other]);
         }
     }
@@ -69,8 +69,8 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if is_negative {
             return Ok(vec![other]);
         }
-        // The divisor is positive, so a remainder is negative if it is not zero and the number is
-        // not positive.
+        // The divisor is positive, so a non-zero remainder is negative if the number is not
+        // positive.
         let signed = is_not(m, other, 1.0).and_then(|sign| m.producer(sign, &["Sign"]));
         let number = signed.and_then(|node| node.input(0));
         let modulo = m.producer(rest, &["Mod"]).filter(|node| is_rest_of(m, node, number));
@@ -80,10 +80,10 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Ok(vec![m.op("Less", &[rest, zero], attrs! {})?]);
         }
     }
-    Err("the conditions say different things".into())
+    Err("neither condition implies the other".into())
 }
 
-/// Whether `node` is what a division of `number` by a positive constant leaves, with its sign.
+/// Returns `true` if `node` is the truncated remainder of `number` divided by a positive constant.
 fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
     let by = node.input(1).and_then(|by| splat(m, by));
     number.is_some()
@@ -92,7 +92,7 @@ fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
         && by.is_some_and(|by| by > 0.0)
 }
 
-/// The value that is compared for being different from `number`.
+/// Returns `x` if `value` is `x != number`.
 fn is_not(m: &Match<'_>, value: ValueId, number: f64) -> Option<ValueId> {
     let equal = m.producer(m.producer(value, &["Not"])?.input(0)?, &["Equal"])?;
     (splat(m, equal.input(1)?) == Some(number)).then(|| equal.input(0)).flatten()
@@ -108,7 +108,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_always_holds_needs_no_test() {
+    fn conditions_that_always_hold_are_dropped() {
         let text = |least: &str| {
             format!(
                 "g (float[B] x, bool[B] p) => (bool[B] y) {{
@@ -128,7 +128,7 @@ mod tests {
 
     /// Flax's masks are numbers.
     #[test]
-    fn a_mask_that_was_a_number_is_a_mask() {
+    fn a_mask_that_was_cast_to_numbers_is_restored() {
         let text = |number: &str| {
             format!(
                 "g (bool[3] b) => (bool[3] y) {{
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_is_not_compared() {
+    fn comparisons_with_booleans_are_dropped() {
         rewrites_to(
             &REWRITE,
             "g (int32[3] r) => (bool[3] y, bool[3] z) {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_has_the_sign_of_the_number() {
+    fn a_remainder_has_the_sign_of_the_number() {
         let text = |fmod: i64, by: i64| {
             format!(
                 "g (int32[3] x) => (bool[3] y) {{
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_may_be_neither() {
+    fn floats_may_be_neither_zero_nor_one() {
         stays(
             &REWRITE,
             "g (float[3] r) => (bool[3] y) {

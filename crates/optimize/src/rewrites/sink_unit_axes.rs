@@ -1,5 +1,5 @@
-//! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
-//! size one that are inserted before a softmax and removed after it disappear.
+//! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, if a data movement that absorbs it follows. Unit axes
+//! that are inserted before a softmax and removed after it disappear.
 
 use onnx::operators::Axes;
 use onnx::{Attr, Node, NodeId, Use, ValueId, fold};
@@ -18,16 +18,16 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
     try_at,
 };
 
-/// How many operators are looked through for the movement that follows.
+/// The maximum number of operators up to the data movement.
 const REACH: usize = 24;
 
-/// What happens to axes in an operator.
+/// The effect of an operator on axes.
 enum Kind {
-    /// Operands broadcast to the result.
+    /// The operands broadcast to the result.
     Elementwise,
-    /// Work along axes; whether they are kept.
+    /// The operator works along `axes`, and keeps them if `kept`.
     Along { axes: Vec<usize>, kept: bool },
-    /// A product with a constant matrix, which is along the last axis; one axis is left in front of it.
+    /// A product with a constant matrix along the last axis. One leading axis must remain.
     Product { rank: usize },
 }
 
@@ -43,9 +43,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if matches!(kind, Kind::Elementwise) && operands.iter().any(|value| is_laid_out(m, *value)) {
         return Err("the layout between convolutions is chosen as a whole".into());
     }
-    // Axes are those of the broadcast operands.
+    // Axes refer to the broadcast operands.
     let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
-    // What keeps a single index inside is recognised as a whole.
+    // Guards of a single index are recognised as a whole.
     if matches!(m.root().op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
     }
@@ -61,7 +61,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             (!axes.is_empty()).then_some(axes)
         })
     });
-    // Axes in front that only constants have.
+    // Leading axes that only constants have.
     let of_constants = || {
         let computed = operands.iter().filter(|value| m.constant(**value).is_none());
         let widest = computed.map(|value| m.ty(*value).rank()).max()?;
@@ -74,7 +74,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)
     {
-        // The inserted axis is where the reduced one would be kept.
+        // The inserted axis is at the position of the reduced one, if that were kept.
         let axes: Vec<usize> =
             axes.iter().map(|axis| axis - gone.iter().filter(|g| *g < axis).count()).collect();
         let mut shape = m.ty(source).shape.clone();
@@ -155,7 +155,7 @@ fn is_along(kind: &Kind, axis: usize) -> bool {
     }
 }
 
-/// Whether all operands, broadcast to `rank` axes, have size one there.
+/// Returns `true` if all operands, broadcast to `rank` axes, have size one along `axis`.
 fn is_one(m: &Match<'_>, operands: &[ValueId], rank: usize, axis: usize) -> bool {
     operands.iter().all(|value| {
         let shape = &m.ty(*value).shape;
@@ -163,8 +163,8 @@ fn is_one(m: &Match<'_>, operands: &[ValueId], rank: usize, axis: usize) -> bool
     })
 }
 
-/// What `value` is but for axes of size one, and where these were put in: before those that were
-/// there already, or behind them.
+/// Returns the source of `value` before unit axes were inserted, and the positions of these axes.
+/// If they are ambiguous, the two lists are the first and the last possible positions.
 fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])> {
     let node = m.producer(value, &["Reshape", "Unsqueeze"])?;
     if node.block() != m.root().block() {
@@ -183,7 +183,8 @@ fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])>
     Some((source, [first, put_in(from, to)?]))
 }
 
-/// What `value` is but for axes of size one that are elsewhere, and where they are now.
+/// Returns the source of `value` if its unit axes were at other positions, and their current
+/// positions.
 fn moved(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let node = m.producer(value, &["Reshape"])?;
     let source = node.input(0)?;
@@ -199,12 +200,12 @@ fn moved(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     moved.then_some((source, axes))
 }
 
-/// Whether `value` is what an operator with one layout computed, in another layout.
+/// Returns `true` if `value` is the reshaped result of an operator with a fixed layout.
 fn is_laid_out(m: &Match<'_>, value: ValueId) -> bool {
     moved(m, value).is_some_and(|(source, _)| m.producer(source, layout::ANCHORS).is_some())
 }
 
-/// `value` without axes of size one, where that takes no movement that was not there before.
+/// Returns `value` without unit axes, if that requires no additional data movement.
 fn without(
     m: &mut Match<'_>,
     value: ValueId,
@@ -213,7 +214,7 @@ fn without(
 ) -> Result<ValueId, Skip> {
     let shape = m.ty(value).shape.clone();
     let shift = rank - shape.len();
-    // One element is broadcast to whatever is left.
+    // A single element broadcasts to the remaining axes.
     if shape.len() + gone.len() <= rank && shape.iter().all(|dim| *dim == Dim::Known(1)) {
         return Ok(value);
     }
@@ -243,14 +244,15 @@ fn without(
     emit(m, source, &[Step::Reshape(from, to)], &old)
 }
 
-/// Whether axes may be moved behind `node`. Of floats, a maximum that guards a softmax is dropped later.
+/// Returns `true` if axes may be moved behind `node`. Maxima of floats are excluded, because one
+/// that guards a softmax is dropped later.
 fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
     let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
     let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
     REWRITE.roots.has(node.op) && !is_guard
 }
 
-/// Whether whatever reads `value` leads to nothing but movements.
+/// Returns `true` if all consumers of `value` lead to data movement.
 fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
     let graph = m.graph();
     graph.value(value).uses().all(|place| {
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_may_have_more_axes_than_what_it_is_put_on() {
+    fn a_mask_may_have_a_higher_rank_than_the_masked_value() {
         rewrites_to(
             &REWRITE,
             "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_put_in_is_the_one_that_is_kept() {
+    fn an_inserted_axis_becomes_the_kept_axis() {
         rewrites_to(
             &REWRITE,
             "g (float[2,3,4] x) => (float[2,3,1] y) {
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_convolution_computes_keeps_its_axes() {
+    fn results_of_convolutions_keep_their_axes() {
         let text = |op: &str| {
             format!(
                 "g (float[2,4,1,1] x, float[1,1,1,4] b) => (float[2,4,1,1] y) {{
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_others_need_stay() {
+    fn axes_that_other_operands_need_are_unchanged() {
         for text in [
             "g (float[3] x, float[3,4] z) => (float[3,4] y) {
                 a = Constant <value_ints = [1]> ()

@@ -1,5 +1,5 @@
-//! A `Gather` or `Slice` of places of a `Concat` that all come from one of its operands → the operand, or what is taken
-//! from it.
+//! `Gather` or `Slice` of a `Concat`, reading only elements of one operand → that operand, or a
+//! `Gather` or `Slice` of it.
 
 use onnx::{Node, ValueId, fold};
 use tensor::{Dim, Tensor};
@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let whole = m.operand(0)?;
-    let concat = m.producer(whole, &["Concat"]).ok_or("nothing was put together")?.clone();
+    let concat = m.producer(whole, &["Concat"]).ok_or("the operand is not a Concat")?.clone();
     let axis = fold::axis(concat.int("axis", 0), m.ty(whole).rank())?;
     let size = m.ty(whole).shape[axis].as_known();
     let root = m.root().clone();
@@ -46,7 +46,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&root, inputs)?])
 }
 
-/// The places that a `Gather` reads along the axis.
+/// Returns the indices that a `Gather` reads along the axis.
 fn gathered(m: &Match<'_>, node: &Node, axis: usize, size: Option<i64>) -> Result<Vec<i64>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
     if fold::axis(node.int("axis", 0), m.ty(data).rank())? != axis {
@@ -58,7 +58,7 @@ fn gathered(m: &Match<'_>, node: &Node, axis: usize, size: Option<i64>) -> Resul
     Ok(places.ok_or("places are counted from an end that is not known")?)
 }
 
-/// The places that a `Slice` takes along the axis, upwards.
+/// Returns the indices that a `Slice` takes along the axis, in ascending order.
 fn sliced(m: &Match<'_>, node: &Node, axis: usize, size: i64) -> Result<Vec<i64>, Skip> {
     let data = m.operand(0)?;
     let ints = |i: usize| node.input(i).and_then(|value| m.ints(value));
@@ -84,7 +84,7 @@ fn sliced(m: &Match<'_>, node: &Node, axis: usize, size: i64) -> Result<Vec<i64>
     Ok((place(*start)..place(*end)).step_by(step).collect())
 }
 
-/// The operand that all the places are in, and where it begins.
+/// Returns the operand that contains all the indices, and its offset.
 fn part_with(
     m: &Match<'_>,
     concat: &Node,
@@ -115,7 +115,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn what_is_put_together_is_not_taken_apart() {
+    fn a_whole_operand_is_read_directly() {
         rewrites_to(
             &REWRITE,
             "g (int32[B,1] i, int32[B,2] j) => (int32[B,1] a, int32[B,2] b) {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_an_operand_is_read_from_it() {
+    fn an_element_of_an_operand_is_read_from_it() {
         rewrites_to(
             &REWRITE,
             "g (float[B,4] x, float[B,3] y) => (float[B] r, float[B,2] s) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_several_operands_stays() {
+    fn reads_of_several_operands_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[B,4] x, float[B,3] y) => (float[B,2] r) {

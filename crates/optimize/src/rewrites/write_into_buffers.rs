@@ -1,9 +1,9 @@
-//! `ScatterND` that writes a run of elements along one axis of a buffer → `TensorScatter`: caches that are
-//! updated at a position, the same for all examples of a batch or one for each. A run that goes on at the
-//! beginning where the buffer ends is written with `mode = "circular"`.
+//! `ScatterND` that writes a contiguous run along one axis of a buffer → `TensorScatter`. This
+//! updates a cache at a position, either the same for all examples of a batch or one per example. A
+//! run that wraps around the end of the buffer uses `mode = "circular"`.
 //!
-//! `TensorScatter` does not move what would be outside, and does not count from the end. So places are
-//! inside because they were clamped, or because the user promises it.
+//! `TensorScatter` neither clamps positions nor counts from the end. So positions must have been
+//! clamped before, or the user must promise that they are in range.
 
 use onnx::{Assumption, Attr, Attrs, ValueId, attrs};
 use tensor::Dim;
@@ -18,8 +18,8 @@ pub(crate) static REWRITE: Rewrite =
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
 
-/// A buffer as it lies, and the axis of it that each axis of the operand of `ScatterND` is, which wants
-/// the axes of places first.
+/// A buffer in its own layout, and the axis of the buffer for each axis of the `ScatterND` operand,
+/// which must have the indexed axes first.
 struct Buffer {
     value: ValueId,
     order: Vec<usize>,
@@ -39,26 +39,26 @@ impl Buffer {
         self.order.iter().enumerate().any(|(i, axis)| i != *axis)
     }
 
-    /// The axis of the operand that is `axis` of the buffer.
+    /// Returns the axis of the operand that corresponds to `axis` of the buffer.
     fn place(&self, axis: usize) -> usize {
         self.order.iter().position(|from| *from == axis).unwrap_or(axis)
     }
 }
 
-/// A run of elements that is written.
+/// A contiguous run of elements to write.
 struct Run {
-    /// The axis of the operand along which the place is computed.
+    /// The axis of the operand along which the position is computed.
     axis: usize,
-    /// How many elements there are along it.
+    /// The number of elements along the axis.
     count: Dim,
     start: Element,
-    /// The axis of the indices that counts along each axis of the operand.
+    /// For each axis of the operand, the axis of the indices that counts along it.
     along: Vec<Option<usize>>,
 }
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    // Every run in which the model does not write into its input copies the buffer, and onnxruntime
-    // prints a warning about it each time. So nobody gets this without asking for it.
+    // If the model does not write into its input, every run copies the buffer, and onnxruntime
+    // prints a warning each time. So this form must be requested.
     if !m.forms().of("TensorScatter").is_native() {
         return Err("it was not requested".into());
     }
@@ -103,7 +103,7 @@ fn missed(reason: &str) -> Skip {
 }
 
 impl Run {
-    /// The run that is written, if indices count along all other axes from zero on.
+    /// Returns the run that is written, if the indices count from zero along all other axes.
     fn of(m: &Match<'_>, buffer: ValueId, indices: ValueId) -> Result<Self, Skip> {
         const OTHERWISE: Skip = Skip::Because("places are computed otherwise");
         let (shape, grid) = (&m.ty(buffer).shape, &m.ty(indices).shape);
@@ -138,7 +138,7 @@ impl Run {
         Ok(Self { axis, count, start, along })
     }
 
-    /// Whether places may count from the end; an error if they may be outside.
+    /// Returns `true` if positions may count from the end. Fails if they may be out of range.
     fn check_places(&self, m: &Match<'_>, length: &Dim) -> Result<bool, Skip> {
         let (graph, start) = (m.graph(), &self.start);
         if let Some(modulo) = start.modulo {
@@ -146,7 +146,7 @@ impl Run {
                 && self.count.as_known().is_some_and(|count| count <= modulo);
             let is_bounded = start.is_at_least(graph, &Dim::Known(-1 << 30))
                 && start.is_at_most(graph, &Dim::Known(1 << 30));
-            // Counting past the largest integer goes on at the smallest one.
+            // Beyond the largest integer, the sum wraps around.
             if !fits || !(is_bounded || modulo.count_ones() == 1) {
                 return Err(missed("the remainder is not that of the buffer's length"));
             }
@@ -162,7 +162,7 @@ impl Run {
     }
 }
 
-/// Where each example of the batch is written.
+/// The start positions, one per example of the batch.
 struct Starts<'a> {
     size: &'a Dim,
     /// The axis of the indices that counts the examples.
@@ -170,7 +170,7 @@ struct Starts<'a> {
 }
 
 impl Starts<'_> {
-    /// Places that may count from the end are taken modulo `length`.
+    /// Emits the start positions. Positions that may count from the end are taken modulo `length`.
     fn emit(
         &self,
         m: &mut Match<'_>,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_written_where_it_was_clamped_to() {
+    fn a_run_is_written_at_a_clamped_position() {
         rewrites_to_natively(
             &REWRITE,
             &scatter("q = Clip (p, low, high)"),
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_outside_stays() {
+    fn positions_that_may_be_out_of_range_are_unchanged() {
         stays_natively(&REWRITE, &scatter("q = Identity (p)"));
     }
 
     /// 255 + 3 is 2 in eight bits.
     #[test]
-    fn a_sum_that_may_wrap_around_is_computed_as_it_is() {
+    fn a_sum_that_may_wrap_around_is_preserved() {
         let long = |text: &str| text.replace("3,8,4]", "3,300,4]").replace("int32 p", "uint8 p");
         rewrites_to_natively(
             &REWRITE,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_it_without_asking() {
+    fn the_operator_must_be_requested() {
         stays(&REWRITE, &scatter("q = Clip (p, low, high)"));
     }
 }

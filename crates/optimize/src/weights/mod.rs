@@ -1,9 +1,10 @@
-//! Smaller weights: parameters stored as smaller floats or small integers, and widened where they
-//! are read.
+//! Smaller weights: stores parameters as smaller floats or small integers, and widens them for
+//! their consumers.
 //!
-//! A matrix of integers is widened by `DequantizeLinear` beside the product that reads it, which
-//! onnxruntime runs as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`, which
-//! runtimes do once when they load the model. The elements are computed while the model is written.
+//! A matrix of integers is widened by `DequantizeLinear` next to the product that reads it.
+//! onnxruntime runs both as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`,
+//! which runtimes execute once when they load the model. The stored elements are computed while the
+//! model is written.
 
 mod quantized;
 mod readers;
@@ -17,49 +18,49 @@ use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
 use crate::wildcard::{self, matches};
 use readers::{Reader, casts, readers};
 
-/// How a weight is stored.
+/// The storage format of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// As it is.
+    /// Unchanged.
     Keep,
-    /// As a smaller float.
+    /// A smaller float.
     Float(DType),
-    /// As integers in blocks.
+    /// Integers in blocks.
     Blocks {
-        /// The integers.
+        /// The integer type.
         dtype: DType,
-        /// How many neighbours in a column share a scale.
+        /// The number of neighbours in a column that share a scale.
         size: usize,
     },
 }
 
-/// Which weights are stored how: the first entry decides whose pattern matches the name.
+/// The storage formats of weights. The first entry whose pattern matches the name applies.
 #[derive(Clone, Debug, Default)]
 pub struct Weights {
-    /// Patterns of names, and formats of which the first suitable one is taken. `*` stands for any
-    /// text, `?` for any character.
+    /// The patterns of names, each with formats in order of preference; the first suitable format
+    /// is used. `*` matches any text, and `?` matches any character.
     pub formats: Vec<(String, Vec<Format>)>,
-    /// Whether a pattern may match nothing: others of the same set may have what it is about.
+    /// `true` if a pattern may match nothing, because it may refer to other models of the same set.
     pub for_others: bool,
 }
 
-/// The pattern that stands for all weights worth it.
+/// The pattern that selects all weights that are large enough.
 pub const ALL: &str = "*";
 
-/// How many elements share a scale unless the user says so.
+/// The default number of elements that share a scale.
 const BLOCK: usize = 32;
 
-/// The opset from which on operators take blocks.
+/// The first opset whose operators support blocks.
 const OPSET: i64 = 21;
 
 impl Format {
-    /// Reads `keep`, `float16`, `int4` or `int4:64`; `None` if it is nothing like that.
+    /// Parses `keep`, `float16`, `int4` or `int4:64`. Returns `None` for other texts.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, size) = match text.split_once(':') {
             Some((name, size)) => (name, Some(size.parse::<usize>().ok()?)),
             None => (text, None),
         };
-        // onnxruntime's kernels take powers of two from 16 on.
+        // onnxruntime's kernels support powers of two from 16 on.
         let fits = |size: &usize| size.is_power_of_two() && (16..=1024).contains(size);
         match (name, DType::from_numpy_name(name)) {
             ("keep", _) if size.is_none() => Some(Format::Keep),
@@ -74,7 +75,7 @@ impl Format {
         }
     }
 
-    /// The text that [`Format::parse`] reads.
+    /// Returns the text that [`Format::parse`] accepts.
     pub fn to_text(self) -> String {
         match self {
             Format::Keep => "keep".to_owned(),
@@ -85,18 +86,19 @@ impl Format {
 }
 
 impl Weights {
-    /// Reads formats of which the first suitable one is taken: `int4:64,float16`.
+    /// Parses formats in order of preference, such as `int4:64,float16`.
     pub fn parse_formats(text: &str) -> Option<Vec<Format>> {
         text.split(',').map(|one| Format::parse(one.trim())).collect()
     }
 
-    /// Whether any weight may be stored as integers in blocks.
+    /// Returns `true` if any weight may be stored as integers in blocks.
     pub fn has_blocks(&self) -> bool {
         let mut formats = self.formats.iter().flat_map(|(_, formats)| formats);
         formats.any(|format| matches!(format, Format::Blocks { .. }))
     }
 
-    /// One pattern and its formats a line, as in `blocks.*=int4:32`; `None` if there are none.
+    /// Returns one pattern and its formats per line, such as `blocks.*=int4:32`, or `None` if the
+    /// list is empty.
     pub fn to_text(&self) -> Option<String> {
         wildcard::to_text(&self.formats, |formats| {
             let formats: Vec<String> = formats.iter().map(|format| format.to_text()).collect();
@@ -104,16 +106,16 @@ impl Weights {
         })
     }
 
-    /// Reads what [`Weights::to_text`] writes.
+    /// Parses the text that [`Weights::to_text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self { formats: wildcard::parse(text, Self::parse_formats)?, for_others: false })
     }
 }
 
-/// Weights below this many elements are stored as they are unless a pattern names them.
+/// The smallest number of elements of a weight that is converted without being named by a pattern.
 const WORTH_IT: usize = 1024;
 
-/// Why weights cannot be stored as asked for.
+/// The error if weights cannot be stored in the requested format.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A pattern matches no weight.
@@ -124,20 +126,20 @@ pub enum Error {
         /// The names of the largest parameters.
         largest: Vec<String>,
     },
-    /// None of the weights that a pattern matches can be stored like that.
+    /// No weight that a pattern matches can be stored in the format.
     #[error("`{name}` cannot be stored as {format}: {reason}")]
     Unsuitable {
-        /// The first of them.
+        /// The first of these weights.
         name: String,
-        /// How.
+        /// The requested format.
         format: Format,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The opset has no operator for that.
+    /// The opset has no operator for integer weights.
     #[error("integer weights need opset {OPSET} or newer, but the model is written in opset {0}")]
     Opset(i64),
-    /// The graph or what was to be put into it is invalid: a bug in this project.
+    /// The graph or an emitted node is invalid, which is a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),
 }
@@ -154,8 +156,8 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// Stores the weights of a finished graph as asked for. Returns the patterns that matched none, if
-/// that is allowed.
+/// Stores the weights of a finished graph in the requested formats. Returns the patterns that
+/// matched nothing, if that is allowed.
 pub fn shrink(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -215,16 +217,16 @@ pub fn shrink(
     Ok(missed)
 }
 
-/// What a pattern was good for.
+/// The effect of a pattern.
 #[derive(Clone, Debug, Default)]
 struct Matched {
     any: bool,
     used: bool,
-    /// The first weight that could not be stored as asked for, how, and why.
+    /// The first weight that could not be stored, the format, and the reason.
     refused: Option<(String, Format, String)>,
 }
 
-/// How many names a message lists.
+/// The maximum number of names in a message.
 const LISTED: usize = 5;
 
 fn largest(graph: &Graph) -> Vec<String> {
@@ -237,7 +239,8 @@ fn largest(graph: &Graph) -> Vec<String> {
     named.into_iter().take(LISTED).map(|(_, name)| name).collect()
 }
 
-/// Why a weight cannot be stored like that, if it cannot. `by_itself` asks whether it is worth it.
+/// Checks that a weight can be stored in the format, or returns the reason why not. If `by_itself`
+/// is set, it must also be large enough.
 fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> Result<(), String> {
     let Some(tensor) = graph.constant(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
@@ -286,8 +289,8 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
     Ok(())
 }
 
-/// The float type in which products read a weight, and the values that they read: the weight, or
-/// what casts make of one that onnxruntime cannot multiply.
+/// Returns the float type in which products read a weight, and the values that they read: the
+/// weight itself, or the results of casts if onnxruntime cannot multiply its type.
 fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), String> {
     if let Some(casts) = casts(graph, value, DType::F32) {
         return Ok((DType::F32, casts.iter().map(|id| graph.node(*id).outputs[0]).collect()));
@@ -298,7 +301,7 @@ fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), Strin
     }
 }
 
-/// Stores a suitable weight, and widens it where it is read.
+/// Stores a suitable weight, and widens it for its consumers.
 fn store(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -338,7 +341,7 @@ fn store(
         Format::Blocks { dtype, size } => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
             let (wide, read) = widened(graph, value).map_err(reason)?;
-            // Scales as half floats: runtimes widen them once, when they load the model.
+            // Scales are half floats, which runtimes widen once when they load the model.
             let blocks = Blocks { dtype, size, scale: DType::F16 };
             let Quantized { values, scales, zero_points } =
                 quantized_stack(&tensor, blocks, &name).map_err(unsuitable)?;
@@ -349,7 +352,7 @@ fn store(
             let wide_scales = builder.cast(scales, wide)?;
             let mut operands = vec![values, wide_scales];
             operands.extend(zeros);
-            // The rows of a matrix, also where there are several matrices.
+            // The axis of the rows, also in a stack of matrices.
             let axis = tensor.shape().len().saturating_sub(2);
             #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
             let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
@@ -375,7 +378,8 @@ fn store(
     }
 }
 
-/// A matrix in blocks, or several matrices whose blocks end where they do: those of one tall matrix.
+/// Quantises a matrix, or a stack of matrices whose blocks do not cross the matrices. The stack is
+/// treated as one tall matrix.
 fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quantized, ReduceError> {
     let &[count, rows, columns] = tensor.shape() else { return tensor.quantized(blocks, name) };
     let tall = tensor.reshaped(&[count * rows, columns])?;
@@ -388,13 +392,13 @@ fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quanti
     })
 }
 
-/// Gives the name of a weight to what is stored in place of it.
+/// Transfers the name of a weight to the stored value that replaces it.
 fn rename(graph: &mut Graph, old: ValueId, new: ValueId, name: String) {
     graph.value_mut(old).name.clear();
     graph.value_mut(new).name = name;
 }
 
-/// Looks up rows of the smaller table, and widens only those.
+/// Gathers rows of the smaller table, and widens only those.
 fn look_up(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -416,7 +420,7 @@ fn look_up(
     Ok(())
 }
 
-/// Emits nodes into the main graph that compute what the readers of `value` read.
+/// Returns a builder that emits nodes into the main graph, next to the consumers of `value`.
 fn beside<'a>(
     graph: &'a mut Graph,
     origins: &'a mut Origins,
@@ -427,8 +431,8 @@ fn beside<'a>(
         onnx::Use::Operand(id, _) => Some(id),
         onnx::Use::Output(..) => None,
     });
-    // Bodies of loops and branches do not widen weights themselves: it would be done each time, and
-    // onnxruntime fails to load a product inside of them whose integers are outside.
+    // Weights are not widened inside the bodies of loops and branches. That would be repeated in
+    // each execution, and onnxruntime fails to load a product in a body whose integers are outside.
     let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;
     let alone = graph.value(value).uses().len() == 1;
     let before = reader.filter(|id| alone && is_main(id)).or(first);

@@ -1,6 +1,6 @@
-//! Weights that are integers already: `w.astype(float32) * scale` in front of a product, or
-//! `(w.astype(float32) - zero_point) * scale`. They stay what they are, and are widened by `DequantizeLinear`, which
-//! computes the same bits.
+//! Weights that are already integers: `w.astype(float32) * scale` in front of a product, or
+//! `(w.astype(float32) - zero_point) * scale`. The integers are unchanged, and are widened by
+//! `DequantizeLinear`, which computes the same bits.
 
 use std::sync::Arc;
 
@@ -11,36 +11,37 @@ use tensor::{DType, Dim, Kind, Tensor};
 use super::readers::{Reader, readers};
 use super::{Error, beside, rename};
 
-/// How many elements share a scale where all of a column do: operators take no larger blocks
-/// everywhere, and smaller ones repeat the scale more often.
+/// The block size if a whole column shares a scale. Not all operators support larger blocks, and
+/// smaller blocks repeat the scale more often.
 const COLUMN: usize = 128;
 
-/// How integers are widened.
+/// Integers and the parameters that widen them.
 pub(super) struct Widened {
     /// The integers as a matrix.
     values: Tensor,
-    /// A scale for each block of a column.
+    /// One scale for each block of a column.
     scales: Tensor,
-    /// What is subtracted from the integers of each block.
+    /// The numbers that are subtracted from the integers of each block.
     zero_points: Option<Tensor>,
     block: usize,
-    /// The constant that holds the scales now.
+    /// The constant that currently holds the scales.
     from: ValueId,
-    /// What products read now.
+    /// The value that products currently read.
     result: ValueId,
 }
 
-/// Whether weights of a type may be quantised already.
+/// Returns `true` if weights of a type may already be quantised.
 pub(super) fn is_integer(dtype: DType) -> bool {
     matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8)
 }
 
-/// How the integers of `value` are widened for products, or why they are not.
+/// Returns the parameters that widen the integers of `value` for products, or the reason why it
+/// cannot be converted.
 pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     let no_scale = || "it holds integers, and products do not read them times a scale".to_owned();
     let tensor = graph.constant(value).ok_or_else(no_scale)?;
     let (mut result, mut zero) = (value, None);
-    // Casts, and a zero point that is subtracted before or after them.
+    // Skips casts, and a zero point that is subtracted before or after them.
     let scale = loop {
         let node = only_reader(graph, result).ok_or_else(no_scale)?;
         let other = |op: &str| {
@@ -92,7 +93,8 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     Ok(Widened { values, scales, zero_points, block, from: scale.constant, result })
 }
 
-/// Whether integers of type `from`, and differences of two of them, are the same in another type.
+/// Returns `true` if integers of type `from`, and differences of two of them, are exact in another
+/// type.
 fn is_exact(from: DType, to: DType) -> bool {
     match to.kind() {
         Kind::Float => matches!(to, DType::F16 | DType::F32 | DType::F64),
@@ -102,8 +104,8 @@ fn is_exact(from: DType, to: DType) -> bool {
     }
 }
 
-/// Whether a cast keeps every number, or every integer of a byte: zero points that are something else are
-/// refused where they are read.
+/// Returns `true` if a cast preserves every number, or at least every 8-bit integer. Other zero
+/// points are rejected when they are read.
 fn keeps(from: DType, to: DType) -> bool {
     match (from.int_range(), to.int_range()) {
         (Some(from), Some(to)) if to.0 <= from.0 && from.1 <= to.1 => true,
@@ -119,15 +121,16 @@ fn sizes(shape: &[Dim]) -> Option<Vec<usize>> {
     shape.iter().map(|dim| usize::try_from(dim.as_known()?).ok()).collect()
 }
 
-/// Numbers that scale or shift a weight.
+/// The numbers that scale or shift a weight.
 struct Spread {
     constant: ValueId,
-    /// How often each row is repeated.
+    /// The number of repetitions of each row.
     repeats: Option<usize>,
 }
 
 impl Spread {
-    /// What `value` is made of: a constant, each row of which may be repeated, as by `jnp.repeat`.
+    /// Returns the constant that `value` is derived from. Each row may be repeated, as by
+    /// `jnp.repeat`.
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let (mut value, mut repeats) = (value, None);
         loop {
@@ -136,7 +139,7 @@ impl Spread {
             }
             let node = graph.node(graph.producer(value)?);
             match node.op.name {
-                // A number that is rounded or wraps around is another one.
+                // Numbers must not be rounded or wrap around.
                 "Cast" => {
                     let (from, to) = (node.input(0)?, graph.ty(value).dtype);
                     value = Some(from).filter(|from| keeps(graph.ty(*from).dtype, to))?;
@@ -154,7 +157,7 @@ impl Spread {
                     (value, repeats) = (source, Some(block).filter(|_| is_repeated));
                     repeats?;
                 }
-                // Axes of size one, which repeating adds.
+                // Unit axes, which the repetition adds.
                 "Reshape" | "Unsqueeze" if is_alike(graph, node) => value = node.input(0)?,
                 _ => return None,
             }
@@ -162,7 +165,7 @@ impl Spread {
     }
 }
 
-/// Whether a node only adds or removes axes of size one.
+/// Returns `true` if a node only adds or removes unit axes.
 fn is_alike(graph: &Graph, node: &Node) -> bool {
     let long = |value: Option<ValueId>| {
         let shape = sizes(&graph.ty(value?).shape)?.into_iter();
@@ -171,7 +174,7 @@ fn is_alike(graph: &Graph, node: &Node) -> bool {
     long(node.input(0)) == long(node.outputs.first().copied())
 }
 
-/// Blocks of the columns of a matrix.
+/// The blocks in the columns of a matrix.
 struct Blocks {
     rows: usize,
     count: usize,
@@ -180,7 +183,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The place among the numbers of `spread` that each block of each column has.
+    /// Returns the index of the number in `spread` for each block of each column.
     fn places(&self, graph: &Graph, spread: &Spread, what: &str) -> Result<Vec<usize>, String> {
         let shape = sizes(&graph.ty(spread.constant).shape).unwrap_or_default();
         let is_aligned = spread.repeats.is_none_or(|repeats| repeats == self.block)
@@ -217,7 +220,7 @@ impl Blocks {
             .map_err(|error| error.to_string())
     }
 
-    /// Zero points in the type of the integers that they are subtracted from.
+    /// Returns the zero points in the type of the integers that they are subtracted from.
     fn zero_points(&self, graph: &Graph, spread: &Spread, dtype: DType) -> Result<Tensor, String> {
         let places = self.places(graph, spread, "zero points")?;
         let zeros = graph.constant(spread.constant).and_then(integers);
@@ -241,7 +244,7 @@ impl Blocks {
     }
 }
 
-/// The elements of a tensor of integers, or of floats that are integers.
+/// Returns the elements of a tensor of integers, or of floats with integer values.
 fn integers(tensor: &Tensor) -> Option<Vec<i64>> {
     if tensor.dtype().bits() != 4 {
         #[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was")]
@@ -259,14 +262,14 @@ fn integers(tensor: &Tensor) -> Option<Vec<i64>> {
     Some(nibbles.map(number).collect())
 }
 
-/// The node that alone reads a value, once.
+/// Returns the only consumer of a value.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
     let mut uses = graph.value(value).uses();
     let (Some(Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return None };
     Some(graph.node(id))
 }
 
-/// Widens the integers by one node.
+/// Replaces the arithmetic by one node that widens the integers.
 pub(super) fn store(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -283,7 +286,7 @@ pub(super) fn store(
         graph.value_mut(zeros).name = format!("{name}/zero_point");
         zeros
     }));
-    // Before the product, not before the cast, which may be far from it.
+    // Emits next to the product, which may be far from the cast.
     let mut builder = beside(graph, origins, result)?;
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
     let attrs = attrs! { axis: 0, block_size: block as i64 };
@@ -291,7 +294,7 @@ pub(super) fn store(
     graph.replace_uses(result, dequantized);
     remove_unused(graph, result);
     graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
-    // Other weights may have the same scales.
+    // Other weights may share the scales.
     let scale_name = if graph.value(from).is_used() {
         format!("{name}/scale")
     } else {
@@ -302,7 +305,8 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Removes what computed a value that nothing reads any more, such as repeated scales.
+/// Removes the producer of a value that is no longer read, such as repeated scales, together with
+/// its unused operands.
 fn remove_unused(graph: &mut Graph, value: ValueId) {
     let Some(id) = graph.producer(value).filter(|_| !graph.value(value).is_used()) else { return };
     let operands = graph.node(id).inputs.clone();

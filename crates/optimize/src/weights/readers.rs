@@ -1,12 +1,12 @@
-//! What reads a weight: products, lookups, or something else.
+//! The consumers of a weight: products, lookups, or other operators.
 
 use onnx::{Attr, BlockId, Graph, Node, NodeId, Use, ValueId};
 use tensor::DType;
 
-/// Something that reads a weight.
+/// A consumer of a weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Reader {
-    /// A matrix product, in which it is the matrix on the right.
+    /// A matrix product with the weight as its right operand.
     Product,
     /// A lookup of some of its rows.
     Lookup(NodeId),
@@ -14,8 +14,8 @@ pub(super) enum Reader {
     Other(&'static str),
 }
 
-/// Everything that reads `value`, whether directly or inside of a function. Of stacked matrices, that is
-/// what reads one of them: a round of a scan, or what looks one up by its number.
+/// Returns all consumers of `value`, directly or inside a function. For stacked matrices, these are
+/// the consumers of a single matrix: an iteration of a scan, or a lookup of a matrix by its index.
 pub(super) fn readers(graph: &Graph, value: ValueId) -> Vec<Reader> {
     let mut found = Vec::new();
     collect(graph, value, &mut found);
@@ -46,7 +46,7 @@ fn collect(graph: &Graph, value: ValueId, found: &mut Vec<Reader>) {
     }
 }
 
-/// What stands for one matrix of a stack that `node` reads at `index`.
+/// Returns the value that holds one matrix of the stack that `node` reads at `index`.
 fn one_of_stack(graph: &Graph, node: &Node, index: usize) -> Option<ValueId> {
     if graph.ty(node.input(index)?).rank() != 3 {
         return None;
@@ -68,7 +68,7 @@ fn is_product(graph: &Graph, node: &Node, index: usize) -> bool {
     index == 1 && is_matrix && (node.is("MatMul") || node.is("Gemm") && node.int("transB", 0) == 0)
 }
 
-/// The casts to `dtype` that `value` goes through wherever it is read; `None` if it does not.
+/// Returns the casts to `dtype` that read `value`, or `None` if it has other consumers.
 pub(super) fn casts(graph: &Graph, value: ValueId, dtype: DType) -> Option<Vec<NodeId>> {
     let mut casts = Vec::new();
     for use_ in graph.value(value).uses() {

@@ -9,7 +9,7 @@ const INT4: Format = Format::Blocks { dtype: DType::I4, size: 16 };
 const UINT8: Format = Format::Blocks { dtype: DType::U8, size: 16 };
 const HALF: Format = Format::Float(DType::F16);
 
-/// The lines of the graph below its head, or the error.
+/// Returns the lines of the graph after its head, or the error.
 fn shrunk(text: &str, formats: &[(&str, Format)]) -> Result<String, String> {
     let formats = formats.iter().map(|(pattern, format)| ((*pattern).to_owned(), vec![*format]));
     shrunk_to(text, &Weights { formats: formats.collect(), for_others: false })
@@ -57,7 +57,7 @@ fn floats_are_cast() {
 }
 
 #[test]
-fn only_the_rows_of_a_table_that_are_read_are_cast() {
+fn only_the_gathered_rows_of_a_table_are_cast() {
     let text = format!(
         "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{ y = Gather (w, i) }}",
         ones(1024)
@@ -100,7 +100,7 @@ fn a_pattern_without_a_match_lists_the_largest_weights() {
 }
 
 #[test]
-fn small_weights_and_vectors_stay_unless_they_are_named() {
+fn small_weights_and_vectors_are_unchanged_unless_named() {
     let vector = format!(
         "g (float[2048] x) => (float[2048] y) <float[2048] w = {{{}}}> {{ y = Add (x, w) }}",
         ones(2048)
@@ -119,7 +119,7 @@ fn small_weights_and_vectors_stay_unless_they_are_named() {
 }
 
 #[test]
-fn the_layers_of_a_stack_have_blocks_of_their_own() {
+fn the_layers_of_a_stack_have_separate_blocks() {
     let stack = |rows: usize| {
         format!(
             "g (float[2,{rows}] x, int64 i) => (float[2,32] y) <float[3,{rows},32] w = {{{}}}> {{
@@ -202,7 +202,7 @@ fn weights(text: &str, for_others: bool) -> Weights {
 }
 
 #[test]
-fn the_first_suitable_format_is_taken() {
+fn the_first_suitable_format_is_used() {
     let table = format!(
         "g (int64[B] i, float[2,32] x) => (float[B,32] y, float[2,32] z)
          <float[32,32] w = {{{0}}}, float[32,32] v = {{{0}}}> {{ y = Gather (w, i) z = MatMul (x, v) }}",
@@ -217,13 +217,13 @@ fn the_first_suitable_format_is_taken() {
 }
 
 #[test]
-fn a_pattern_may_be_about_other_models() {
+fn a_pattern_may_refer_to_other_models() {
     let text = product("MatMul");
     assert!(shrunk_to(&text, &weights("v=int4:32", false)).is_err());
     assert!(shrunk_to(&text, &weights("v=int4:32", true)).is_ok());
 }
 
-/// A product with integers that are widened as `shape` and times scales of `scale`.
+/// Returns a product with integers that are widened as `shape` and multiplied by scales of `scale`.
 fn integers(widen: &str, shape: &str, scale: &str, scales: usize) -> String {
     format!(
         "g (float[2,32] x) => (float[2,4] y)
@@ -235,7 +235,7 @@ fn integers(widen: &str, shape: &str, scale: &str, scales: usize) -> String {
 }
 
 #[test]
-fn integers_stay_what_they_are() {
+fn integers_are_unchanged() {
     let plain = "d = Mul (c, s)";
     for (scale, count) in [("[4]", 4), ("[1,4]", 4), ("[1]", 1)] {
         let text = shrunk_to(&integers(plain, "[32,4]", scale, count), &weights("*=int4", false));
@@ -246,13 +246,14 @@ fn integers_stay_what_they_are() {
     let blocks = "b = Mul (s, c) d = Reshape (b, m)";
     let text = shrunk_to(&integers(blocks, "[2,16,4]", "[2,1,4]", 8), &weights("w=int8", false));
     assert!(text.clone().unwrap().contains("block_size: int = 16> (w, s)"), "{text:?}");
-    // A scale for each row is not one for blocks of columns.
+    // A scale per row does not apply to blocks of columns.
     let rows = shrunk_to(&integers(plain, "[32,4]", "[32,1]", 32), &weights("w=int4", false));
     let expected = "`w` cannot be stored as int4 in blocks of 32: its scales are not those of columns or blocks of them";
     assert_eq!(rows.unwrap_err(), expected);
 }
 
-/// Differences that wrap around, and numbers that a cast changes, are not what `DequantizeLinear` computes.
+/// `DequantizeLinear` computes neither differences that wrap around nor numbers that a cast
+/// changes.
 #[test]
 fn integers_that_change_are_not_widened() {
     let with = |body: &str| {

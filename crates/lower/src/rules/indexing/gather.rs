@@ -2,7 +2,7 @@
 //! GatherND over the indexed axes; equally spaced indices become a Slice
 
 use jaxpr::Params;
-use onnx::fold::Progression;
+use onnx::facts::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::fold::Progression;
+use onnx::facts::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};

@@ -5,7 +5,7 @@ use onnx::{Attr, Attrs, Builder, Node};
 
 use super::{Results, formula};
 
-/// The float attribute `name`, or `default`.
+/// Returns the float attribute `name`, or `default`.
 fn float(node: &Node, name: &str, default: f32) -> f64 {
     match node.attr(name) {
         Some(Attr::Float(value)) => f64::from(*value),
@@ -13,7 +13,7 @@ fn float(node: &Node, name: &str, default: f32) -> f64 {
     }
 }
 
-/// `negative` where `x` is below zero, else `x`.
+/// Selects `negative` where `x` is below zero, and `x` elsewhere.
 fn if_negative<'f>(x: Num<'f>, negative: Num<'f>) -> Num<'f> {
     x.less(0.0).select(negative, x)
 }
@@ -27,7 +27,7 @@ pub(super) fn elu(b: &mut Builder<'_>, node: &Node) -> Results {
 }
 
 pub(super) fn selu(b: &mut Builder<'_>, node: &Node) -> Results {
-    // The defaults that the specification gives.
+    // The defaults of the specification.
     let alpha = float(node, "alpha", 1.673_263_2);
     let gamma = float(node, "gamma", 1.050_701);
     formula(b, node, |[x]| elu_of(x, alpha) * gamma)
@@ -53,7 +53,7 @@ pub(super) fn softplus(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| softplus_of(x))
 }
 
-/// `max(x, 0) + log(1 + exp(-|x|))`, which does not overflow.
+/// Computes `max(x, 0) + log(1 + exp(-|x|))`, which does not overflow.
 fn softplus_of(x: Num<'_>) -> Num<'_> {
     let rest = (-x.abs()).exp().ln_1p();
     x.max(0.0) + rest
@@ -72,7 +72,8 @@ pub(in crate::legalize) fn hard_swish(b: &mut Builder<'_>, node: &Node) -> Resul
     formula(b, node, |[x]| x * (x / 6.0 + 0.5).clip(0.0, 1.0))
 }
 
-/// Any float: no runtime kernel exists, and its body is not expanded at every opset.
+/// Computes `Swish` for any float. Runtimes have no kernel for it, and do not expand its function
+/// body at every opset.
 pub(in crate::legalize) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
     let alpha = float(node, "alpha", 1.0);
     formula(b, node, |[x]| {
@@ -81,7 +82,7 @@ pub(in crate::legalize) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
     })
 }
 
-/// The mean of several operands.
+/// Computes the mean of several operands.
 pub(super) fn mean(b: &mut Builder<'_>, node: &Node) -> Results {
     let operands: Vec<_> = node.inputs.iter().flatten().copied().collect();
     let sum = b.op("Sum", &operands, Attrs::new())?;

@@ -1,5 +1,5 @@
-//! The bits of floats, where there is no operator that gives them. Arithmetic in double precision is
-//! exact for narrower types, but cannot tell one NaN from another: all become the same one.
+//! The bits of floats, for opsets without an operator that returns them. Arithmetic in double
+//! precision is exact for narrower types, but cannot distinguish NaNs: all become the same one.
 
 use std::f64::consts::LN_2;
 
@@ -29,7 +29,7 @@ pub(in crate::legalize) fn bit_cast(b: &mut Builder<'_>, node: &Node) -> Results
     Ok(vec![result])
 }
 
-/// How many bits of a float are its exponent and its fraction, and an integer for all of them.
+/// The numbers of exponent and fraction bits of a float, and an integer type of the same width.
 #[derive(Clone, Copy)]
 struct Format {
     exponent: i32,
@@ -52,7 +52,7 @@ impl Format {
         exp2(self.exponent + self.fraction)
     }
 
-    /// The exponent of infinities and NaN, as it is stored.
+    /// Returns the stored exponent of infinities and NaN.
     fn special(self) -> f64 {
         exp2(self.exponent) - 1.0
     }
@@ -69,7 +69,7 @@ impl Format {
         let exponent = above.select(higher, below.select(lower, guess)).max(least);
 
         let fraction = size * x.constant(2.0).pow(f64::from(self.fraction) - exponent);
-        // The first bit of the fraction, which is not stored, adds the one that is missing here.
+        // The implicit leading bit of the fraction adds the missing one.
         let number = (exponent + (self.bias() - 1.0)) * exp2(self.fraction) + fraction;
         let infinity = self.special() * exp2(self.fraction);
         let (is_nan, is_infinite) = (x.is_nan(), x.is_inf());

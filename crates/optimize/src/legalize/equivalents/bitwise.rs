@@ -1,4 +1,4 @@
-//! Bitwise operators from arithmetic on single bits, which get an axis of their own.
+//! Bitwise operators as arithmetic on single bits, which get their own axis.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -28,7 +28,7 @@ pub(super) fn xor(b: &mut Builder<'_>, node: &Node) -> Results {
     if let Some((x, mask)) = with_constant(b, node)?
         && b.dtype(x).int_range().map(highest) == Some(mask)
     {
-        // Only the highest bit changes: the carry is lost.
+        // Only the highest bit changes, because the carry is lost.
         let mask = b.int(b.dtype(x), mask)?;
         return Ok(vec![b.op("Add", &[x, mask], Attrs::new())?]);
     }
@@ -47,7 +47,7 @@ pub(super) fn not(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Sub", &[ones, x], Attrs::new())?])
 }
 
-/// The operand that is not a constant, and the number that all elements of the other are.
+/// Returns the operand that is not a constant, and the number that all elements of the other have.
 fn with_constant(b: &Builder<'_>, node: &Node) -> Result<Option<(ValueId, i128)>> {
     let (x, y) = (operand(node, 0)?, operand(node, 1)?);
     let number = |value: ValueId| {
@@ -64,7 +64,7 @@ fn with_constant(b: &Builder<'_>, node: &Node) -> Result<Option<(ValueId, i128)>
 
 fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
     let dtype = b.dtype(node.outputs[0]);
-    // There is no shift of 16-bit integers.
+    // ONNX has no shift of 16-bit integers.
     let word = if dtype.bits() <= 32 { DType::U32 } else { DType::U64 };
     let count = i64::from(dtype.bits());
     let places: Vec<i64> = (0..count).collect();
@@ -82,8 +82,9 @@ fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
         bits.push(b.cast(bit, DType::F64)?);
     }
     let found = of_bits(b, bits[0], bits[1])?;
-    // Sums of 32 bits are exact in double precision. Narrow integers have two halves as well: what
-    // is cast twice in a row is cast once by onnxruntime, and a cast from double precision does not wrap.
+    // Sums of 32 bits are exact in double precision. Narrow integers are also split into halves:
+    // onnxruntime merges two consecutive casts, and a cast from double precision does not wrap
+    // around.
     let halves = b.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
     let powers: Vec<i64> = (0..count / 2).map(|place| 1 << place).collect();
     let powers = b.i64s(&powers);

@@ -1,4 +1,5 @@
-//! Conv on double precision and on integers: the windows side by side, times the weights.
+//! `Conv` in double precision and on integers: a product of the concatenated windows with the
+//! weights.
 
 use onnx::{Attrs, Builder, Node, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -19,7 +20,7 @@ pub(super) fn by_windows(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId
     let x = windows.pad(b, x)?;
     let slices = windows.slices(b, x)?;
     let columns = b.op("Concat", &slices, attrs! { axis: 1 })?;
-    // (batch, window, group, channel, place) to (batch, group, window and channel, place).
+    // (batch, window, group, channel, position) to (batch, group, window and channel, position).
     let (count, depth) = (windows.len() as i64, windows.len() as i64 * channels);
     let columns = reshape(b, columns, &[0, count, groups, channels, -1])?;
     let columns = b.transpose(columns, &[0, 2, 1, 3, 4])?;
@@ -42,7 +43,8 @@ pub(super) fn by_windows(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId
     Ok(vec![b.cast(result, dtype)?])
 }
 
-/// The type to sum up in: integers wrap around, so any type at least as wide will do.
+/// Returns the type to accumulate in. Integers wrap around, so any type that is at least as wide
+/// will do.
 fn accumulator(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
@@ -57,7 +59,7 @@ fn reshape(b: &mut Builder<'_>, x: ValueId, shape: &[i64]) -> onnx::Result<Value
     b.op("Reshape", &[x, shape], Attrs::new())
 }
 
-/// `product` with the batch and the places of `slice`, and `outputs` channels.
+/// Reshapes `product` to the batch and the positions of `slice`, with `outputs` channels.
 fn restore(
     b: &mut Builder<'_>,
     product: ValueId,

@@ -1,4 +1,4 @@
-//! ConvTranspose on double precision: Conv of the input with zeros between its elements.
+//! `ConvTranspose` in double precision: a `Conv` of the input with zeros between its elements.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::Dim;
@@ -22,7 +22,7 @@ pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> Results {
             x = spread(b, x, i + 2, stride)?;
         }
     }
-    // Padded so far that the first and the last place of the kernel just meet the input.
+    // Padded so that the first and the last position of the kernel just overlap the input.
     let reach = |i: usize| (kernel[i] - 1) * dilations[i];
     let before: Vec<i64> = (0..rank).map(|i| reach(i) - pads[i]).collect();
     let after: Vec<i64> = (0..rank).map(|i| reach(i) - pads[rank + i] + extra[i]).collect();
@@ -38,11 +38,11 @@ pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Conv", &inputs, attrs)?])
 }
 
-/// `x` with zeros between the elements along `axis`, so that they are `stride` apart.
+/// Inserts zeros between the elements of `x` along `axis`, so that they are `stride` apart.
 #[track_caller]
 fn spread(b: &mut Builder<'_>, x: ValueId, axis: usize, stride: i64) -> Result<ValueId> {
     let rank = b.rank(x);
-    // Last of all, the axis takes up the zeros without any other size being known.
+    // As the last axis, it can absorb the zeros without knowledge of the other sizes.
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(axis, rank - 1);
     let x = b.transpose(x, &perm)?;
@@ -60,7 +60,7 @@ fn spread(b: &mut Builder<'_>, x: ValueId, axis: usize, stride: i64) -> Result<V
     b.transpose(x, &perm)
 }
 
-/// A kernel with its spatial axes reversed.
+/// Reverses the spatial axes of a kernel.
 #[track_caller]
 fn reverse(b: &mut Builder<'_>, w: ValueId, rank: usize) -> Result<ValueId> {
     let axes: Vec<i64> = (2..2 + rank as i64).collect();
@@ -69,8 +69,8 @@ fn reverse(b: &mut Builder<'_>, w: ValueId, rank: usize) -> Result<ValueId> {
     b.op("Slice", &[w, starts, ends, axes, steps], Attrs::new())
 }
 
-/// A kernel (input channels, output channels of a group, …) as (output channels, input channels of
-/// a group, …).
+/// Rearranges a kernel from (input channels, output channels of a group, …) to (output channels,
+/// input channels of a group, …).
 #[track_caller]
 fn swap_channels(
     b: &mut Builder<'_>,

@@ -1,7 +1,7 @@
-//! Erf and Gelu in double precision.
+//! `Erf` and `Gelu` in double precision.
 //!
-//! Two fits at Chebyshev nodes: of `erf(x) / x` in `x²` up to 1, and of `erfc(x) exp(x²)` in
-//! `(x - 3) / (x + 3)` from 1 to 6, where the result is one. The highest powers come first.
+//! Two fits at Chebyshev nodes: `erf(x) / x` in `x²` up to 1, and `erfc(x) exp(x²)` in `(x - 3) /
+//! (x + 3)` from 1 to 6, beyond which the result is one. The highest powers come first.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -54,11 +54,11 @@ fn erf_of(x: Num<'_>) -> Num<'_> {
     let fit = ((far - 3.0) / (far + 3.0)).polynomial(&FAR);
     let complement = (-far.squared()).exp() * fit;
     let far = (1.0 - complement) * x.sign();
-    // Not a number is not greater, and stays what it is in the first fit.
+    // NaN is not greater, and the first fit preserves it.
     size.greater(1.0).select(far, near)
 }
 
-/// `x / 2 (1 + erf(x / √2))`; the approximation by `tanh` runs as it is.
+/// Computes `x / 2 (1 + erf(x / √2))`. The approximation by `tanh` needs no replacement.
 pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
     if matches!(node.attr("approximate"), Some(Attr::String(how)) if &**how != "none") {
         return Err(Lack::Because("only the exact one has an equivalent"));
@@ -73,7 +73,8 @@ pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
 mod tests {
     use crate::legalize::testing::assert_f64;
 
-    /// The everywhere positive series `2 / √π x exp(-x²) Σ (2x²)ⁿ / (2n + 1)!!`.
+    /// Computes the series `2 / √π x exp(-x²) Σ (2x²)ⁿ / (2n + 1)!!`, whose terms all have the same
+    /// sign.
     fn erf(x: f64) -> f64 {
         if x.is_infinite() || x.abs() > 6.5 {
             return x.signum();

@@ -1,5 +1,5 @@
-//! The order of floats by their bits, where there is no operator that gives them. NaN has no sign there;
-//! all of them come after infinity.
+//! The order of floats by their bits, for opsets without an operator that returns them. NaN has no
+//! sign there, and every NaN comes after infinity.
 
 use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, ValueId, attrs, fold};
@@ -7,18 +7,19 @@ use tensor::{DType, Tensor};
 
 use super::{Equivalent, Lack, Results, operand};
 
-/// Less than what the smallest positive number of a narrower type could be rounded by.
+/// A number so small that adding it in double precision changes no non-zero number of a narrower
+/// type.
 const SIGN_OF_ZERO: f64 = 1e-70;
 
-/// More than any finite number of a narrower type.
+/// A number above every finite number of a narrower type.
 const INFINITE: f64 = 1e300;
 
-/// Whether a node is the `TopK` of floats in the order of their bits.
+/// Returns `true` if a node is the `TopK` of floats in the order of their bits.
 pub(in super::super) fn orders_floats(graph: &Graph, node: &Node) -> bool {
     floats_in_order(graph, node).is_some()
 }
 
-/// `TopK` of floats in the order of their bits, without their bits.
+/// Returns an equivalent of `TopK` in the order of bits that does not use the bits.
 pub(in super::super) fn top_k(has_double: bool) -> Equivalent {
     if has_double { top_k_in_double } else { top_k_by_two_keys }
 }
@@ -30,15 +31,16 @@ fn top_k_in_double(b: &mut Builder<'_>, node: &Node) -> Results {
     }
     let [numbers] = formulas(b, [x], |[x]| {
         let x = x.cast(DType::F64);
-        // The addend is lost in everything but zeros, where it has the sign.
+        // The addend is absorbed by all numbers except zeros, where it provides the sign.
         let signed = x + x.reciprocal().clip(-SIGN_OF_ZERO, SIGN_OF_ZERO);
         [x.is_nan().select(f64::INFINITY, signed.clip(-INFINITE, INFINITE))]
     })?;
     Ok(b.op_many("TopK", &[numbers, operand(node, 1)?], node.attrs.clone(), 2)?)
 }
 
-/// Where no type is wide enough for a single key: what numbers do not tell apart, both zeros, and
-/// infinity from NaN, is sorted by a second key before. `TopK` keeps the order of equal elements.
+/// Computes `TopK` if no type is wide enough for a single key. The first key does not distinguish
+/// the two zeros, or infinity from NaN, so elements are sorted by a second key before. `TopK`
+/// preserves the order of equal elements.
 fn top_k_by_two_keys(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = ordered_floats(b.graph, node)?;
     let axis = node.int("axis", -1);
@@ -61,14 +63,14 @@ fn ordered_floats(graph: &Graph, node: &Node) -> Result<ValueId, Lack> {
     floats.ok_or(Lack::Because("it does not order floats by their bits"))
 }
 
-/// The floats that a `TopK` finds the places of, in the order of their bits.
+/// Returns the floats whose indices a `TopK` returns, in the order of their bits.
 fn floats_in_order(graph: &Graph, node: &Node) -> Option<ValueId> {
     let x = ordered_by_bits(graph, node.input(0)?)?;
     let values = node.outputs.first()?;
     (!graph.value(*values).is_used() && node.int("largest", 1) == 1).then_some(x)
 }
 
-/// The floats whose bits are `keys`, those of negative ones counting backwards.
+/// Returns the floats whose bits are `keys`, with those of negative numbers in reverse.
 fn ordered_by_bits(graph: &Graph, keys: ValueId) -> Option<ValueId> {
     let node = |value, op| graph.producer(value).map(|id| graph.node(id)).filter(|n| n.is(op));
     let choice = node(keys, "Where")?;

@@ -1,15 +1,15 @@
-//! Sinh and Cosh in double precision.
+//! `Sinh` and `Cosh` in double precision.
 //!
-//! The exponential of half the argument is squared at the end: that of the whole argument would
-//! overflow before the result does.
+//! The exponential of half the argument is squared at the end, because that of the whole argument
+//! would overflow before the result does.
 
 use onnx::formula::Num;
 use onnx::{Builder, Node};
 
 use super::{Results, formula};
 
-/// Terms of the power series of `sinh(x) / x` in `x²`, the highest power first; for `|x| < 1` the
-/// next one is below 1e-17.
+/// The terms of the power series of `sinh(x) / x` in `x²`, the highest power first. For `|x| < 1`,
+/// the next one is below 1e-17.
 const SERIES: [f64; 9] = {
     let mut terms = [1.0; 9];
     let mut n = 1;
@@ -20,7 +20,7 @@ const SERIES: [f64; 9] = {
     terms
 };
 
-/// `exp(|x|) / 2` and `exp(-|x|) / 2`.
+/// Returns `exp(|x|) / 2` and `exp(-|x|) / 2`.
 fn halves(x: Num<'_>) -> (Num<'_>, Num<'_>) {
     let root = (x.abs() * 0.5).exp();
     (root * 0.5 * root, 0.5 / root / root)
@@ -33,7 +33,7 @@ pub(super) fn cosh(b: &mut Builder<'_>, node: &Node) -> Results {
     })
 }
 
-/// Near zero the two halves cancel; there it is a power series.
+/// Computes the power series near zero, where the two halves would cancel.
 pub(super) fn sinh(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| {
         let (grows, falls) = halves(x);

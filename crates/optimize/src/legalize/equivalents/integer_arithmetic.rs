@@ -1,11 +1,11 @@
-//! Remainders, powers and products of integers, where a runtime goes through double precision.
+//! Remainders, powers and products of integers, for runtimes that compute them in double precision.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
 use tensor::{Dim, Type};
 
 use super::{Lack, Results, fresh, operand};
 
-/// The remainder with the sign of the dividend: what the quotient leaves.
+/// Computes the remainder with the sign of the dividend from the quotient.
 pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
     if node.int("fmod", 0) == 0 {
         return Err(Lack::Because("its sign is that of the divisor"));
@@ -16,7 +16,7 @@ pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Sub", &[x, product], Attrs::new())?])
 }
 
-/// A known power, by repeated squaring.
+/// Computes a known power by repeated squaring.
 pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
     let (x, exponent) = (operand(node, 0)?, operand(node, 1)?);
     let known = b.graph.constant(exponent).and_then(tensor::Tensor::splat);
@@ -46,8 +46,8 @@ pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![fresh(b, x, result.unwrap_or(x))?])
 }
 
-/// The product along each axis: in halves until one element is left, or one by one if nobody knows how many
-/// there are.
+/// Computes the product along each axis: by halving the axis until one element is left, or
+/// sequentially if its size is unknown.
 pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     let mut x = operand(node, 0)?;
     let rank = b.rank(x);
@@ -81,7 +81,7 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
 
 const UNKNOWN: Lack = Lack::Because("its axes are not known");
 
-/// The product along an axis, which stays as one of size one.
+/// Computes the product along an axis sequentially. The axis remains with size one.
 fn one_by_one(b: &mut Builder<'_>, x: ValueId, axis: usize) -> Result<ValueId> {
     let first = std::iter::once(axis);
     let perm: Vec<usize> = first.chain((0..b.rank(x)).filter(|other| *other != axis)).collect();

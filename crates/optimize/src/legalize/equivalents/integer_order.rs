@@ -1,11 +1,11 @@
-//! Order of 64-bit integers, where a runtime compares only narrower or only signed ones.
+//! The order of 64-bit integers, for runtimes that compare only narrower or only signed ones.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::DType;
 
 use super::{Results, fresh, operand};
 
-/// `x` where it is greater or less (`op`) than `y`, else `y`.
+/// Selects `x` where it is greater or less (`op`) than `y`, and `y` elsewhere.
 fn pick(b: &mut Builder<'_>, op: &'static str, x: ValueId, y: ValueId) -> Result<ValueId> {
     let condition = b.op(op, &[x, y], Attrs::new())?;
     b.op("Where", &[condition, x, y], Attrs::new())
@@ -54,7 +54,8 @@ pub(super) fn sign(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Sub", &[above, below], Attrs::new())?])
 }
 
-/// Flipping the highest bit turns unsigned order into signed order, and back.
+/// Compares signed instead of unsigned integers. Flipping the highest bit converts between the two
+/// orders.
 pub(super) fn through_signed(b: &mut Builder<'_>, node: &Node) -> Results {
     let flipped = flip(b, operand(node, 0)?, DType::U64, 1 << 63)?;
     let signed = b.cast(flipped, DType::I64)?;
@@ -74,15 +75,15 @@ pub(super) fn through_signed(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(back)
 }
 
-/// `x` with the bits of `mask` inverted.
+/// Inverts the bits of `mask` in `x`.
 fn flip(b: &mut Builder<'_>, x: ValueId, dtype: DType, mask: i128) -> Result<ValueId> {
     let mask = b.int(dtype, mask)?;
     b.op("BitwiseXor", &[x, mask], Attrs::new())
 }
 
-/// The greatest or least upper half, and the greatest or least of the lower halves that go with it.
+/// Computes the extremum of the upper halves, and the extremum of the lower halves that go with it.
 ///
-/// Both are 32-bit integers; the lower one is unsigned and has its highest bit flipped.
+/// Both are 32-bit integers. The lower one is unsigned and has its highest bit flipped.
 pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let last = if node.is("ReduceMax") { i32::MIN } else { i32::MAX };
@@ -109,7 +110,7 @@ pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Add", &[upper, lower], Attrs::new())?])
 }
 
-/// The node's reduction of another operand; `keep` overrides whether the reduced axes stay.
+/// Emits the node's reduction of another operand. If `keep` is set, the reduced axes are kept.
 fn reduce(b: &mut Builder<'_>, node: &Node, x: ValueId, keep: bool) -> Result<ValueId> {
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(x);

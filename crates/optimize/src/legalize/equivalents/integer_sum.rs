@@ -1,8 +1,9 @@
-//! Sums of integers that wrap around, where a runtime adds them up in double precision.
+//! Sums of integers that wrap around, for runtimes that add them in double precision.
 //!
-//! Products of integers wrap, so a sum over one of the last two axes is a product with ones. Elsewhere, double precision is exact up
-//! to 2⁵³. Integers that are too wide for the number of terms are cut
-//! into pieces whose sums are exact, and put together with arithmetic that wraps.
+//! Products of integers wrap around, so a sum over one of the last two axes is a product with ones.
+//! For other axes, double precision is exact up to 2⁵³. Integers that are too wide for the number
+//! of terms are split into parts whose sums are exact, and recombined with arithmetic that wraps
+//! around.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
-        // The low bits, taken apart from the cast: onnxruntime merges two casts in a row, and
-        // one from double precision does not wrap.
+        // Masks the low bits before the cast. onnxruntime merges two consecutive casts, and a cast
+        // from double precision does not wrap around.
         let mask = b.int(DType::I64, (1 << dtype.bits()) - 1)?;
         let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;
         return Ok(vec![b.cast(low, dtype)?]);
@@ -43,7 +44,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.cast(total, dtype)?])
 }
 
-/// The sum by products with as many ones as an axis has elements, one for each axis.
+/// Computes the sum by products with vectors of ones, one for each axis.
 fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<ValueId>> {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     let axes = axes_of(b, node, rank).filter(|_| matches!(dtype, DType::I32 | DType::I64));
@@ -72,18 +73,20 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
     Ok(Some(total))
 }
 
-/// How ones are multiplied with what has a certain axis.
+/// The form of the product with ones along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The last axis, by a vector.
     Columns,
-    /// The last axis of what may have no other elements, by a matrix: onnxruntime refuses a vector there.
+    /// The last axis of a value that may otherwise be empty, by a matrix. onnxruntime rejects a
+    /// vector there.
     MaybeNone,
-    /// The last axis but one, by a vector.
+    /// The second-to-last axis, by a vector.
     Rows,
 }
 
-/// How `axes` are summed up, the last one first. All but the last two axes must be left alone.
+/// Returns the steps that sum over `axes`, the last one first. All axes but the last two must not
+/// be summed.
 fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<Step>> {
     let is_some = |dims: &[Dim]| dims.iter().all(|dim| dim.as_known().is_some_and(|n| n > 0));
     let mut shape = shape.to_vec();
@@ -100,10 +103,10 @@ fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Constants with more elements are computed.
+/// The largest number of ones to store as a constant.
 const LARGEST: usize = 1024;
 
-/// As many ones as `x` has elements along an axis.
+/// Emits as many ones as `x` has elements along an axis.
 fn ones(b: &mut Builder<'_>, x: ValueId, axis: usize, step: Step, dtype: DType) -> Result<ValueId> {
     let size = b.shape(x)[axis].as_known();
     let is_matrix = step == Step::MaybeNone;
@@ -134,7 +137,7 @@ fn ones(b: &mut Builder<'_>, x: ValueId, axis: usize, step: Step, dtype: DType) 
     b.op("ConstantOfShape", &[sizes], attrs)
 }
 
-/// The axes of a reduction, in order.
+/// Returns the axes of a reduction, in order.
 fn axes_of(b: &Builder<'_>, node: &Node, rank: usize) -> Option<Vec<usize>> {
     let axes: Vec<Dim> = match node.input(1) {
         Some(axes) => b.graph.content(axes)?,
@@ -147,14 +150,14 @@ fn axes_of(b: &Builder<'_>, node: &Node, rank: usize) -> Option<Vec<usize>> {
     Some(axes)
 }
 
-/// The last of the running totals, for a target without double precision. They wrap around as sums of
-/// integers should, and a zero before the first term is the sum of none.
+/// Computes the last of the running totals, for a target without double precision. They wrap around
+/// like sums of integers. A zero before the first term is the empty sum.
 pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     let axes: Vec<i64> = match node.input(1) {
         Some(axes) => {
-            let known = fold::known(b.graph, axes).and_then(|axes| axes.to_i64s());
+            let known = b.graph.facts().constant(axes).and_then(|axes| axes.to_i64s());
             known.ok_or(Lack::Because("its axes are computed"))?
         }
         None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
@@ -179,35 +182,35 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![super::fresh(b, x, total)?])
 }
 
-/// The sum of the magnitudes.
+/// Computes the sum of the magnitudes.
 pub(super) fn of_sizes(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let sizes = b.op("Abs", &[x], Attrs::new())?;
     Ok(vec![reduce(b, node, sizes)?])
 }
 
-/// The sum of the squares.
+/// Computes the sum of the squares.
 pub(super) fn of_squares(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let squares = b.op("Mul", &[x, x], Attrs::new())?;
     Ok(vec![reduce(b, node, squares)?])
 }
 
-/// The sum of `x` over the axes of the node.
+/// Computes the sum of `x` over the axes of the node.
 fn reduce(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(x);
     b.op_optional("ReduceSum", &inputs, node.attrs.clone())
 }
 
-/// The sum of `x` as 64-bit integers, by way of double precision.
+/// Computes the sum of `x` as 64-bit integers, in double precision.
 fn in_double(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
     let double = b.cast(x, DType::F64)?;
     let sum = reduce(b, node, double)?;
     b.cast(sum, DType::I64)
 }
 
-/// The bits of `x` from `shift` on, `width` of them.
+/// Extracts `width` bits of `x`, starting at `shift`.
 fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueId> {
     let mut piece = x;
     if shift > 0 {
@@ -221,7 +224,7 @@ fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueI
     Ok(piece)
 }
 
-/// How many elements each result sums up, if that is known.
+/// Returns the number of terms of each sum, if it is known.
 fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
     let shape = b.shape(x);
     let size = |axis: &usize| u64::try_from(shape[*axis].as_known()?).ok();

@@ -1,4 +1,4 @@
-//! Asinh, Acosh and Atanh in double precision, as logarithms of one plus something.
+//! `Asinh`, `Acosh` and `Atanh` in double precision, as logarithms of `1 + y`.
 
 use std::f64::consts::LN_2;
 
@@ -7,16 +7,17 @@ use onnx::{Builder, Node};
 
 use super::{Results, formula};
 
-/// From here on `asinh` and `acosh` are `log(2x)`, and squares could overflow further out.
+/// The argument above which `asinh` and `acosh` equal `log(2x)`. Far above it, squares could
+/// overflow.
 const LARGE: f64 = 1e8;
 
-/// `near`, or `log(2x)` where `x` is large.
+/// Selects `log(2x)` where `x` is large, and `near` elsewhere.
 fn unless_large<'f>(x: Num<'f>, near: Num<'f>) -> Num<'f> {
     let far = x.ln() + LN_2;
     x.greater(LARGE).select(far, near)
 }
 
-/// `log(|x| + √(x² + 1))` with the sign of `x`.
+/// Computes `log(|x| + √(x² + 1))` with the sign of `x`.
 pub(super) fn asinh(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| {
         let size = x.abs();
@@ -27,7 +28,7 @@ pub(super) fn asinh(b: &mut Builder<'_>, node: &Node) -> Results {
     })
 }
 
-/// `log(x + √(x² - 1))`.
+/// Computes `log(x + √(x² - 1))`.
 pub(super) fn acosh(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| {
         let above = x - 1.0;
@@ -37,7 +38,7 @@ pub(super) fn acosh(b: &mut Builder<'_>, node: &Node) -> Results {
     })
 }
 
-/// `log((1 + |x|) / (1 - |x|)) / 2` with the sign of `x`.
+/// Computes `log((1 + |x|) / (1 - |x|)) / 2` with the sign of `x`.
 pub(super) fn atanh(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| {
         let size = x.abs();
@@ -50,7 +51,7 @@ pub(super) fn atanh(b: &mut Builder<'_>, node: &Node) -> Results {
 mod tests {
     use crate::legalize::testing::assert_f64;
 
-    // The standard library's are themselves logarithms with losses near zero.
+    // The functions of the standard library are themselves logarithms that lose digits near zero.
     fn asinh(x: f64) -> f64 {
         if x.abs() < 1e-3 { x - x.powi(3) / 6.0 + 0.075 * x.powi(5) } else { x.asinh() }
     }

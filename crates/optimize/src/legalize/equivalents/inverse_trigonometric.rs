@@ -1,43 +1,44 @@
-//! Asin, Acos, Atan and Tan in double precision.
+//! `Asin`, `Acos`, `Atan` and `Tan` in double precision.
 //!
-//! An inverse function is the angle of a point. The single-precision operator gives that angle
-//! to seven digits; rotating the point back by it leaves an angle so small that its sine, which is
-//! a difference of products, gives all the others.
+//! An inverse function is the angle of a point. The single-precision operator computes that angle
+//! to seven digits. Rotating the point back by it leaves a small angle. Its sine, a difference of
+//! products, provides the remaining digits.
 
 use onnx::formula::Num;
 use onnx::{Builder, Node};
 
 use super::{Results, formula};
 
-/// The angle whose sine is `x`: that of the point (√(1 - x²), x).
+/// Computes the angle whose sine is `x`, which is that of the point (√(1 - x²), x).
 pub(super) fn asin(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| refine("Asin", x, (adjacent(x), x)))
 }
 
-/// The angle whose cosine is `x`: that of the point (x, √(1 - x²)).
+/// Computes the angle whose cosine is `x`, which is that of the point (x, √(1 - x²)).
 pub(super) fn acos(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| refine("Acos", x, (x, adjacent(x))))
 }
 
-/// √(1 - x²), exact near 1 as well.
+/// Computes √(1 - x²), which is also exact near 1.
 fn adjacent(x: Num<'_>) -> Num<'_> {
     ((1.0 - x) * (1.0 + x)).sqrt()
 }
 
-/// The angle of a point on the unit circle. The result of `op` at `x` approximates it.
+/// Computes the angle of a point on the unit circle. The result of `op` at `x` approximates it.
 fn refine<'f>(op: &'static str, x: Num<'f>, (across, up): (Num<'f>, Num<'f>)) -> Num<'f> {
     let start = x.in_single(op);
     let (sin, cos) = (start.sin(), start.cos());
     let rest = up * cos - across * sin;
-    // Near 1 single precision is off by up to 3e-4, where the sine and its angle differ.
+    // Near 1, single precision is off by up to 3e-4, where the sine and its angle differ.
     let angle = rest + rest.squared() * rest / 6.0;
     start + angle
 }
 
-/// From here on the arc tangent is a right angle in double precision.
+/// The argument above which the arc tangent is a right angle in double precision.
 const STEEP: f64 = 1e17;
 
-/// The angle of the point (1, x); the rest is small enough to be its own tangent.
+/// Computes the angle of the point (1, x). The remaining angle is so small that it equals its
+/// tangent.
 pub(super) fn atan(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| {
         let start = x.in_single("Atan");

@@ -1,7 +1,7 @@
-//! Operators in terms of others, for types that no cast can replace and for opsets without them.
+//! Operators in terms of other operators, for types that no cast can replace and for opsets that
+//! lack them.
 //!
-//! Everything in double precision is accurate to a few units in the last place, even for results
-//! near zero.
+//! Results in double precision are accurate to a few units in the last place, even near zero.
 
 mod activations;
 mod bits;
@@ -25,11 +25,11 @@ use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId};
 use tensor::DType;
 
-/// Why an equivalent does not apply to a node.
+/// The reason why an equivalent does not apply to a node.
 pub(super) enum Lack {
-    /// Something about the node.
+    /// A property of the node.
     Because(&'static str),
-    /// Its nodes cannot be built: a bug.
+    /// The nodes cannot be built, which is a bug.
     Graph(onnx::Error),
 }
 
@@ -39,10 +39,10 @@ impl From<onnx::Error> for Lack {
     }
 }
 
-/// What computes the results of a node.
+/// The values that replace the results of a node.
 pub(super) type Results = std::result::Result<Vec<ValueId>, Lack>;
 
-/// Emits it.
+/// A function that emits the equivalent of a node.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
 /// A reason for which a target cannot run an operator, so that it needs an equivalent.
@@ -157,19 +157,19 @@ fn find(op: &str, is_met: impl Fn(Gap) -> bool) -> Option<Equivalent> {
     found.next().map(|(.., equivalent)| *equivalent)
 }
 
-/// The operand at `index`, which must be present.
+/// Returns the operand at `index`, which must be present.
 pub(super) fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
 }
 
-/// `result`, or a copy if it is just the operand `x`: a result inherits a name.
+/// Returns `result`, or a copy if it is just the operand `x`, because a result inherits a name.
 #[track_caller]
 fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
-/// The result of a formula of the node's first operands.
+/// Emits a formula of the node's first operands.
 fn formula<const N: usize>(
     b: &mut Builder<'_>,
     node: &Node,

@@ -1,12 +1,12 @@
-//! The largest and the smallest of numbers that may include NaN, which wins.
+//! Maxima and minima of numbers that may include NaN, which takes precedence.
 
 use onnx::{Attr, Attrs, Builder, Node, ValueId, attrs};
 use tensor::DType;
 
 use super::{Lack, operand};
 
-/// The reduction, and whether there was NaN: the sum of all sizes knows, since infinities of one sign
-/// add up to infinity. Sums are what runtimes compute fastest.
+/// Computes the reduction, and finds NaN by the sum of all magnitudes: infinities of one sign add
+/// up to infinity. Sums are the fastest reductions of runtimes.
 pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let x = operand(node, 0)?;
     let dtype = b.dtype(x);
@@ -21,7 +21,7 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     };
     let (best, sum) = (reduce(node.op.name, x)?, reduce("ReduceSum", sizes)?);
     let result = if is_size && node.is("ReduceMax") {
-        // The largest size is at most the sum, and `Min` keeps NaN.
+        // The largest magnitude does not exceed the sum, and `Min` propagates NaN.
         b.op("Min", &[best, sum], Attrs::new())?
     } else {
         let any = b.op("IsNaN", &[sum], Attrs::new())?;
@@ -30,7 +30,7 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     Ok(vec![b.cast(result, dtype)?])
 }
 
-/// Updates by the larger or the smaller number, and likewise of marks for NaN.
+/// Scatters the larger or the smaller number, and separately scatters flags for NaN.
 pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let (data, indices, updates) = (operand(node, 0)?, operand(node, 1)?, operand(node, 2)?);
     let last = match node.attr("reduction") {

@@ -1,4 +1,4 @@
-//! Pools in double precision: sums of windows, and reductions for the global ones.
+//! Pooling in double precision: sums of windows, and reductions for global pooling.
 
 use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -30,7 +30,7 @@ fn sum(b: &mut Builder<'_>, windows: &Windows, x: ValueId) -> Result<ValueId> {
     b.op("Sum", &slices, Attrs::new())
 }
 
-/// Ones in the shape of `x`.
+/// Returns ones in the shape of `x`.
 fn ones_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let shape = b.op("Shape", &[x], Attrs::new())?;
     let one = Tensor::scalar(DType::F64, 1.0).and_then(|one| one.reshaped(&[1]).ok());

@@ -1,4 +1,4 @@
-//! `Trilu` as a choice by row and column.
+//! `Trilu` as a selection by row and column.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::DType;
@@ -22,7 +22,7 @@ pub(super) fn trilu(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.op("Where", &[kept, x, zero], Attrs::new())?])
 }
 
-/// The places along an axis of `x`: 0, 1, …
+/// Returns the iota along an axis of `x`: 0, 1, …
 fn places(b: &mut Builder<'_>, x: ValueId, axis: i64) -> Result<ValueId> {
     let size = b.op("Shape", &[x], attrs! { start: axis, end: axis + 1 })?;
     let size = b.squeeze(size, &[0])?;

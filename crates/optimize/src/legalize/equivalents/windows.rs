@@ -1,16 +1,16 @@
-//! The windows that convolutions and pools look at, one strided slice per position in the kernel.
+//! The windows of convolutions and pooling, one strided slice per position in the kernel.
 
 use onnx::{Attr, Attrs, Builder, Node, Result, ValueId};
 use tensor::Dim;
 
 use super::{Lack, operand};
 
-/// The spatial attributes of a convolution or a pool.
+/// The spatial attributes of a convolution or a pooling operator.
 pub(super) struct Windows {
     kernel: Vec<i64>,
     strides: Vec<i64>,
     dilations: Vec<i64>,
-    /// Pads at the starts, then at the ends.
+    /// The padding at the starts, then at the ends.
     pads: Vec<i64>,
 }
 
@@ -35,12 +35,12 @@ impl Windows {
         })
     }
 
-    /// Whether a window can reach into the padding.
+    /// Returns `true` if a window can reach into the padding.
     pub(super) fn is_padded(&self) -> bool {
         self.pads.iter().any(|pad| *pad != 0)
     }
 
-    /// `x` with its padding, which is zero. Its first two axes are not spatial.
+    /// Pads `x` with zeros. Its first two axes are not spatial.
     #[track_caller]
     pub(super) fn pad(&self, b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
         if !self.is_padded() {
@@ -52,7 +52,8 @@ impl Windows {
         b.op("Pad", &[x, pads], Attrs::new())
     }
 
-    /// One slice of the padded `x` per position in the kernel, the last axis fastest.
+    /// Returns one slice of the padded `x` per position in the kernel. The last axis varies
+    /// fastest.
     #[track_caller]
     pub(super) fn slices(&self, b: &mut Builder<'_>, x: ValueId) -> Result<Vec<ValueId>> {
         let count: i64 = self.kernel.iter().product();
@@ -67,8 +68,8 @@ impl Windows {
         Ok(slices)
     }
 
-    /// From where to where the position with this number goes. Ends count from the end of the
-    /// axis, whose size need not be known.
+    /// Returns the starts and ends of the slice for a position in the kernel. Ends count from the
+    /// end of the axis, whose size need not be known.
     fn range(&self, number: i64) -> (Vec<i64>, Vec<i64>) {
         let mut rest = number;
         let mut starts = vec![0; self.kernel.len()];
@@ -84,13 +85,13 @@ impl Windows {
         (starts, ends)
     }
 
-    /// How many positions a kernel has.
+    /// Returns the number of positions in a kernel.
     pub(super) fn len(&self) -> usize {
         self.kernel.iter().map(|n| usize::try_from(*n).unwrap_or(0)).product()
     }
 }
 
-/// The spatial sizes of the operand at `index`; an error unless they are known.
+/// Returns the spatial sizes of the operand at `index`. Fails unless they are known.
 pub(super) fn spatial(
     b: &Builder<'_>,
     node: &Node,

@@ -1,8 +1,8 @@
-//! How a model is written for opsets that are older than its operators.
+//! Converts models to opsets that are older than their operators.
 //!
-//! Everything before knows operators in their present form. Those that an opset lacks are replaced
-//! while nodes are legalised (`equivalents/`), since the replacement has to be legalised, too. Operands
-//! that used to be attributes are moved at the very end, where no pass looks at them any more.
+//! All earlier stages use the current form of operators. Operators that an opset lacks are replaced
+//! during legalisation (`equivalents/`), because their replacements must be legalised, too. Operands that
+//! used to be attributes are converted at the very end, when no pass examines them any more.
 
 mod spellings;
 
@@ -15,12 +15,12 @@ use super::equivalents::{Equivalent, Lack, float_order};
 use super::{Error, Work};
 use crate::Roots;
 
-/// Operators that older opsets write in another way.
+/// Operators that have another form in older opsets.
 struct Change {
     ops: Roots,
-    /// The first opset with the present form.
+    /// The first opset with the current form.
     since: i64,
-    /// Writes a node in the form before, if it is not valid in both.
+    /// Converts a node to the older form, unless it is valid in both.
     spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
 }
 
@@ -38,15 +38,17 @@ fn takes_axes(op: &Operator) -> bool {
     op.axes == Axes::Reduce && op.name != "ReduceSum"
 }
 
-/// An operator that computes with what an older opset lacks, and has a form without it.
+/// An operator whose operands are computed by an operator that an older opset lacks, with a form
+/// that does not need it.
 struct Simpler {
-    /// The operator that may be lacking.
+    /// The operator that may be missing.
     lacking: &'static str,
-    /// The operator that reads what comes of it.
+    /// The operator that reads its results.
     op: &'static str,
-    /// Whether a node is of this kind.
+    /// Returns `true` if the form applies to a node.
     applies: fn(&Graph, &Node) -> bool,
-    /// Its form without, which depends on whether there is double precision.
+    /// Returns the form without the missing operator, depending on the availability of double
+    /// precision.
     form: fn(bool) -> Equivalent,
 }
 
@@ -58,7 +60,7 @@ static SIMPLER: &[Simpler] = &[Simpler {
 }];
 
 impl Simpler {
-    /// The nodes of this kind in a graph, if `opset` lacks what they compute with.
+    /// Returns the nodes that the form applies to, if `opset` lacks the operator.
     fn nodes(&self, graph: &Graph, opset: i64) -> Vec<NodeId> {
         if schema::find(&Op::onnx(self.lacking), opset).is_some() {
             return Vec::new();
@@ -71,17 +73,17 @@ impl Simpler {
     }
 }
 
-/// Whether `op` is written in another way at `opset`.
+/// Returns `true` if `op` has another form at `opset`.
 pub(super) fn is_respelled(op: &'static str, opset: i64) -> bool {
     CHANGES.iter().any(|row| row.ops.has(Op::onnx(op)) && opset < row.since)
 }
 
-/// Whether all operators have their present form at `opset`.
+/// Returns `true` if all operators have their current form at `opset`.
 pub(super) fn is_present(opset: i64) -> bool {
     CHANGES.iter().all(|row| row.since <= opset)
 }
 
-/// The nodes that nothing reads any more once [`simplify`] has written a graph for `opset`.
+/// Returns the nodes that become unused when [`simplify`] converts a graph to `opset`.
 pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
     let simpler: FxHashSet<_> =
         SIMPLER.iter().flat_map(|simpler| simpler.nodes(graph, opset)).collect();
@@ -104,7 +106,8 @@ pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
     found
 }
 
-/// Writes operators without what the opset lacks. Comes before that is replaced piece by piece.
+/// Converts operators to forms without the operators that the opset lacks. Runs before these are
+/// replaced one by one.
 pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
     let has_double = work.target.has_double(work.opset);
     for simpler in SIMPLER {
@@ -122,7 +125,7 @@ pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes all nodes in the form of the opset.
+/// Converts all nodes to the forms of the opset.
 pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {

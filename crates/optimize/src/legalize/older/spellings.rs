@@ -1,4 +1,4 @@
-//! Operands that used to be attributes, and attributes that there were not.
+//! Conversions of operands that used to be attributes, and of attributes that did not exist yet.
 
 use onnx::{Attr, Attrs, NodeId, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
@@ -27,12 +27,12 @@ fn drop_inputs(work: &mut Work<'_>, id: NodeId, index: usize) {
     }
 }
 
-/// The integers that are known to be in a value.
+/// Returns the integers of a value, if they are known.
 fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
-    onnx::fold::known(work.graph, value)?.to_i64s()
+    work.graph.facts().constant(value)?.to_i64s()
 }
 
-/// `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`
+/// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`.
 pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
     let keeps = node.int("noop_with_empty_axes", 0) != 0;
@@ -55,7 +55,7 @@ pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
     Ok(())
 }
 
-/// `Shape <start = 1> (x)` → `Slice (Shape (x), …)`
+/// Converts `Shape <start = 1> (x)` → `Slice (Shape (x), …)`.
 pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
     if node.attrs.is_empty() {
@@ -71,7 +71,7 @@ pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
     Ok(())
 }
 
-/// A zero in a shape means the size of the operand's axis, whatever `allowzero` says today.
+/// Drops `allowzero`. Without it, a zero in a shape copies the size of the operand's axis.
 pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
     if node.int("allowzero", 0) != 0 {
@@ -81,7 +81,7 @@ pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lac
         let zeros = integers(work, shape).unwrap_or_default();
         let mut zeros = zeros.iter().enumerate().filter(|(_, size)| **size == 0);
         if zeros.any(|(axis, _)| !copies(axis)) {
-            // There are no elements, so any will do.
+            // The result has no elements, so any source will do.
             let dtype = work.graph.ty(x).dtype;
             let zero = Tensor::scalar(dtype, 0.0).and_then(|zero| zero.reshaped(&[1]).ok());
             let zero = zero.ok_or(Lack::Because("its result is empty"))?;
@@ -95,7 +95,7 @@ pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lac
     Ok(())
 }
 
-/// `Split <num_outputs = 3> (x)` → `Split (x)`, or with the sizes if they differ.
+/// Converts `Split <num_outputs = 3> (x)` → `Split (x)`, with explicit sizes if they differ.
 pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
     if node.attr("num_outputs").is_none() {
@@ -121,7 +121,7 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     Ok(())
 }
 
-/// `Pad (x, pads, value, axes)` → `Pad (x, all pads, value)`
+/// Converts `Pad (x, pads, value, axes)` → `Pad (x, all pads, value)`.
 pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id).clone();
     let (Some(x), Some(pads), Some(axes)) = (node.input(0), node.input(1), node.input(3)) else {
@@ -130,7 +130,7 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let rank = work.graph.ty(x).rank();
     let axes = integers(work, axes).ok_or(Lack::Because("its axes are computed"))?;
     let count = axes.len();
-    // Where the amount for each axis is among `pads`; after the last of them there is a zero.
+    // The index of each axis's amount in `pads`. A zero follows the last amount.
     let mut places = vec![2 * count as i64; 2 * rank];
     for (place, axis) in axes.iter().enumerate() {
         let axis = fold::axis(*axis, rank).map_err(Lack::Because)?;
@@ -158,7 +158,7 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     Ok(())
 }
 
-/// `DFT (x, length, axis)` → `DFT <axis = …> (x, length)`
+/// Converts `DFT (x, length, axis)` → `DFT <axis = …> (x, length)`.
 pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
     let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank());

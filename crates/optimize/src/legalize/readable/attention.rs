@@ -1,13 +1,14 @@
-//! Attention as onnxruntime's transformer optimiser looks for it: scores are divided behind their product, and a
-//! mask of tokens is `(1 - mask) * lowest`, with the axes of heads and queries one by one.
+//! Attention in the form that onnxruntime's transformer optimiser looks for: scores are divided
+//! after their product, and a token mask is `(1 - mask) * lowest`, whose head and query axes are
+//! inserted one by one.
 
+use onnx::facts::is_finite;
 use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::bounded::is_finite;
 use crate::rewrites::Scores;
 
-/// Spells what `id` has to do with attention.
+/// Converts the parts of attention at `id`.
 pub(super) fn spell(graph: &mut Graph, id: NodeId) {
     if graph.get(id).is_none() {
         return;
@@ -17,8 +18,8 @@ pub(super) fn spell(graph: &mut Graph, id: NodeId) {
     axes_of_mask(graph, id);
 }
 
-/// Scores of attention are divided where they are multiplied by a power of two: the optimiser looks for the
-/// division. Both are exact, and runtimes move either into the product.
+/// Replaces the multiplication of scores by a power of two with a division, which the optimiser
+/// looks for. Both are exact, and runtimes fuse either into the product.
 fn scale_of_scores(graph: &mut Graph, id: NodeId) {
     if let Some(divisor) = divisor_of_scores(graph, id) {
         let divisor = graph.intern_constant(divisor);
@@ -27,7 +28,7 @@ fn scale_of_scores(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// What to divide scores by that `id` multiplies by a power of two.
+/// Returns the divisor of scores, if `id` multiplies them by a power of two.
 fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<Tensor> {
     let node = graph.node(id);
     let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
@@ -44,13 +45,14 @@ fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<Tensor> {
     Tensor::scalar(scale.dtype(), number.recip())
 }
 
-/// Whether a number is 2, 4, … 1024: one over it is exact in every floating-point type.
+/// Returns `true` if a number is 2, 4, … 1024. Its inverse is exact in every float type.
 fn is_power_of_two(number: f64) -> bool {
     (1..=10).any(|exponent| number == 2.0_f64.powi(exponent))
 }
 
-/// A mask of tokens that is chosen, `Where(mask, 0, lowest)`, is computed: the same number, or zero with a sign, is
-/// added to the scores. It is small beside them, and all layers share it.
+/// Replaces a selected token mask, `Where(mask, 0, lowest)`, by arithmetic: the same number, or a
+/// signed zero, is added to the scores. The mask is small compared to them, and all layers share
+/// it.
 fn chosen_mask(graph: &mut Graph, id: NodeId) {
     let Some(chosen) = Chosen::of(graph, id) else { return };
     for scores in &chosen.scores {
@@ -60,7 +62,7 @@ fn chosen_mask(graph: &mut Graph, id: NodeId) {
     let Type { shape, .. } = graph.ty(shown).clone();
     let [examples, tokens] = shape.as_slice() else { return };
     let block = graph.node(id).block();
-    // Each part stays what its line computes.
+    // Each node keeps the origin of the node that it replaces.
     let add = |graph: &mut Graph, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
         let inputs = inputs.iter().copied().map(Some).collect();
         let (parts, origin) = ((Op::onnx(op), inputs, attrs), graph.node(of).origin);
@@ -103,13 +105,13 @@ fn is_read(graph: &Graph, id: NodeId) -> bool {
     graph.node(id).outputs.iter().any(|value| graph.value(*value).is_used())
 }
 
-/// A mask that is chosen, and what it is added to.
+/// A selected mask, and the scores that it is added to.
 struct Chosen {
-    /// Which tokens of each example are shown, or what `test` asks.
+    /// The visible tokens of each example, or the operand of `test`.
     shown: ValueId,
-    /// What gives them all axes.
+    /// The node that inserts the head and query axes.
     moved: NodeId,
-    /// What is asked of them then.
+    /// The comparison that follows the insertion of axes.
     test: Option<NodeId>,
     lowest: ValueId,
     result: ValueId,
@@ -150,22 +152,23 @@ impl Chosen {
     }
 }
 
-/// Whether `wide` has the examples and tokens of `mask`, and axes for heads and queries between them.
+/// Returns `true` if `wide` has the examples and tokens of `mask`, with head and query axes between
+/// them.
 fn is_beside_scores(graph: &Graph, mask: ValueId, wide: ValueId) -> bool {
     let [examples, tokens] = graph.ty(mask).shape.as_slice() else { return false };
     let one = Dim::Known(1);
     *graph.ty(wide).shape == [examples.clone(), one.clone(), one, tokens.clone()]
 }
 
-/// Scores that are divided by the root of the size of a head: the optimiser takes that for granted.
+/// Scores that are divided by the square root of the head size, which the optimiser assumes.
 struct ScaledScores {
     product: NodeId,
-    /// The division of the queries, if they are divided and not the scores.
+    /// The division of the queries, if these are divided instead of the scores.
     queries: Option<NodeId>,
 }
 
 impl ScaledScores {
-    /// What the mask is added to at `place`.
+    /// Returns the scores that the mask is added to at `place`.
     fn of(graph: &Graph, place: Use) -> Option<Self> {
         let Use::Operand(sum, index) = place else { return None };
         let sum = graph.node(sum);
@@ -216,7 +219,7 @@ impl ScaledScores {
     }
 }
 
-/// What `id` multiplies by a number, and the number.
+/// Returns the value that `id` multiplies by a number, and the number.
 fn scale(graph: &Graph, id: NodeId) -> Option<(ValueId, f64)> {
     let node = graph.node(id);
     let number = graph.constant(node.input(1)?).filter(|c| c.shape().is_empty())?.splat()?;
@@ -228,7 +231,7 @@ fn scale(graph: &Graph, id: NodeId) -> Option<(ValueId, f64)> {
     Some((node.input(0)?, factor))
 }
 
-/// Whether `x` is a product with a bias whose features were split into heads.
+/// Returns `true` if `x` is a product with a bias whose features are split into heads.
 fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
     let step = |x: ValueId, op: &str, operand: usize| {
         graph.producer(x).map(|id| graph.node(id)).filter(|node| node.is(op))?.input(operand)
@@ -240,7 +243,7 @@ fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
     })
 }
 
-/// The node that alone reads a value.
+/// Returns the only consumer of a value.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
     let mut uses = graph.value(value).uses();
     match (uses.next(), uses.next()) {
@@ -249,8 +252,7 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
     }
 }
 
-/// A mask of tokens gets the axes of heads and queries one by one, as it does where people index it with
-/// `None`.
+/// Inserts the head and query axes of a token mask one by one, as indexing with `None` does.
 fn axes_of_mask(graph: &mut Graph, id: NodeId) {
     let Some(mask) = graph.get(id).and_then(|_| mask_of_tokens(graph, id)) else { return };
     let ty = graph.ty(mask).clone();
@@ -269,7 +271,8 @@ fn axes_of_mask(graph: &mut Graph, id: NodeId) {
     node.attrs.clear();
 }
 
-/// The mask of examples and tokens that `id` puts beside scores: `(1 - mask) * lowest` is added to them.
+/// Returns the mask of examples and tokens that `id` aligns with scores, if `(1 - mask) * lowest`
+/// is added to them.
 fn mask_of_tokens(graph: &Graph, id: NodeId) -> Option<ValueId> {
     let node = graph.node(id);
     let moves = node.is("Reshape") || node.is("Unsqueeze");
@@ -334,7 +337,8 @@ mod tests {
         }
     }
 
-    /// Attention of two heads of four features, whose queries or scores are divided, to the tokens that a mask shows.
+    /// Returns attention with two heads of four features, whose queries or scores are divided, to
+    /// the tokens that a mask leaves visible.
     fn attention(mask: &str, division: &str) -> String {
         format!(
             "g (float[B, T, 8] x, int32[B, T] tokens) => (float[B, 2, T, 4] y) {{

@@ -1,12 +1,12 @@
-//! Spellings that mean the same to runtimes, and that more tools can read.
+//! Equivalent spellings that more tools can read.
 
 mod attention;
 
 use onnx::{Attr, Graph, NodeId};
 use tensor::{DType, Dim, Tensor};
 
-/// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
-/// it, look for the type of the operand.
+/// Adds the largest possible limit to a `Loop` without one. onnxruntime's symbolic shape inference,
+/// and tools based on it, read the type of the operand.
 fn limit_of_loop(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     if node.is("Loop") && node.input(0).is_none() && !node.inputs.is_empty() {
@@ -16,7 +16,8 @@ fn limit_of_loop(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// `Scan` without results of each round has no directions for them: older checkers refuse empty lists.
+/// Drops empty lists of directions from a `Scan` without stacked results, because older checkers
+/// reject them.
 fn lists_of_scan(graph: &mut Graph, id: NodeId) {
     if graph.node(id).is("Scan") {
         let is_empty = |attr: &Attr| matches!(attr, Attr::Ints(list) if list.is_empty());
@@ -24,8 +25,8 @@ fn lists_of_scan(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// A reduction of all axes does not list them: onnxruntime's symbolic shape inference knows the axes of few
-/// operators.
+/// Drops the axes of a reduction over all axes, because onnxruntime's symbolic shape inference
+/// supports the axes of few operators.
 fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else { return };
@@ -41,7 +42,8 @@ fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// A convolution says the size of its kernel, which compilers for devices do not look for in its weights.
+/// Adds the kernel size to a convolution, because compilers for devices do not read it from the
+/// weights.
 fn kernel_of_convolution(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     if !(node.is("Conv") || node.is("ConvTranspose")) || node.attr("kernel_shape").is_some() {
@@ -53,7 +55,8 @@ fn kernel_of_convolution(graph: &mut Graph, id: NodeId) {
     graph.node_mut(id).attrs.push(("kernel_shape", Attr::Ints(sizes)));
 }
 
-/// A constant shape without zeros does not say what a zero means: some readers refuse to be told.
+/// Drops `allowzero` from a `Reshape` to a constant shape without zeros, because some readers
+/// reject the attribute.
 fn zeros_of_reshape(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     if !node.is("Reshape") {
@@ -65,7 +68,7 @@ fn zeros_of_reshape(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// Puts them in.
+/// Applies all conversions.
 pub(super) fn spell(graph: &mut Graph) {
     for id in graph.all_nodes() {
         attention::spell(graph, id);

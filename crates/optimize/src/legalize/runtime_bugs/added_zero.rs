@@ -1,6 +1,7 @@
-//! A zero is added by `Sum`, not by `Add`; neither is minus zero subtracted.
+//! Adds zeros with `Sum` instead of `Add`, and converts the subtraction of minus zero to this form.
 //!
-//! onnxruntime's `NoopElimination` drops the `Add` or the `Sub`, and minus zero stays what it is.
+//! onnxruntime's `NoopElimination` drops the `Add` or the `Sub`, so minus zero is not converted to
+//! zero.
 
 use onnx::{Attrs, NodeId, ValueId};
 use tensor::Tensor;

@@ -1,6 +1,6 @@
-//! Reductions count their axes from the front.
+//! Counts the axes of reductions from the front.
 //!
-//! If an operand is empty, onnxruntime's kernels do not recognise axes that are counted from the end. The
+//! If an operand is empty, onnxruntime's kernels do not recognise axes that count from the end. The
 //! result then has the shape of the operand.
 
 use onnx::operators::Operator;
@@ -37,7 +37,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     }
     let Some(axes) = node.input(1) else { return Ok(()) };
-    let Some(known) = fold::known(work.graph, axes).and_then(|axes| axes.to_i64s()) else {
+    let Some(known) = work.graph.facts().constant(axes).and_then(|axes| axes.to_i64s()) else {
         return Ok(());
     };
     if known.iter().any(|axis| *axis < 0) {

@@ -1,7 +1,7 @@
-//! `Cast` between a `Transpose` and a `MatMul` goes before the `Transpose`.
+//! Moves a `Cast` between a `Transpose` and a `MatMul` in front of the `Transpose`.
 //!
-//! onnxruntime's optimiser swaps them itself, to make the product read its operand sideways, and
-//! crashes if the first axis is one of those that move. It also moves transposes behind a `Concat`.
+//! onnxruntime's optimiser swaps them itself, to fuse the transpose into the product, and crashes
+//! if the transpose moves the first axis. It also moves transposes behind a `Concat`.
 
 use onnx::{Graph, Node, NodeId, ValueId, attrs};
 use tensor::DType;
@@ -33,8 +33,8 @@ fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a value is a transpose in which the first of more than two axes moves, or is put together
-/// from such transposes.
+/// Returns `true` if a value is a transpose of more than two axes that moves the first one, or is
+/// concatenated from such transposes.
 pub(super) fn is_turned(graph: &Graph, value: ValueId) -> bool {
     let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };
     match node.is("Concat") {
@@ -47,7 +47,7 @@ fn moves_first(transpose: &Node) -> bool {
     transpose.ints("perm").is_none_or(|perm| perm.len() > 2 && perm.first() != Some(&0))
 }
 
-/// A value in another type, for `at`: what is transposed on its way has that type before.
+/// Returns a value in another type, for `at`. The cast precedes the transposes.
 pub(super) fn cast_first(
     work: &mut Work<'_>,
     at: NodeId,
@@ -68,7 +68,7 @@ pub(super) fn cast_first(
     Ok(work.builder(at, Some(at)).op(node.op.name, &operands, node.attrs)?)
 }
 
-/// Removes the node that computes a value, and what only that node read, if nothing reads it.
+/// Removes the producer of a value if nothing reads it, together with its unused operands.
 pub(super) fn remove_unread(work: &mut Work<'_>, value: ValueId) {
     let Some(id) = work.graph.producer(value) else { return };
     if work.graph.node(id).outputs.iter().any(|output| work.graph.value(*output).is_used()) {

@@ -1,7 +1,7 @@
-//! `x * sigmoid(a * x)` in double precision is `-(-x * sigmoid(a * x))`.
+//! `x * sigmoid(a * x)` in double precision → `-(-x * sigmoid(a * x))`.
 //!
-//! onnxruntime's `QuickGeluFusion` turns it into one node, which has no kernel for doubles: the model
-//! cannot be loaded.
+//! onnxruntime's `QuickGeluFusion` turns it into one node, which has no kernel for doubles, so the
+//! model cannot be loaded.
 
 use onnx::{Attrs, Graph, NodeId, ValueId};
 use tensor::DType;
@@ -32,7 +32,7 @@ fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a value is the sigmoid of `x`, or of a multiple of it.
+/// Returns `true` if a value is the sigmoid of `x`, or of a multiple of it.
 fn is_gate(graph: &Graph, value: ValueId, x: ValueId) -> bool {
     let from = |value, op: &str| {
         let node = graph.producer(value).map(|id| graph.node(id));

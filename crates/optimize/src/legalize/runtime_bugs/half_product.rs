@@ -1,7 +1,7 @@
-//! A `MatMul` of transposed numbers in half precision is one in single precision, with casts around
+//! A `MatMul` of transposed operands in half precision → one in single precision, with casts around
 //! it.
 //!
-//! onnxruntime computes it like that anyway, but puts the casts behind the transposes, which is what
+//! onnxruntime computes it this way anyway, but inserts the casts after the transposes, which
 //! [`super::cast_after_transpose`] avoids.
 
 use onnx::{Attrs, NodeId, attrs};

@@ -1,8 +1,8 @@
-//! What runtimes get wrong in models that are right, and how models avoid it.
+//! Bugs of runtimes in valid models, and changes that avoid them.
 //!
-//! Each entry has a program that shows it, which `tests/test_runtime_bugs.py` runs: an entry whose
-//! program is right in all versions that matter can go. `scripts/hunt_runtime_rewrites.py` looks for
-//! more.
+//! Each entry has a program that demonstrates it, which `tests/test_runtime_bugs.py` runs. An entry
+//! can be deleted once its program is correct in all relevant versions.
+//! `scripts/hunt_runtime_rewrites.py` searches for more.
 
 mod added_zero;
 mod axes_from_the_end;
@@ -24,14 +24,14 @@ use crate::Roots;
 
 /// A bug of a runtime.
 struct Bug {
-    /// The file of the program that shows it, in `programs/`.
+    /// The file of the program that demonstrates it, in `programs/`.
     #[cfg_attr(not(test), expect(dead_code, reason = "programs are for tests"))]
     name: &'static str,
-    /// Which runtime has it.
+    /// The runtime that has the bug.
     target: Target,
-    /// The operators that it is noticed at.
+    /// The operators at which it occurs.
     roots: Roots,
-    /// Changes what is around such a node, if it is affected.
+    /// Changes the neighbourhood of such a node, if it is affected.
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
@@ -49,12 +49,12 @@ static BUGS: [&Bug; 11] = [
     &scan_of_no_rows::BUG,
 ];
 
-/// Avoids all of them.
+/// Avoids all bugs.
 pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let target = work.target;
     for id in work.graph.all_nodes() {
         for bug in BUGS.iter().filter(|bug| target.has_code_of(bug.target)) {
-            // One may have replaced the node.
+            // An earlier change may have replaced the node.
             let Some(node) = work.graph.get(id) else { break };
             if bug.roots.has(node.op) {
                 (bug.avoid)(work, id)?;
@@ -64,7 +64,8 @@ pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Puts a `Sum` in the place of an `Add`: the same to the specification, and nothing that rewrites look for.
+/// Replaces an `Add` by a `Sum`, which is equivalent by the specification and not matched by
+/// rewrites of runtimes.
 pub(super) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
     let node = work.graph.node(add);
     let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);

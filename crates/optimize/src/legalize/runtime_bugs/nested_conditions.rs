@@ -1,7 +1,8 @@
-//! A condition on constants inside a branch of another one is computed by a `Loop`, which is not folded.
+//! Computes a condition on constants inside a branch of another one by a `Loop`, which is not
+//! folded.
 //!
-//! onnxruntime's constant folding puts the branches of such conditions in their place. Where one is inside the
-//! other, it may read a branch that is no longer there, and crash. One condition alone is fine.
+//! onnxruntime's constant folding inlines the branches of such conditions. If they are nested, it
+//! may read a branch that no longer exists, and crash. A single condition is not affected.
 
 use onnx::{Attrs, Builder, Graph, NodeId, ValueId, attrs};
 use rustc_hash::FxHashSet;
@@ -38,7 +39,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// A boolean, by a `Loop` of one round that carries it.
+/// Emits a `Loop` of one iteration that carries a Boolean.
 fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<ValueId> {
     let (once, always) = (b.scalar(DType::I64, 1.0)?, b.scalar(DType::Bool, 1.0)?);
     let types = [DType::I64, DType::Bool, DType::Bool].map(|dtype| Type::new(dtype, Vec::new()));
@@ -49,7 +50,8 @@ fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<Value
     b.op("Loop", &[once, always, value], attrs! { body: body })
 }
 
-/// Whether constants determine a value, or sizes of inputs, which a runtime may be told.
+/// Returns `true` if a value depends only on constants and on sizes of inputs, which may be fixed
+/// in a runtime.
 fn is_folded(graph: &Graph, value: ValueId) -> bool {
     let (mut open, mut seen) = (vec![value], FxHashSet::default());
     while let Some(value) = open.pop() {
@@ -71,7 +73,7 @@ fn is_folded(graph: &Graph, value: ValueId) -> bool {
 mod tests {
     use crate::legalize::{Target, testing};
 
-    /// Two conditions, one inside the other.
+    /// Returns two conditions, one inside the other.
     fn nested(outer: &str, inner: &str) -> String {
         format!(
             "g (float[2] x, bool p, bool q) => (float[2] y) <bool c = {{1}}, bool d = {{0}}> {{

@@ -1,8 +1,8 @@
-//! `Pad` in front of a `MaxPool` names its axes.
+//! Adds explicit axes to a `Pad` in front of a `MaxPool`.
 //!
-//! onnxruntime's `Pad_Fusion` makes the pool pad instead, where padding is smaller than every number and
-//! not zero. It leaves a `Pad` with axes alone. Before opset 18 there are none: a second `Pad` that repeats
-//! the edge zero times stands between the two.
+//! onnxruntime's `Pad_Fusion` makes the pooling operator pad instead, with a number below all
+//! others instead of zero. It does not match a `Pad` with axes. Before opset 18, `Pad` has no axes,
+//! so a second `Pad` that repeats the edge zero times separates the two.
 
 use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
 
@@ -26,8 +26,8 @@ fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     if work.opset < 18 {
         return keep_apart(work, pool);
     }
-    // All of them, in order: where onnxruntime moves a transpose over a `Pad`, it permutes the
-    // amounts and forgets the axes.
+    // Lists all axes in order: when onnxruntime moves a transpose over a `Pad`, it permutes the
+    // amounts but not the axes.
     let axes: Vec<i64> = (0..work.graph.ty(x).rank() as i64).collect();
     let mut b = work.builder(id, Some(id));
     let axes = b.i64s(&axes);
@@ -47,7 +47,7 @@ fn keep_apart(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// The `Pad` by constants that a value comes from, and that names no axes.
+/// Returns the `Pad` with a constant and without axes that a value comes from.
 fn padding(graph: &Graph, mut x: ValueId) -> Option<NodeId> {
     loop {
         let id = graph.producer(x)?;
@@ -55,7 +55,7 @@ fn padding(graph: &Graph, mut x: ValueId) -> Option<NodeId> {
         if node.is("Pad") {
             return is_constant(node).then_some(id).filter(|_| node.input(3).is_none());
         }
-        // What may be gone, or elsewhere, when the rewrite looks.
+        // Nodes that onnxruntime may have removed or moved before the fusion.
         if !(node.is_movement() || node.is("Cast") || node.is("Identity")) {
             return None;
         }

@@ -1,8 +1,8 @@
-//! What is added to the mean of a power is added by `Sum`, not by `Add`, unless it is the mean of squares in
+//! Adds to the mean of a power with `Sum` instead of `Add`, except for the mean of squares in
 //! single or half precision.
 //!
-//! onnxruntime's `LayerNormFusion` and `SimplifiedLayerNormFusion` take `d / sqrt(mean(d ** p) + c)` for a
-//! layer norm whatever `p` is, and keep `c` in single precision. They look for an `Add`.
+//! onnxruntime's `LayerNormFusion` and `SimplifiedLayerNormFusion` treat `d / sqrt(mean(d ** p) +
+//! c)` as a layer norm for every `p`, and store `c` in single precision. They match an `Add`.
 
 use onnx::{Graph, Node, NodeId};
 use tensor::{DType, Tensor};
@@ -26,7 +26,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a value is such a mean, with or without a cast on the way.
+/// Returns `true` if a value is such a mean, with or without a cast in between.
 fn is_mean_of_power(graph: &Graph, value: onnx::ValueId) -> bool {
     let from = |value, op| {
         let node = graph.producer(value).map(|id| graph.node(id));

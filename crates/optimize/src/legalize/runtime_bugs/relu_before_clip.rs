@@ -1,6 +1,8 @@
-//! `Relu` in front of a `Clip` is a `Max`, unless both compute in single or half precision.
+//! Replaces a `Relu` in front of a `Clip` by a `Max`, unless both compute in single or half
+//! precision.
 //!
-//! onnxruntime's `FuseReluClip` joins the two and fails for other types: the model cannot be loaded.
+//! onnxruntime's `FuseReluClip` merges the two and fails for other types, so the model cannot be
+//! loaded.
 
 use onnx::{Attrs, NodeId};
 use tensor::DType;

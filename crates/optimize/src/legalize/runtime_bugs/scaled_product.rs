@@ -1,5 +1,5 @@
-//! A `Neg` between a `MatMul` in double precision and the multiplication or division of its result, or of an
-//! operand, by a number, which is negated.
+//! Inserts a `Neg` between a `MatMul` in double precision and the scaling of its result or an
+//! operand by a number, and negates the number.
 //!
 //! onnxruntime's `MatMulScaleFusion` moves the number into the product, in single precision.
 

@@ -1,7 +1,7 @@
-//! A `Scan` that may have no rows is a branch that is not taken then.
+//! Moves a `Scan` that may have no rows into a branch that is not taken in that case.
 //!
-//! onnxruntime fails because it slices the first row without checking that there is one. Without rows, what
-//! is carried stays as it is, and what is stacked is empty.
+//! onnxruntime fails because it slices the first row without checking that it exists. Without rows,
+//! carried values are unchanged and stacked results are empty.
 
 use std::panic::Location;
 
@@ -30,7 +30,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let other_axes = ["scan_input_axes", "scan_output_axes"].iter().any(|a| node.attr(a).is_some());
     let Some(first) = rows.first().copied().filter(|_| !other_axes) else { return Ok(()) };
     let length = &work.graph.ty(first).shape[0];
-    // JAX takes every symbolic size to be at least one; users who say more mean it.
+    // JAX assumes every symbolic size to be at least one. A larger bound was stated by the user.
     if length.as_known().is_some() || at_least(length, 2) {
         return Ok(());
     }
@@ -39,7 +39,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let sizes: Option<Vec<_>> = stacked.iter().map(|ty| sizes(work, &operands, ty)).collect();
     let Some(sizes) = sizes else { return Ok(()) };
 
-    // The body goes with the new node.
+    // The body moves to the new node.
     let attrs = std::mem::take(&mut work.graph.node_mut(id).attrs);
     let mut b = work.builder(id, Some(id));
     let zero = b.scalar(DType::I64, 0.0)?;
@@ -55,13 +55,13 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     Ok(())
 }
 
-/// What each size of a stacked result can be computed from: a number, or an axis of an operand.
+/// The source of a size of a stacked result: a number, or an axis of an operand.
 enum Size {
     Known(i64),
     Axis(ValueId, usize),
 }
 
-/// `None` if a size is nowhere among the operands.
+/// Returns `None` if no operand has one of the sizes.
 fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> {
     let find = |dim: &Dim| {
         if let Some(known) = dim.as_known() {
@@ -75,7 +75,7 @@ fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> 
     ty.shape.iter().map(find).collect()
 }
 
-/// A size of a value, as a vector.
+/// Returns a size of a value as a vector.
 fn size_of(b: &mut Builder<'_>, value: ValueId, axis: usize) -> Result<ValueId> {
     let (shape, index) = (b.op("Shape", &[value], Attrs::new())?, b.i64s(&[axis as i64]));
     b.op("Gather", &[shape, index], attrs! { axis: 0 })

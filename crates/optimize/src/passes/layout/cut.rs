@@ -1,22 +1,22 @@
-//! The cheapest cut through a network: which places lie behind it (Dinic's algorithm).
+//! The minimum cut of a network, computed by Dinic's algorithm.
 
 use std::collections::VecDeque;
 
-/// A place in the network.
+/// A vertex of the network.
 pub(super) type Place = usize;
 
-/// Where everything comes from: what stays as it is.
+/// The source of the cut: nodes that keep their layout.
 pub(super) const STAYS: Place = 0;
-/// Where everything goes: what moves.
+/// The sink of the cut: nodes that change layout.
 pub(super) const MOVES: Place = 1;
 
-/// More than all costs together.
+/// A cost larger than the sum of all costs.
 pub(super) const NEVER: u64 = u64::MAX / 4;
 
 #[derive(Default)]
 pub(super) struct Network {
     edges: Vec<Edge>,
-    /// The edges that leave each place, by index; an edge and its reverse are adjacent.
+    /// The indices of the edges that leave each vertex. An edge and its reverse are adjacent.
     from: Vec<Vec<usize>>,
 }
 
@@ -35,7 +35,7 @@ impl Network {
         self.from.len() - 1
     }
 
-    /// It costs `cost` if `a` stays and `b` moves.
+    /// Adds a cost that applies if `a` stays and `b` moves.
     pub(super) fn edge(&mut self, a: Place, b: Place, cost: u64) {
         self.from[a].push(self.edges.len());
         self.edges.push(Edge { to: b, left: cost });
@@ -43,7 +43,8 @@ impl Network {
         self.edges.push(Edge { to: a, left: 0 });
     }
 
-    /// Whether each place is on the side of what moves in the cheapest cut that moves the least.
+    /// Returns, for each vertex, `true` if it is on the moving side of the minimum cut. Among equal
+    /// cuts, chooses the one that moves the fewest vertices.
     pub(super) fn moving(mut self) -> Vec<bool> {
         loop {
             let levels = self.levels();
@@ -56,7 +57,7 @@ impl Network {
         self.reaching(MOVES)
     }
 
-    /// The distance of each place from where everything comes from.
+    /// Returns the distance of each vertex from the source.
     fn levels(&self) -> Vec<Option<usize>> {
         let mut levels = vec![None; self.from.len()];
         levels[STAYS] = Some(0);
@@ -73,7 +74,7 @@ impl Network {
         levels
     }
 
-    /// Sends what fits along one shortest way; `false` if there is none left.
+    /// Pushes flow along one shortest path. Returns `false` if no path is left.
     fn push_one(&mut self, levels: &[Option<usize>], next: &mut [usize]) -> bool {
         let mut way: Vec<usize> = Vec::new();
         let mut at = STAYS;
@@ -89,7 +90,7 @@ impl Network {
                         next[at] += 1;
                     }
                 }
-                // A dead end: back, and another way from there.
+                // A dead end: backtracks and continues with the next edge.
                 None => match way.pop() {
                     Some(edge) => {
                         at = self.edges[edge ^ 1].to;
@@ -107,7 +108,7 @@ impl Network {
         fits > 0
     }
 
-    /// The places from which something could still flow to `end`.
+    /// Returns the vertices with residual capacity to `end`.
     fn reaching(&self, end: Place) -> Vec<bool> {
         let mut reaches = vec![false; self.from.len()];
         reaches[end] = true;
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_for_nothing() {
+    fn nothing_moves_without_gain() {
         let mut network = Network::new();
         let a = network.place();
         network.edge(STAYS, a, 2);
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn flow_finds_its_way_around() {
-        // The way through the middle must be given back.
+        // The flow through the middle must be reverted.
         let mut network = Network::new();
         let [a, b, c, d] = [(); 4].map(|()| network.place());
         for (from, to) in [(STAYS, a), (STAYS, b), (a, c), (a, d), (b, c), (c, MOVES), (d, MOVES)] {

@@ -1,17 +1,18 @@
-//! One layout for what lies between convolutions. JAX's networks keep channels last and ONNX's
-//! operators expect them second, so every convolution arrives between two transposes. Operators that
-//! can work either way are moved to the other side of their transposes wherever fewer elements are
-//! then moved around.
+//! Chooses one layout for the nodes between convolutions. JAX's networks keep channels last and
+//! ONNX's operators expect them second, so every convolution arrives between two transposes.
+//! Operators that work in either layout are moved to the other side of their transposes if that
+//! reduces data movement.
 //!
-//! For each order of axes that a block transposes to, every node that could work in it either stays
-//! or moves. Between one that stays and one that moves there is a transpose, and so there is where a
-//! node that moves meets one that cannot; transposes that are there already vanish where both sides
-//! agree. The cheapest choice is a cut through this network. Where both sides cost the same, what
-//! follows a convolution stays with it: its bias and its normalisation become part of it.
+//! For each order of axes that a block transposes to, every node that supports it either stays or
+//! moves. A transpose is needed between a node that stays and a node that moves, and between a
+//! moving node and one that cannot move. Existing transposes vanish where both sides agree. The
+//! cheapest choice is a minimum cut of this network. At equal cost, nodes that follow a convolution
+//! stay with it, so that its bias and its normalisation can be fused into it.
 //!
-//! A product of each pixel's channels with a parameter can move, too. It is a convolution then, which
-//! onnxruntime computes a little faster, in the layout of the others. With a batch norm behind it, it may
-//! even move on its own: onnxruntime makes the norm part of a convolution, but not of a product.
+//! A product of each pixel's channels with a parameter can also move. It becomes a convolution,
+//! which is slightly faster in onnxruntime and has the layout of the other convolutions. If a batch
+//! norm follows, it may even move on its own, because onnxruntime fuses the norm into a convolution
+//! but not into a product.
 
 mod cut;
 mod movable;
@@ -30,37 +31,40 @@ use crate::{Changed, Editor, Error, Form, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "layout", run };
 
-/// What products become.
+/// The operator that products become.
 pub(crate) const CONVOLUTION: &str = "Conv";
 
-/// A node costs as much as moving this many elements.
+/// The cost of a node, in moved elements.
 const NODE: u64 = 1000;
-/// What a node costs that moves no elements.
+/// The cost of a node that moves no elements.
 const RENAME: u64 = 250;
-/// The size that a symbolic dimension is taken for.
+/// The assumed size of a symbolic dimension.
 const UNKNOWN: u64 = 16;
-/// The least cost there is: the smallest part of an element.
+/// The resolution of costs: the number of units per element.
 const SHARE: u64 = 1 << 16;
-/// No value has more elements than this.
+/// The upper bound for the number of elements of a value.
 const MOST: u64 = 1 << 34;
 
-/// A convolution saves this part, of as many, of what it costs to transpose the smaller one of its operand
-/// and its result. So two pairs of products between others that cannot move become convolutions, which takes
-/// two more transposes, and three products do not.
+/// The fraction that a convolution saves, relative to the cost of transposing the smaller of its
+/// operand and its result. With this value, two pairs of products between nodes that cannot move
+/// become convolutions at the cost of two additional transposes, and three products do not.
 const GAIN: (u64, u64) = (3, 5);
 
-/// An operator that adds a bias or normalises takes this part, of as many, of what it costs to transpose what
-/// it is applied to. A convolution does them all along the way. So two products with norms between others
-/// that cannot move become convolutions, and one does not, unless it has few channels and makes many.
+/// The cost of an operator that adds a bias or normalises, as a fraction of the cost of transposing
+/// its operand. A convolution absorbs all of these operators. With this value, two products with
+/// norms between nodes that cannot move become convolutions, and one does not, unless it has few
+/// input channels and many output channels.
 const PASS_OVER: (u64, u64) = (3, 8);
-/// A product of more channels than this is faster than its convolution, whose weights are not laid out in
-/// advance, and a norm saves less and less.
+/// The largest number of channels for which the saving counts in full. Beyond it, a product is
+/// faster than its convolution, whose weights are not packed in advance, and the saving of a norm
+/// decreases.
 const NARROW: u64 = 160;
 
-/// How many nodes after an operator with one layout its result still belongs to it.
+/// The maximum number of nodes between an operator with a fixed layout and a result that still
+/// belongs to it.
 const REACH: usize = 8;
 
-/// Operators that have one layout only.
+/// The operators with a fixed layout.
 pub(crate) const ANCHORS: &[&str] = &[
     "AveragePool",
     "BatchNormalization",
@@ -84,14 +88,14 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Whether products may become convolutions.
+/// Returns `true` if products may become convolutions.
 fn convolves(edit: &Editor<'_>) -> bool {
     let forms = edit.forms();
     forms.convolves && forms.of(CONVOLUTION) != Form::Elementary
 }
 
-/// The orders that a block transposes to or from, the most frequent one first, and those in which a
-/// product with a norm behind it would be a convolution.
+/// Returns the orders that a block transposes to or from, most frequent first, and the orders in
+/// which a product followed by a norm would be a convolution.
 fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
     let (graph, convolves) = (edit.graph(), convolves(edit));
     let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
@@ -108,7 +112,7 @@ fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
     orders.into_iter().map(|(order, _)| order).collect()
 }
 
-/// What it costs to transpose a value.
+/// Returns the cost of transposing a value.
 fn cost(ty: &Type, order: &Permutation) -> u64 {
     if order.only_renames(&ty.shape) {
         return RENAME * SHARE;
@@ -116,21 +120,21 @@ fn cost(ty: &Type, order: &Permutation) -> u64 {
     elements(&ty.shape).saturating_add(NODE).min(MOST) * SHARE
 }
 
-/// How many elements there are, or may well be.
+/// Returns the number of elements, with an assumed size for symbolic dimensions.
 fn elements(shape: &[Dim]) -> u64 {
     let size = |n: i64| u64::try_from(n).unwrap_or(0);
     let sizes = shape.iter().map(|dim| dim.as_known().map_or(UNKNOWN, size));
     sizes.fold(1, u64::saturating_mul)
 }
 
-/// A node that could move.
+/// A node that can move.
 struct Candidate {
     id: NodeId,
     movement: Move,
     place: Place,
 }
 
-/// The nodes of a block that work on transposed operands from now on, in order.
+/// Returns the nodes of a block that are to work on transposed operands, in order.
 fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
     let (graph, convolves) = (edit.graph(), convolves(edit));
     let mut network = Network::new();
@@ -163,7 +167,7 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
     chosen.map(|candidate| (candidate.id, candidate.movement)).collect()
 }
 
-/// Whether the weight of a product is a parameter that nothing reads in another layout.
+/// Returns `true` if the weight of a product is a parameter that is only read in this layout.
 fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permutation) -> bool {
     let moves = |place: Use| {
         let Use::Operand(id, 1) = place else { return false };
@@ -174,7 +178,8 @@ fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permu
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
 }
 
-/// Whether a value is a constant, or one in another layout that nothing else reads.
+/// Returns `true` if a value is a constant, or a constant in another layout without other
+/// consumers.
 fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     while let Some(id) = graph.producer(value) {
@@ -188,12 +193,13 @@ fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
     graph.constant(value).is_some()
 }
 
-/// What depends on constants only. It is computed before the model runs, in any order of axes.
+/// The values that depend on constants only. They are computed at export, in any order of axes.
 #[derive(Default)]
 struct Settled(FxHashSet<ValueId>);
 
 impl Settled {
-    /// Whether `node` computes something of the kind. Nodes come in order.
+    /// Adds the results of `node` if they depend on constants only, and returns `true` in that
+    /// case. Must be called in order of execution.
     fn add(&mut self, graph: &Graph, node: NodeId) -> bool {
         let node = graph.node(node);
         let mut operands = node.inputs.iter().flatten();
@@ -218,18 +224,18 @@ struct Costs<'a> {
     candidates: &'a [Candidate],
     settled: Settled,
     network: Network,
-    /// Whether anything would be saved anywhere.
+    /// `true` if moving anything could save cost.
     gains: bool,
 }
 
-/// Who reads a value.
+/// The consumers of a value.
 #[derive(Default)]
 struct Readers {
-    /// Nodes that could move.
+    /// The nodes that can move.
     candidates: Vec<Place>,
-    /// A transpose to the order in question.
+    /// `true` if a transpose to the order in question reads the value.
     transposed: bool,
-    /// Any reader that needs the present order.
+    /// `true` if a consumer needs the current order.
     others: bool,
 }
 
@@ -268,7 +274,7 @@ impl Costs<'_> {
         self.prefer(&candidates);
     }
 
-    /// Lets products rather move than stay, and those of one weight together.
+    /// Makes products prefer to move, and products with the same weight move together.
     fn products(&mut self) {
         let mut others: FxHashMap<ValueId, Place> = FxHashMap::default();
         for candidate in self.candidates {
@@ -294,7 +300,7 @@ impl Costs<'_> {
         }
     }
 
-    /// Lets what follows an operator with one layout rather move than stay.
+    /// Makes nodes that follow an operator with a fixed layout prefer to move.
     fn prefer(&mut self, candidates: &FxHashMap<NodeId, usize>) {
         let back = self.order.inverse();
         let anchored = |id: &NodeId| {
@@ -315,7 +321,7 @@ impl Costs<'_> {
                 let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i]) else {
                     continue;
                 };
-                // What is reduced is better off where its axes lie together.
+                // A reduction works better where its axes are adjacent.
                 let passes = matches!(candidate.movement.change, Change::Nothing);
                 if passes && seen.insert(id) {
                     self.network.edge(candidate.place, MOVES, 1);
@@ -346,14 +352,14 @@ impl Costs<'_> {
             if is_here && self.order.is_made_by(self.graph, node) {
                 readers.transposed = true;
             } else if !is_here || Permutation::of(node).is_none() {
-                // Two transposes are one, whatever the first.
+                // Two consecutive transposes become one, regardless of the first.
                 readers.others = true;
             }
         }
         readers
     }
 
-    /// A value that a node at `place` computes, which could move.
+    /// Adds the costs of a value that the movable node at `place` computes.
     fn result(&mut self, value: ValueId, place: Place, candidates: &FxHashMap<NodeId, usize>) {
         let readers = self.readers(value, candidates);
         let cost = cost(self.graph.ty(value), self.order);
@@ -370,7 +376,7 @@ impl Costs<'_> {
         }
     }
 
-    /// A value that something else computes.
+    /// Adds the costs of a value that another node computes.
     fn operand(&mut self, value: ValueId, candidates: &FxHashMap<NodeId, usize>) {
         let readers = self.readers(value, candidates);
         let cost = cost(self.graph.ty(value), self.order);
@@ -387,7 +393,8 @@ impl Costs<'_> {
         }
     }
 
-    /// Whether `value` is the result of an operator with one layout, or of one that follows it.
+    /// Returns `true` if `value` is the result of an operator with a fixed layout, or of a node
+    /// that follows one.
     fn is_anchored(&self, value: ValueId) -> bool {
         let mut value = value;
         for _ in 0..REACH {
@@ -408,7 +415,7 @@ impl Costs<'_> {
         false
     }
 
-    /// It costs if `from` stays and any of `places` moves.
+    /// Adds a cost that applies if `from` stays and any of `places` moves.
     fn if_any_moves(&mut self, from: Place, places: &[Place], cost: u64) {
         match places {
             [] => {}
@@ -423,7 +430,7 @@ impl Costs<'_> {
         }
     }
 
-    /// It costs if any of `places` stays and `to` moves.
+    /// Adds a cost that applies if any of `places` stays and `to` moves.
     fn if_any_stays(&mut self, places: &[Place], to: Place, cost: u64) {
         match places {
             [] => {}

@@ -1,4 +1,4 @@
-//! The operators that work on transposed operands as well, and what they need for it.
+//! The operators that also work on transposed operands, and the changes that this requires.
 
 use onnx::operators::Axes;
 use onnx::{Attr, Graph, Node, ValueId};
@@ -7,44 +7,45 @@ use tensor::{DType, Dim, Tensor};
 use super::norm;
 use super::permutation::Permutation;
 
-/// How a node does on transposed operands what it does on its own.
+/// The changes that let a node work on transposed operands.
 #[derive(Debug)]
 pub(super) struct Move {
-    /// The operands that are transposed.
+    /// The operands to transpose.
     pub(super) operands: Vec<usize>,
-    /// Whether its results are also transposed; otherwise they stay the same.
+    /// `true` if the results are transposed as well, `false` if they are unchanged.
     pub(super) results: bool,
-    /// Whether the elements that it combines are contiguous now and would no longer be.
+    /// `true` if the combined elements are contiguous now and would no longer be.
     pub(super) scatters: bool,
     pub(super) change: Change,
 }
 
-/// What else becomes of the node.
+/// The additional change of the node.
 #[derive(Debug)]
 pub(super) enum Change {
     Nothing,
-    /// Another axis in an attribute.
+    /// Another axis attribute.
     Axis(i64),
-    /// Other axes in an attribute.
+    /// Another attribute with several axes.
     Axes(&'static str, Vec<i64>),
     /// Another operand.
     Operand(usize, Tensor),
-    /// Other axes for `Shape`: its whole result, and which elements of it are wanted.
+    /// Other axes for `Shape`: the node returns all sizes, and these elements are selected.
     Sizes(Vec<i64>),
-    /// A product becomes a convolution of single pixels.
+    /// A product that becomes a convolution with a kernel of one pixel.
     Convolution(Convolution),
 }
 
-/// What a product gains as a convolution.
+/// The gain of a product that becomes a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Convolution {
-    /// Whether onnxruntime computes it in blocks of channels.
+    /// `true` if onnxruntime computes it in blocks of channels.
     pub(super) in_blocks: bool,
-    /// How many operators behind it, a bias and a norm, become part of it; none without a norm.
+    /// The number of downstream operators, a bias and a norm, that can be fused into it. Zero
+    /// without a norm.
     pub(super) norm: u64,
 }
 
-/// How `node` works on operands that are transposed by `to`, if it can.
+/// Returns the changes that let `node` work on operands transposed by `to`, if it can.
 pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
     let rank = to.rank();
     let first = node.input(0)?;
@@ -53,7 +54,8 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
         return None;
     }
     let axes = node.operator().axes;
-    // Only what broadcasts may have operands of lower rank; it gives the rank itself.
+    // Only broadcasting operators may have operands of lower rank. Their results have the full
+    // rank.
     let whole = if axes == Axes::Elementwise { result } else { first };
     if graph.ty(whole).rank() != rank {
         return None;
@@ -119,7 +121,8 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
             );
-            // onnxruntime interpolates along the last two axes, and others only in some cases.
+            // onnxruntime interpolates along the last two axes, and along others only in some
+            // cases.
             let interpolates = node
                 .attr("mode")
                 .is_some_and(|mode| matches!(mode, Attr::String(mode) if &**mode != "nearest"));
@@ -129,7 +132,7 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             if let Some(axes) = node.ints("axes") {
                 return one(true, Change::Axes("axes", axes_to(axes)?));
             }
-            // Two of the three operands behind the first are left out or empty.
+            // Of the three operands after the first, two are missing or empty.
             let index = if node.input(3).is_some() { 3 } else { 2 };
             let factors = graph.constant(node.input(index)?)?;
             (factors.shape() == [rank]).then_some(())?;
@@ -156,13 +159,15 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
     }
 }
 
-/// onnxruntime computes convolutions in blocks of this many channels. Others are slower than products,
-/// whose weights are laid out in advance.
+/// The number of channels per block in onnxruntime's convolutions. Other convolutions are slower
+/// than products, whose weights are packed in advance.
 const CHANNELS: i64 = 16;
-/// Below this many pixels, a convolution for each image is slower than one product of all.
+/// The smallest number of pixels for which a convolution per image is not slower than one product
+/// of all images.
 const PIXELS: u64 = 16;
 
-/// Something if a product of each pixel's channels is as fast as a convolution, which has them second.
+/// Returns the gain of a product of each pixel's channels if it is at least as fast as a
+/// convolution, which has the channels second.
 fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution> {
     let image = graph.ty(node.input(0)?);
     if Permutation::channels_second(image.rank()).as_ref() != Some(to) {
@@ -174,7 +179,7 @@ fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution
     (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm })
 }
 
-/// The order in which a product would be a convolution that does the norm behind it as well.
+/// Returns the order in which a product would be a convolution that absorbs the norm after it.
 pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> {
     let is_product = node.is("MatMul");
     let order = Permutation::channels_second(graph.ty(node.input(0)?).rank());
@@ -182,7 +187,7 @@ pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> 
         .filter(|_| is_product && pixelwise(graph, node).is_some() && norm::behind(graph, node) > 0)
 }
 
-/// The channels before and after a product with one matrix for enough pixels.
+/// Returns the numbers of channels before and after a product of one matrix with enough pixels.
 fn pixelwise(graph: &Graph, node: &Node) -> Option<(i64, i64)> {
     let (image, weight) = (graph.ty(node.input(0)?), graph.ty(node.input(1)?));
     let pixels = super::elements(image.shape.get(1..image.rank().checked_sub(1)?)?);
@@ -192,8 +197,8 @@ fn pixelwise(graph: &Graph, node: &Node) -> Option<(i64, i64)> {
     (fits && pixels >= PIXELS).then_some((from, into))
 }
 
-/// Whether the result of a reduction is transposed, too; nothing if it would be transposed in
-/// another way.
+/// Returns `true` if the result of a reduction is transposed as well, and `None` if it would be
+/// transposed differently.
 fn survives(
     graph: &Graph,
     node: &Node,
@@ -215,7 +220,7 @@ fn sorted(mut axes: Vec<i64>) -> Vec<i64> {
     axes
 }
 
-/// The elements of a vector with one for each axis, in the new order.
+/// Permutes a vector with one element per axis.
 fn each_axis(numbers: &Tensor, to: &Permutation) -> Option<Tensor> {
     let bytes = numbers.bytes()?;
     let width = bytes.len().checked_div(numbers.len())?;

@@ -1,15 +1,15 @@
-//! Batch norms behind products: what a convolution does along the way and a product does not.
+//! Batch norms after products, which can be fused into a convolution but not into a product.
 
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Dim;
 
 use crate::recognize::batch_norm;
 
-/// A bias and a norm are no more operators than this.
+/// The maximum number of operators of a bias and a norm.
 const MOST: usize = 6;
 
-/// How many operators behind a product add its bias and normalise each of its channels by a given
-/// deviation. As a convolution it does all of that at once. There are none without a norm.
+/// Returns the number of operators after a product that add its bias and normalise each of its
+/// channels by a given deviation. A convolution would absorb them all. Returns zero without a norm.
 pub(super) fn behind(graph: &Graph, product: &Node) -> u64 {
     let mut value = product.outputs[0];
     let (mut count, mut is_norm) = (0, false);
@@ -20,8 +20,8 @@ pub(super) fn behind(graph: &Graph, product: &Node) -> u64 {
     if is_norm { count } else { 0 }
 }
 
-/// What the only reader of `value` makes of it with one constant for each channel, and whether that
-/// comes from a deviation.
+/// If the only consumer of `value` combines it with one constant per channel, returns its result,
+/// and `true` if the constant is derived from a deviation.
 fn step(graph: &Graph, value: ValueId) -> Option<(ValueId, bool)> {
     let mut uses = graph.value(value).uses();
     let (Some(Use::Operand(id, index)), None) = (uses.next(), uses.next()) else { return None };

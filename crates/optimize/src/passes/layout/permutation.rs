@@ -1,14 +1,14 @@
-//! Orders of axes.
+//! Permutations of axes.
 
 use onnx::{Graph, Node, fold};
 use tensor::Dim;
 
-/// The axes of a transposed value, by where they come from.
+/// The source axis of each axis of a transposed value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Permutation(Vec<usize>);
 
 impl Permutation {
-    /// The order that a `Transpose` makes.
+    /// Returns the permutation of a `Transpose`.
     pub(super) fn of(node: &Node) -> Option<Self> {
         let perm = node.ints("perm").filter(|_| node.is("Transpose"))?;
         let perm: Vec<usize> =
@@ -17,14 +17,16 @@ impl Permutation {
         complete.then_some(Self(perm))
     }
 
-    /// Channels second instead of last, where there are convolutions of such a rank.
+    /// Returns the permutation from channels last to channels second, for ranks that convolutions
+    /// support.
     pub(super) fn channels_second(rank: usize) -> Option<Self> {
         (3..=5)
             .contains(&rank)
             .then(|| Self([0, rank - 1].into_iter().chain(1..rank - 1).collect()))
     }
 
-    /// Whether a node makes this order: a `Transpose`, or a `Reshape` where only axes of size one move.
+    /// Returns `true` if a node applies this permutation: a `Transpose`, or a `Reshape` that only
+    /// moves unit axes.
     pub(super) fn is_made_by(&self, graph: &Graph, node: &Node) -> bool {
         let renames = || {
             let from = &graph.ty(node.input(0)?).shape;
@@ -50,23 +52,24 @@ impl Permutation {
         Self(inverse)
     }
 
-    /// What belongs to each axis, in the new order.
+    /// Permutes a list with one item per axis.
     pub(super) fn apply<T: Clone>(&self, of_axes: &[T]) -> Vec<T> {
         self.0.iter().filter_map(|&axis| of_axes.get(axis).cloned()).collect()
     }
 
-    /// Where an axis goes, counted from the front; it may be counted from behind.
+    /// Returns the new position of an axis, counted from the front. The argument may count from the
+    /// back.
     pub(super) fn axis(&self, axis: i64) -> Option<i64> {
         let axis = fold::axis(axis, self.0.len()).ok()?;
         self.0.iter().position(|&from| from == axis).map(|to| to as i64)
     }
 
-    /// Whether the axes in `kept` follow one another as before.
+    /// Returns `true` if the axes selected by `kept` stay in the same order.
     pub(super) fn keeps_order_of(&self, kept: impl Fn(usize) -> bool) -> bool {
         self.0.iter().filter(|&&axis| kept(axis)).is_sorted()
     }
 
-    /// Whether the transposed value of this shape has its elements in the same order.
+    /// Returns `true` if transposing a value of this shape preserves the order of its elements.
     pub(super) fn only_renames(&self, shape: &[Dim]) -> bool {
         self.keeps_order_of(|axis| shape.get(axis) != Some(&Dim::Known(1)))
     }

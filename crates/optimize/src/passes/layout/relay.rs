@@ -1,4 +1,5 @@
-//! Lets nodes work on transposed operands, with transposes between them and all others.
+//! Rebuilds nodes to work on transposed operands, and inserts transposes between them and all other
+//! nodes.
 
 use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,14 +11,14 @@ use super::{CONVOLUTION, PASS};
 use crate::rewrite::can_be_output;
 use crate::{Changed, Editor, Error, Problem};
 
-/// `ty` with axes of size one in front, so that there are `rank`.
+/// Returns `ty` with leading unit axes, up to `rank` axes.
 pub(super) fn widened(ty: &Type, rank: usize) -> Type {
     let added = rank.saturating_sub(ty.rank());
     let front = std::iter::repeat_n(Dim::Known(1), added);
     Type::new(ty.dtype, front.chain(ty.shape.iter().cloned()).collect::<Vec<_>>())
 }
 
-/// Moves nodes of one block, given in order, to operands that are transposed to `order`.
+/// Rebuilds nodes of one block, given in order, on operands that are transposed to `order`.
 pub(super) fn relay(
     edit: &mut Editor<'_>,
     order: &Permutation,
@@ -34,7 +35,7 @@ pub(super) fn relay(
         relay.node(id, &movement, &moving)?;
         old.push(id);
     }
-    // Nobody reads them but those that were moved after them.
+    // Only nodes that were moved after them read their results.
     for id in old.iter().rev() {
         relay.edit.graph_mut().remove_node(*id);
     }
@@ -46,9 +47,9 @@ struct Relay<'a, 'e> {
     edit: &'a mut Editor<'e>,
     order: &'a Permutation,
     back: Permutation,
-    /// What values are when transposed.
+    /// The transposed counterparts of values.
     known: FxHashMap<ValueId, ValueId>,
-    /// What weights of products are as weights of convolutions.
+    /// The weights of convolutions that replace the weights of products.
     kernels: FxHashMap<ValueId, ValueId>,
 }
 
@@ -107,7 +108,8 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// The node with other operands and attributes, or another operator; its results.
+    /// Adds a copy of the node with other operands and attributes, or another operator. Returns its
+    /// results.
     fn made_like(
         &mut self,
         node: &Node,
@@ -132,7 +134,8 @@ impl Relay<'_, '_> {
         self.graph().node(new).outputs.clone()
     }
 
-    /// The weight of a product as the one of a convolution of single pixels, for the node `at`.
+    /// Converts the weight of a product to that of a convolution with a kernel of one pixel, for
+    /// the node `at`.
     fn kernel(&mut self, weight: ValueId, at: NodeId) -> Result<ValueId, Error> {
         if let Some(known) = self.kernels.get(&weight) {
             return Ok(*known);
@@ -145,7 +148,7 @@ impl Relay<'_, '_> {
         Ok(kernel)
     }
 
-    /// Some sizes of a value, in any order.
+    /// Emits a selection of the sizes of a value.
     fn sizes(
         &mut self,
         id: NodeId,
@@ -158,7 +161,7 @@ impl Relay<'_, '_> {
         self.emit(id, "Gather", &[shape, indices], attrs! { axis: 0 })
     }
 
-    /// Lets everybody who reads `old` and does not move read `new`, or what it was transposed from.
+    /// Makes all consumers of `old` that do not move read `new`, or `new` transposed back.
     fn hand_on(
         &mut self,
         id: NodeId,
@@ -202,14 +205,14 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// Whether a node transposes to the order in question.
+    /// Returns `true` if a node transposes to the order in question.
     fn is_transpose(&self, id: NodeId, block: onnx::BlockId) -> bool {
         let node = self.graph().node(id);
         node.block() == block && self.order.is_made_by(self.graph(), node)
     }
 
-    /// Lets everybody who reads the result of a transpose read `new`, which is the same; `false` if
-    /// somebody cannot.
+    /// Makes all consumers of a transpose read `new`, which has the same elements. Returns `false`
+    /// if one of them cannot.
     fn replaces_transpose(&mut self, id: NodeId, new: ValueId) -> bool {
         let node = self.graph().node(id);
         let (origin, result, block) = (node.origin, node.outputs[0], node.block());
@@ -221,7 +224,7 @@ impl Relay<'_, '_> {
                 Use::Output(..) => return false,
             }
         }
-        // It belongs to whoever wanted the transposed value.
+        // The origin belongs to the nodes that needed the transposed value.
         self.edit.inherit(&readers, &[origin]);
         let graph = self.edit.graph_mut();
         let name = std::mem::take(&mut graph.value_mut(result).name);
@@ -233,7 +236,7 @@ impl Relay<'_, '_> {
         true
     }
 
-    /// `value` in the other order, for the node `at`.
+    /// Returns `value` in the other order, for the node `at`.
     fn transposed(&mut self, value: ValueId, at: NodeId) -> Result<ValueId, Error> {
         if let Some(known) = self.known.get(&value) {
             return Ok(*known);
@@ -267,7 +270,7 @@ impl Relay<'_, '_> {
         Ok(new)
     }
 
-    /// A value whose elements keep their order, with its axes where they belong.
+    /// Reshapes a value whose elements keep their order, so that its axes are at the new positions.
     fn renamed(&mut self, value: ValueId, wide: &Type, at: NodeId) -> Result<ValueId, Error> {
         let mut shape = self.order.apply(&wide.shape);
         if self.graph().ty(value).rank() < wide.rank() {
@@ -297,8 +300,8 @@ impl Relay<'_, '_> {
         })
     }
 
-    /// Removes the transposes whose results nothing reads any more. They belonged to whoever made
-    /// what they transposed.
+    /// Removes transposes whose results are no longer read. Their origins go to the producers of
+    /// their operands.
     fn drop_transposes(&mut self) {
         let mut transposes: Vec<NodeId> = Vec::new();
         transposes.extend(self.known.keys().filter_map(|value| self.graph().producer(*value)));
@@ -318,8 +321,8 @@ impl Relay<'_, '_> {
     }
 }
 
-/// Whether the sizes of a `Reshape` can say what shape this is in another order: one size at most may
-/// be unknown, and zero would mean the size of the operand.
+/// Returns `true` if a `Reshape` can express the permuted shape: at most one size may be unknown,
+/// and a zero would copy the size of the operand.
 fn can_be_renamed(shape: &[Dim]) -> bool {
     let unknown = shape.iter().filter(|dim| dim.as_known().is_none()).count();
     unknown < 2 && !shape.contains(&Dim::Known(0))

@@ -1,8 +1,8 @@
-//! What the pass makes of small networks.
+//! Tests of the pass on small networks.
 use super::PASS;
 use crate::testing::{edited, passes_to};
 
-/// Two convolutions, with channels last between them.
+/// Returns two convolutions, with channels last between them.
 fn between(middle: &str) -> String {
     format!(
         "g (float[1,2,8,8] x) => (float[1,2,8,8] y)
@@ -69,7 +69,7 @@ fn residual_branches_move_together() {
 }
 
 #[test]
-fn axes_move() {
+fn axes_are_adjusted() {
     passes_to(
         &PASS,
         &between(
@@ -129,9 +129,9 @@ fn a_mean_over_space_needs_no_transpose() {
 }
 
 #[test]
-fn what_gains_nothing_stays() {
+fn nodes_without_gain_are_unchanged() {
     for text in [
-        // One transpose either way.
+        // One transpose in either layout.
         "g (float[1,8,8,2] x) => (float[1,2,8,8] y) <float[2,2,1,1] v = {1, 2, 3, 4}> {
             a = Relu (x)
             b = Transpose <perm = [0, 3, 1, 2]> (a)
@@ -159,7 +159,7 @@ fn what_gains_nothing_stays() {
 }
 
 #[test]
-fn what_follows_a_convolution_stays_with_it() {
+fn nodes_after_a_convolution_stay_with_it() {
     passes_to(
         &PASS,
         "g (float[1,2,8,8] x) => (float[1,8,8,2] y)
@@ -182,7 +182,7 @@ fn what_follows_a_convolution_stays_with_it() {
 }
 
 #[test]
-fn one_transpose_serves_all_who_want_the_old_order() {
+fn one_transpose_serves_all_consumers_of_the_old_order() {
     passes_to(
         &PASS,
         "g (float[1,2,8,8] x) => (float[1,8,8,2] y, float[1,2,8,8] z) <float[2,2] w = {1, 2, 3, 4}> {
@@ -223,7 +223,7 @@ fn sizes_are_read_in_any_order() {
 }
 
 #[test]
-fn bodies_are_blocks_of_their_own() {
+fn bodies_are_separate_blocks() {
     passes_to(
         &PASS,
         "g (bool c, float[1,2,8,8] x) => (float[1,2,8,8] y) {
@@ -246,7 +246,7 @@ fn bodies_are_blocks_of_their_own() {
 }
 
 #[test]
-fn axes_of_size_one_move_like_others() {
+fn unit_axes_move_like_others() {
     passes_to(
         &PASS,
         &between(
@@ -272,7 +272,7 @@ fn axes_of_size_one_move_like_others() {
     );
 }
 
-/// Matrices of 16 × 16, and what reads them on the way from one convolution to another.
+/// Returns matrices of 16 × 16 and their consumers between two convolutions.
 fn products(signature: &str, middle: &str) -> String {
     let many = vec!["1"; 256].join(", ");
     let matrices = ["v", "w", "u"].map(|name| format!("float[16,16] {name} = {{{many}}}"));
@@ -283,7 +283,7 @@ fn products(signature: &str, middle: &str) -> String {
 }
 
 #[test]
-fn products_between_convolutions_are_convolutions() {
+fn products_between_convolutions_become_convolutions() {
     for sizes in ["1,16,4,4", "B,16,H,W"] {
         let signature = format!("float[{sizes}] x) => (float[{sizes}] y");
         passes_to(
@@ -313,7 +313,8 @@ fn products_between_convolutions_are_convolutions() {
     }
 }
 
-/// A depthwise convolution, or any other, then a normalisation and two products, with a shortcut.
+/// Returns a depthwise or other convolution, followed by a normalisation and two products, with a
+/// shortcut.
 fn block(number: usize, x: &str) -> String {
     let n = number;
     format!(
@@ -340,23 +341,24 @@ fn products_pay_for_transposes_of_a_normalisation() {
         ["MatMul", "Conv", "Transpose"].map(|op| text.matches(&format!("= {op} ")).count())
     };
     assert_eq!(operators(1), [2, 1, 2]);
-    // Two more transposes at the ends, the first of them twice until equal nodes are merged, and one for each weight.
+    // Two more transposes at the ends, of which the first occurs twice until equal nodes are
+    // merged, and one for each weight.
     assert_eq!(operators(2), [0, 6, 4 + 3 + 2]);
 }
 
 #[test]
-fn other_products_stay() {
+fn other_products_are_unchanged() {
     let convolved = "a = Conv (x, k) b = Transpose <perm = [0, 2, 3, 1]> (a)";
     let image = "float[1,16,8,8] x) => (float[1,8,8,16] y";
     for (signature, middle) in [
-        // Where the weight is read by others as well.
+        // The weight has other consumers.
         (
             "float[1,16,8,8] x, float[16,16] q) => (float[1,16,8,8] y, float[16,16] r",
             format!(
                 "{convolved} c = MatMul (b, w) d = Transpose <perm = [0, 3, 1, 2]> (c) y = Conv (d, k) r = MatMul (q, w)"
             ),
         ),
-        // Where it is not a parameter.
+        // The weight is not a parameter.
         (
             "float[1,16,8,8] x, float[16,16] q) => (float[1,16,8,8] y",
             format!(
@@ -391,7 +393,7 @@ fn other_products_stay() {
 }
 
 #[test]
-fn products_of_few_channels_stay() {
+fn products_of_few_channels_are_unchanged() {
     let text = between(
         "b = Transpose <perm = [0, 2, 3, 1]> (a)
          m = Constant <value = float[2,2] {1, 2, 3, 4}> ()
@@ -401,7 +403,8 @@ fn products_of_few_channels_stay() {
     passes_to(&PASS, &text, &text);
 }
 
-/// A dense layer and a batch norm behind it, by the matrix and the vectors of that number.
+/// Returns a dense layer followed by a batch norm, with the matrix and the vectors of the given
+/// number.
 fn normed(number: usize, x: &str) -> String {
     let n = number;
     format!(
@@ -418,8 +421,8 @@ fn normed(number: usize, x: &str) -> String {
     )
 }
 
-/// How many products, convolutions and transposes there are in the end, with parameters for layers of so
-/// many channels.
+/// Counts the products, convolutions and transposes in the result, with parameters for layers with
+/// the given numbers of channels.
 fn with_norms(signature: &str, channels: &[usize], middle: &str) -> [usize; 3] {
     let tensor = |shape: &str, name: &str, size: usize| {
         format!("float[{shape}] {name} = {{{}}}", vec!["1"; size].join(", "))
@@ -435,19 +438,19 @@ fn with_norms(signature: &str, channels: &[usize], middle: &str) -> [usize; 3] {
     let text = format!("g ({signature}) <{}> {{ {middle} }}", parameters.join(", "));
     let (text, ..) = edited(&text, |edit| (PASS.run)(edit).unwrap());
     let count = |op: &str| text.matches(&format!("= {op} ")).count();
-    // Each weight of a convolution has one of its own.
+    // Each weight of a convolution has its own transpose.
     [count("MatMul"), count("Conv"), count("Transpose") - count("Conv")]
 }
 
 #[test]
-fn products_with_norms_are_convolutions() {
+fn products_with_norms_become_convolutions() {
     let layers: String = [(0, "x"), (1, "x0")].map(|(n, x)| normed(n, x)).concat();
     for sizes in ["2,256", "B,N", "1,16,16", "1,8,8,8"] {
         let signature = format!("float[{sizes},6] x) => (float[{sizes},10] y");
         let counts = with_norms(&signature, &[6, 10, 10], &format!("{layers} y = Neg (x1)"));
         assert_eq!(counts, [0, 2, 2], "{sizes}");
     }
-    // A maximum over the points needs no transpose behind it.
+    // A maximum over the points needs no transpose after it.
     let body = format!(
         "{} axes = Constant <value_ints = [1]> () y = ReduceMax <keepdims = 0> (x0, axes)",
         normed(0, "x")
@@ -456,13 +459,13 @@ fn products_with_norms_are_convolutions() {
 }
 
 #[test]
-fn products_with_norms_stay_where_little_is_gained() {
+fn products_with_norms_and_little_gain_are_unchanged() {
     let one = |x: &str| format!("{} y = Neg (x0)", normed(0, x));
     let same = "float[2,256,16] x) => (float[2,256,16] y";
     let two = [(0, "x"), (1, "x0")].map(|(n, x)| normed(n, x)).concat() + " y = Neg (x1)";
     assert_eq!(with_norms(same, &[16, 16, 16], &two), [0, 2, 2]);
     for (signature, channels, middle) in [
-        // Transposes before and behind a single one.
+        // Transposes before and after a single product.
         (same, &[16, 16][..], one("x")),
         // Many channels.
         ("float[1,64,256] x) => (float[1,64,256] y", &[256, 256, 256], two.clone()),
@@ -471,21 +474,21 @@ fn products_with_norms_stay_where_little_is_gained() {
         // More axes than a convolution has, and fewer.
         ("float[2,2,2,2,32,16] x) => (float[2,2,2,2,32,16] y", &[16, 16, 16], two.clone()),
         ("float[512,16] x) => (float[512,16] y", &[16, 16, 16], two.clone()),
-        // No norm: nothing is divided by a deviation.
+        // Nothing is divided by a deviation, so this is not a norm.
         (same, &[16, 16, 16], two.replace("Sqrt", "Exp")),
-        // A deviation that is not known.
+        // The deviation is not known.
         (
             "float[2,256,16] x, float[16] q) => (float[2,256,16] y",
             &[16, 16, 16],
             two.replace("Add (v0", "Add (q").replace("Add (v1", "Add (q"),
         ),
-        // What is normalised is read by others as well.
+        // The normalised value has other consumers.
         (
             "float[2,256,16] x) => (float[2,256,16] y, float[2,256,16] a0, float[2,256,16] a1",
             &[16, 16, 16],
             two.clone(),
         ),
-        // So is the weight.
+        // The weight has other consumers.
         (
             "float[2,256,16] x, float[4,16] q) => (float[2,256,16] y, float[4,16] r, float[4,16] t",
             &[16, 16, 16],

@@ -1,5 +1,5 @@
-//! What has to hold for an operator beyond its spelling: axes that it can have, operands of the right
-//! size, attributes that follow from what was found.
+//! Conditions for an operator beyond its spelling: supported axes, operand sizes and derived
+//! attributes.
 
 mod attention;
 pub(super) mod normalization;
@@ -13,10 +13,10 @@ use super::NORMALIZATIONS;
 use super::found::Found;
 use crate::Skip;
 
-/// Checks what was found and completes it.
+/// A function that checks a match and completes it.
 pub(super) type Condition = fn(&mut Found<'_, '_>) -> Result<(), Skip>;
 
-/// The condition of an operator.
+/// Returns the condition for an operator.
 pub(super) fn of(op: &str) -> Option<Condition> {
     Some(match op {
         "Attention" => attention::attention,
@@ -37,7 +37,7 @@ fn missed(reason: &str) -> Skip {
     Skip::Missed(reason.to_owned())
 }
 
-/// Bounds in the wrong order mean something else in each of the spellings.
+/// Requires ordered bounds: with swapped bounds, the spellings differ in meaning.
 fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (low, high) = (found.number("low").unwrap_or(0.0), found.number("high").unwrap_or(0.0));
     if low <= high { Ok(()) } else { Err("the lower bound is above the upper one".into()) }
@@ -45,7 +45,7 @@ fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 
 fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let slope = found.value("slope").ok_or("there is no slope")?;
-    // An infinite slope gives NaN at zero.
+    // An infinite slope results in NaN at zero.
     let Some(slope) = found.m.graph().constant(slope) else {
         return Err(missed("the slope is computed, so it may be infinite"));
     };
@@ -55,7 +55,7 @@ fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
 }
 
-/// A reduction keeps its axes if the result has as many as the operand.
+/// Sets `keepdims` if the result has the rank of the operand.
 fn reduction(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let x = found.value("x").ok_or("there is no operand")?;
     if found.count("axes") == Some(Dim::Known(0)) {
@@ -66,7 +66,7 @@ fn reduction(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The mean of nothing is NaN in JAX and zero in the runtime.
+/// Rejects empty means: they are NaN in JAX and zero in the runtime.
 fn mean(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let count = found.count("axes").ok_or("there are no axes")?;
     if !is_never_zero(&count) {
@@ -92,7 +92,7 @@ fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if !x.1.is_aligned(&found.m.ty(x.0).shape, rank) {
         return Err("the axes are arranged differently".into());
     }
-    // Counted from the end, as people write the last one.
+    // Counts the axis from the end, as users usually write the last axis.
     found.set_attr("axis", axis as i64 - rank as i64);
     Ok(())
 }

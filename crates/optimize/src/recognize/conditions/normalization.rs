@@ -1,4 +1,4 @@
-//! Normalisations: which axes, and parameters of their size.
+//! Normalisations: the normalised axes and parameters of matching size.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::Skip;
 use crate::movement::Step;
 use crate::recognize::found::Found;
 
-/// More elements than this are not worth a scale of ones.
+/// The largest scale of ones that is worth storing, in elements.
 const MOST_ONES: usize = 1 << 14;
 
-/// The condition of a normalisation.
+/// Returns the condition of a normalisation.
 pub(super) fn of(op: &str) -> Condition {
     match op {
         "GroupNormalization" => of_groups,
@@ -23,7 +23,7 @@ pub(super) fn of(op: &str) -> Condition {
     }
 }
 
-/// Of the last axes, all of them from one on, with a scale and a bias as large as they are.
+/// Checks a normalisation over the last axes, whose scale and bias have the size of these axes.
 fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found, FrontAxes::MayCome)?;
     let rank = shape.len();
@@ -65,7 +65,8 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Of all axes but the first one and that of the channels, with a scale and a bias for each channel.
+/// Checks a normalisation over all axes except the first and the channel axis, with a scale and a
+/// bias per channel.
 fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
@@ -83,7 +84,7 @@ fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             };
             channel
         }
-        // Where the second axis goes.
+        // The position to which the second axis moves.
         (None, Some(back)) => {
             back.iter().position(|axis| *axis == 1).ok_or("axes are not in order")?
         }
@@ -100,7 +101,8 @@ fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     parameters(found, &shape, channel, dtype)
 }
 
-/// Of all axes but the first one, with a scale and a bias that are left outside.
+/// Checks a normalisation over all axes except the first, whose scale and bias remain separate
+/// nodes.
 fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found, FrontAxes::Count)?;
     let rank = shape.len();
@@ -120,13 +122,15 @@ fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     fill(found, "zero", &[1usize], dtype, 0.0)
 }
 
-/// The shape `[N, groups, elements of a group]`. Only a known size works where there are no examples.
+/// Returns the shape `[N, groups, elements of a group]`. An empty batch requires the size of a
+/// group to be known, because -1 cannot be inferred.
 fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64) -> ValueId {
     let each = found.count("axes").and_then(|count| count.as_known()).unwrap_or(-1);
     found.m.i64s(&[0, groups, each])
 }
 
-/// Lets a scale and a bias that are left outside have their axes where those of the result are.
+/// Reshapes a scale and a bias that remain separate nodes, so that their axes align with those of
+/// the result.
 fn align(found: &mut Found<'_, '_>, shape: &[Dim], dtype: DType) -> Result<(), Skip> {
     for name in ["factor", "addend"] {
         let Some((value, placement)) = found.placed(name) else { continue };
@@ -153,7 +157,8 @@ fn align(found: &mut Found<'_, '_>, shape: &[Dim], dtype: DType) -> Result<(), S
     Ok(())
 }
 
-/// Whether the axis behind `channel` was one with it before: a group of channels.
+/// Returns `true` if `channel` and the axis after it result from splitting one axis into groups of
+/// channels.
 fn is_of_groups(found: &Found<'_, '_>, shape: &[Dim], channel: usize) -> bool {
     let reshape = found.value("x").and_then(|x| found.m.producer(x, &["Reshape"]));
     let Some(source) = reshape.and_then(|node| node.input(0)) else { return false };
@@ -162,10 +167,11 @@ fn is_of_groups(found: &Found<'_, '_>, shape: &[Dim], channel: usize) -> bool {
     front == front_here && *all == groups.clone() * each.clone()
 }
 
-/// The opset since which a group norm has a scale for each channel; before, it was one for each group.
+/// The first opset whose `GroupNormalization` has a scale per channel. Earlier opsets have one per
+/// group.
 const SCALE_FOR_EACH_CHANNEL: i64 = 21;
 
-/// Of groups of channels, which are the last axis.
+/// Checks a normalisation over groups of channels, where the channels are the last axis.
 fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("split") {
         return of_split_channels(found);
@@ -178,7 +184,7 @@ fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if let (Some(grouped), Some(x)) = (found.value("grouped"), found.value("x")) {
         let of_x = found.m.producer(grouped, &["Reshape"]).and_then(|node| node.input(0));
         let inner = found.m.ty(grouped).shape.clone();
-        // The groups are the last axis but one.
+        // The groups are the second-to-last axis.
         let axes: Vec<usize> = (1..=rank).filter(|axis| *axis != channel).collect();
         let same = inner.len() == rank + 1 && inner[..channel] == shape[..channel];
         if of_x != Some(x) || !same || found.axes("axes") != Some(axes.as_slice()) {
@@ -202,7 +208,8 @@ fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     parameters(found, &shape, channel, dtype)
 }
 
-/// Of groups of channels that have an axis of their own, with the channels of a group behind it.
+/// Checks a normalisation over groups of channels that have their own axis, followed by the
+/// channels of a group.
 fn of_split_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
         return Err("the opset has a scale for each group".into());
@@ -251,16 +258,16 @@ fn of_split_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Whether it matters if axes of size one are put in front.
+/// The treatment of leading unit axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontAxes {
-    /// Axes are counted from the first one.
+    /// Axes count from the front, so leading unit axes matter.
     Count,
-    /// Axes are counted from the last one.
+    /// Axes count from the back, so leading unit axes are allowed.
     MayCome,
 }
 
-/// The shape and the type of what is normalised.
+/// Returns the shape and type of the normalised operand.
 fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>, DType), Skip> {
     let (shape, dtype) = (found.shape()?, found.dtype()?);
     if found.count("axes") == Some(Dim::Known(0)) {
@@ -271,7 +278,7 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
     if !placement.is_aligned(&ty.shape, shape.len()) {
         return Err("the axes are arranged differently".into());
     }
-    // The result may have axes of size one in front.
+    // The result may have leading unit axes.
     let front =
         shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
     let ones = front.iter().all(|dim| *dim == Dim::Known(1));
@@ -284,18 +291,20 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
     Ok((ty.shape, ty.dtype))
 }
 
-/// A norm that cannot be one node; if it is one already, nothing is amiss.
+/// Returns the reason why a normalisation cannot be one node. It is not reported as missed if the
+/// normalisation is already one node.
 fn unfit(found: &Found<'_, '_>, reason: &'static str) -> Skip {
     if found.has("axes") { missed(reason) } else { Skip::Because(reason) }
 }
 
-/// Moves the axis `channel` to the second place and back.
+/// Moves the axis `channel` to the second position and back.
 fn turn(found: &mut Found<'_, '_>, channel: usize, rank: usize) {
     turn_from(found, channel, 1, rank);
 }
 
-/// Moves `count` axes from `channel` on to the second place and back. What is normalised together may
-/// be in any order: the channels of a group stay behind it, as they are when channels come second.
+/// Moves `count` axes, starting at `channel`, to the second position and back. The order of axes
+/// that are normalised together is free. The channels of a group stay after it, as in a
+/// channels-first layout.
 fn turn_from(found: &mut Found<'_, '_>, channel: usize, count: usize, rank: usize) {
     let first = channel..channel + count;
     let others = (1..rank).filter(|axis| !first.contains(axis));
@@ -307,7 +316,7 @@ fn turn_from(found: &mut Found<'_, '_>, channel: usize, count: usize, rank: usiz
     found.set_attr("back", back);
 }
 
-/// A scale and a bias with one element for each channel.
+/// Checks that scale and bias have one element per channel.
 fn parameters(
     found: &mut Found<'_, '_>,
     shape: &[Dim],
@@ -319,7 +328,7 @@ fn parameters(
     for name in ["scale", "bias"] {
         let Some((value, placement)) = found.placed(name) else { continue };
         let dims = &found.m.ty(value).shape;
-        // A norm that is recognised already and now gets its bias has its scale.
+        // A normalisation that is already recognised, and now absorbs its bias, keeps its scale.
         if name == "scale" && found.has("turned") && found.has("bias") {
             continue;
         }
@@ -333,7 +342,7 @@ fn parameters(
     fill(found, "zero", &[size], dtype, 0.0)
 }
 
-/// Lets the value called `name` have the given sizes and no axes of size one around them.
+/// Reshapes the value called `name` to the given sizes, without surrounding unit axes.
 fn flatten(
     found: &mut Found<'_, '_>,
     name: &str,
@@ -348,7 +357,7 @@ fn flatten(
     if sizes.is_some_and(|sizes| sizes.len() == rank) {
         return Ok(());
     }
-    // Whoever put the axes in did it for the product.
+    // If the unit axes were only added for the product, uses the value before that.
     let source = found.m.producer(value, &["Reshape", "Unsqueeze"]).and_then(|node| node.input(0));
     let is_flat = |value: ValueId| {
         let dims = found.m.ty(value).shape.iter().map(Dim::as_known);
@@ -369,7 +378,7 @@ fn sizes(dims: &[Dim]) -> Option<Vec<i64>> {
     dims.iter().map(Dim::as_known).collect()
 }
 
-/// Lets `name` stand for a tensor of the given sizes with one value everywhere.
+/// Binds `name` to a tensor of the given sizes that is filled with `value`.
 pub(in crate::recognize) fn fill<N: Copy + TryInto<usize>>(
     found: &mut Found<'_, '_>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Rotary embeddings: which axis holds the positions, what is next to it, and tables of cosines and
-//! sines with one row for each position.
+//! Rotary embeddings: the roles of the axes before the features, and tables of cosines and sines
+//! with one row per position.
 
 use onnx::operators::Operator;
 use onnx::{Node, ValueId, attrs};
@@ -14,7 +14,7 @@ use crate::recognize::parts::{self, Part};
 use crate::recognize::placement::Placement;
 use crate::{Match, Skip};
 
-/// How the tables are written, and how to get at half of them.
+/// The names of the tables, and their repetition of angles.
 const TABLES: [(&str, &str, Written); 3] = [
     ("cos", "sin", Written::Once),
     ("cos_twice", "sin_twice", Written::Twice),
@@ -24,9 +24,9 @@ const TABLES: [(&str, &str, Written); 3] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Once,
-    /// The whole table, and the whole table again.
+    /// The table is followed by a copy of itself.
     Twice,
-    /// Each element, and the same element again.
+    /// Each element is followed by a copy of itself.
     EachTwice,
 }
 
@@ -36,14 +36,15 @@ struct Table {
     placement: Placement,
 }
 
-/// ONNX expects `[batch, positions, heads·features]` or `[batch, heads, positions, features]`.
+/// Checks a rotary embedding, and arranges its operand as `[batch, positions, heads·features]` or
+/// `[batch, heads, positions, features]`, as ONNX requires.
 pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let mut shape = found.shape()?;
     let pairs = found.has("pair");
     let axis = found.int("axis").or_else(|| found.int("pair"));
     let last = shape.len() as i64 - 1;
     if axis.is_some_and(|axis| axis != -1 && axis != last) {
-        return Err("it is put together along another axis".into());
+        return Err("it is concatenated along another axis".into());
     }
     let whole = shape.clone();
     if pairs {
@@ -110,7 +111,7 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     found.set_value("rows", x);
     let half = Dim::Known(turned / 2);
     let one = Dim::Known(1);
-    // Rows that all examples share are looked up by their positions.
+    // Looks up rows that all examples share by position.
     let shared = !form.varies_by_batch && form.batch != one;
     let rows = match (shared, form.varies_by_batch) {
         (true, _) => vec![form.positions.clone(), half.clone()],
@@ -143,8 +144,8 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Returns `true` if `x` or the root's result meets a cast from or to a wider float: only the rotation
-/// computes in bfloat16, and its rounding is all that the cast is for.
+/// Returns `true` if `x` or the root's result is adjacent to a cast from or to a wider float. Then
+/// only the rotation computes in bfloat16, and the cast exists for its rounding.
 fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     let graph = m.graph();
     let is_wide = |value: ValueId| matches!(graph.ty(value).dtype, DType::F32 | DType::F64);
@@ -167,7 +168,7 @@ fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     Ok(widened || from.is_some_and(is_wide))
 }
 
-/// Whether a value has these axes, or the last one as pairs.
+/// Returns `true` if a value has these axes, or has the last one split into pairs.
 fn is_same(of_x: &[Dim], shape: &[Dim]) -> bool {
     let pairs = || match of_x {
         [front @ .., half, two] => match shape.split_last() {
@@ -181,7 +182,8 @@ fn is_same(of_x: &[Dim], shape: &[Dim]) -> bool {
     of_x == shape || pairs()
 }
 
-/// Whether `x` are the first features of something, and the result is put before the others.
+/// Returns `true` if `x` is a leading slice of the features of another value, and the result is
+/// concatenated in front of the remaining ones.
 fn is_front_of_more(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     let graph = m.graph();
     let Some(node) = graph.producer(x).map(|id| graph.node(id)) else { return Ok(false) };
@@ -207,7 +209,7 @@ fn is_front_of_more(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     }
 }
 
-/// The table called `name`, with one element for each pair of features.
+/// Returns the table called `name`, with one element per pair of features.
 fn table(
     found: &mut Found<'_, '_>,
     name: &str,
@@ -216,7 +218,7 @@ fn table(
 ) -> Result<Table, Skip> {
     let (value, placement) = found.placed(name).ok_or("there is no such table")?;
     let mut table = Table { value, placement: placement.clone() };
-    // Axes of size one are put where the operator wants them.
+    // Looks through reshapes of unit axes; the operator needs them elsewhere.
     while let Some(node) = found.m.producer_with(table.value, Operator::is_reshape)
         && let Some(source) = node.input(0)
         && let (from, to) = (&found.m.ty(source).shape, &found.m.ty(table.value).shape)
@@ -235,10 +237,10 @@ fn table(
     Ok(table)
 }
 
-/// Tables are made in a few steps.
+/// The maximum number of nodes that compute a table.
 const STEPS: usize = 8;
 
-/// What `table` repeats.
+/// Returns `table` without its repetition.
 fn once(
     m: &mut Match<'_>,
     table: ValueId,
@@ -310,8 +312,8 @@ fn once(
     }
 }
 
-/// What was repeated by an axis of size one that was expanded to two and merged with the one beside
-/// it.
+/// Returns the value that was repeated by expanding a unit axis to two and merging it with its
+/// neighbour.
 fn expanded(m: &Match<'_>, node: &Node, table: ValueId, written: Written) -> Option<ValueId> {
     let shape = |value| m.ty(value).shape.as_slice();
     let wide = node.input(0)?;
@@ -329,7 +331,7 @@ fn expanded(m: &Match<'_>, node: &Node, table: ValueId, written: Written) -> Opt
     fits.then_some(single)
 }
 
-/// One of each two elements that are the same.
+/// Returns one of every two equal elements.
 fn slice(m: &mut Match<'_>, table: ValueId, written: Written, size: i64) -> Result<ValueId, Skip> {
     let (end, step) = if written == Written::Twice { (size / 2, 1) } else { (size, 2) };
     let axis = m.ty(table).rank() as i64 - 1;
@@ -338,7 +340,7 @@ fn slice(m: &mut Match<'_>, table: ValueId, written: Written, size: i64) -> Resu
     m.op("Slice", &[table, start, end, axis, step], attrs! {})
 }
 
-/// The axes, of `rank` axes before the features, along which angles change.
+/// Returns the axes along which the angles vary, among the `rank` axes before the features.
 fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, Skip> {
     let mut all = Vec::new();
     for table in tables {
@@ -354,32 +356,33 @@ fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, 
         }
         all.push(others);
     }
-    let [cos, sin] = all.as_slice() else { return Err("there are two tables".into()) };
+    let [cos, sin] = all.as_slice() else { return Err("there are not two tables".into()) };
     if cos != sin {
         return Err("cosines and sines change along different axes".into());
     }
     Ok(cos.clone())
 }
 
-/// What the axes before the features are.
+/// The roles of the axes before the features.
 struct Form {
     batch: Dim,
     positions: Dim,
     heads: Dim,
-    /// Whether heads come after positions.
+    /// `true` if heads come after positions.
     heads_last: bool,
-    /// Whether angles are not the same in all of the batch.
+    /// `true` if angles vary within the batch.
     varies_by_batch: bool,
-    /// The axes of the batch as they are in tables and as they have to be, if some share angles.
+    /// The batch axes of the tables before and after expansion, if some batch axes share angles.
     spread: Option<(Vec<Dim>, Vec<Dim>)>,
 }
 
 impl Form {
-    /// `varies` are the axes along which angles change; the last one is that of the positions.
+    /// Derives the roles from `varies`, the axes along which angles vary. The last of them holds
+    /// the positions.
     fn of(lead: &[Dim], varies: &[usize]) -> Self {
         let one = Dim::Known(1);
         let Some((&at, before)) = varies.split_last() else {
-            // One position. It may have an axis of its own.
+            // A single position, which may have its own axis.
             let at = lead.iter().position(|dim| *dim == one).unwrap_or(0);
             let (batch, heads) = (product(&lead[..at]), product(&lead[at..]));
             let (heads_last, varies_by_batch, spread) = (true, false, None);
@@ -387,7 +390,7 @@ impl Form {
         };
         let heads = product(&lead[at + 1..]);
         let heads_last = heads != one || lead.len() == 1;
-        // Heads that come first are the axes between those of the batch and the positions.
+        // With heads before positions, the heads are the axes between batch and positions.
         let batch = match before.last() {
             _ if heads_last => &lead[..at],
             Some(last) => &lead[..=*last],
@@ -413,7 +416,7 @@ fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Sk
     movement::emit(m, value, &[Step::Reshape(from, to.to_vec())], &[])
 }
 
-/// `0, 1, 2, …` for each example.
+/// Returns `0, 1, 2, …` for each example.
 fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip> {
     let positions = match form.positions.as_known() {
         Some(count) => m.i64s(&(0..count).collect::<Vec<_>>()),
@@ -421,7 +424,9 @@ fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip
             let count = m.sizes(std::slice::from_ref(&form.positions), x)?;
             let axis = m.i64s(&[0]);
             let count = m.op("Squeeze", &[count, axis], attrs! {})?;
-            let number = |value| Tensor::int_scalar(DType::I64, value).ok_or("a strange number");
+            let number = |value| {
+                Tensor::int_scalar(DType::I64, value).ok_or("the type cannot represent the number")
+            };
             let (start, step) = (number(0)?, number(1)?);
             let (start, step) = (m.tensor(start), m.tensor(step));
             m.op("Range", &[start, count, step], attrs! {})?

@@ -1,6 +1,6 @@
-//! Quick looks before a search: whether the operators are right, wherever their operands lie and
-//! whatever the names stand for. They tell most places apart: a glance at what the operands of a node
-//! are, which is taken once for all patterns, and then a look at what is behind them.
+//! Fast filters that run before a search. They compare operators only, ignoring placement and
+//! bindings, and reject most candidates. The first filter compares the operands of a node,
+//! summarised once for all patterns. The second one looks a few operators further upstream.
 
 use onnx::operators::{self, Operator};
 use onnx::{Graph, ValueId};
@@ -9,16 +9,16 @@ use smallvec::SmallVec;
 use super::{is_commutative, is_reduction, is_transparent};
 use crate::recognize::pattern::{Node, Pattern, respelled};
 
-/// What each operand of a node is, or what a pattern expects it to be.
+/// The kinds of a node's operands, either as found or as a pattern expects them.
 #[derive(Debug)]
 pub(crate) struct Seen {
     operands: SmallVec<[Kinds; 4]>,
-    /// Whether operands may change places.
+    /// `true` if the operands may be swapped.
     is_commutative: bool,
 }
 
-/// A set of kinds of values: anything at all, constants, and what an operator computes, as far as a few bits
-/// of its name tell.
+/// A set of kinds of values: anything, constants, and results of operators, which are identified by
+/// a small hash of their names.
 type Kinds = u64;
 
 const ANYTHING: Kinds = 1;
@@ -35,14 +35,14 @@ fn kinds(ops: &[&str]) -> Kinds {
 
 impl Seen {
     fn of(op: &str, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
-        // What a reduction is along is looked at later.
+        // The axes operand of a reduction is checked later.
         let count = if is_reduction(op) { 1 } else { operands.len() };
         let operands: SmallVec<_> = operands.take(count).collect();
         let is_commutative = operands.len() == 2 && is_commutative(op);
         Self { operands, is_commutative }
     }
 
-    /// Whether a node of which this is expected may be what was seen.
+    /// Returns `true` if `seen` can match this expectation.
     pub(in crate::recognize) fn may_be(&self, seen: &Seen) -> bool {
         let fits = |(expected, found): (&Kinds, &Kinds)| expected & found != 0;
         let (expected, found) = (self.operands.iter(), seen.operands.iter());
@@ -52,7 +52,8 @@ impl Seen {
     }
 }
 
-/// What the operands of a node are, and whatever the matcher may find behind them.
+/// Summarises the operands of a node, including the upstream nodes that the matcher may look
+/// through.
 pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
     let operand = |value: &Option<ValueId>| {
         let Some(mut value) = *value else { return 0 };
@@ -71,7 +72,7 @@ pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
     Seen::of(node.op.name, node.inputs.iter().map(operand))
 }
 
-/// What the operands of `op`, the root of `pattern`, have to be.
+/// Summarises the operands that `op`, the root of `pattern`, requires.
 pub(in crate::recognize) fn expected(op: &str, pattern: &Node) -> Seen {
     Seen::of(op, pattern.args.iter().map(expected_of))
 }
@@ -93,16 +94,16 @@ fn expected_of(pattern: &Pattern) -> Kinds {
     }
 }
 
-/// What repeats or interleaves values ends with.
+/// The last operators of repetition and interleaving.
 const REGROUPED: &[&str] = &["Reshape"];
 
-/// What takes parts of values.
+/// The operators that extract parts of values.
 const PARTS: &[&str] = &["Gather", "Slice", "Split"];
 
-/// How many operators deep to look. What differs usually differs here.
+/// The maximum depth of the lookup, in operators. Most mismatches show up within it.
 const DEPTH: usize = 5;
 
-/// Whether `node` may be what `pattern` says. Its own operator is known to be right.
+/// Returns `true` if `node` may match `pattern`. Assumes that their operators already match.
 pub(in crate::recognize) fn may_be(graph: &Graph, node: &onnx::Node, pattern: &Node) -> bool {
     are_operands(graph, node, pattern, DEPTH)
 }
@@ -145,7 +146,8 @@ fn is_operand(graph: &Graph, value: ValueId, pattern: &Pattern, depth: usize) ->
     }
 }
 
-/// Whether `test` holds for what computes `value`, or for a node that the matcher may find behind it.
+/// Returns `true` if `test` holds for the producer of `value`, or for an upstream node that the
+/// matcher may reach through it.
 fn behind(graph: &Graph, value: ValueId, test: impl Fn(&onnx::Node) -> bool) -> bool {
     let mut value = value;
     loop {
@@ -160,7 +162,7 @@ fn behind(graph: &Graph, value: ValueId, test: impl Fn(&onnx::Node) -> bool) -> 
     }
 }
 
-/// Whether `value` is a constant, perhaps with other axes.
+/// Returns `true` if `value` is a constant or a reshaped constant.
 fn is_constant(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     loop {

@@ -1,4 +1,4 @@
-//! Finds parts of the last axis, and what is put together of them.
+//! Matches parts of the last axis, and their interleaving.
 
 use onnx::{Attr, NodeId, ValueId};
 use tensor::Dim;
@@ -9,8 +9,8 @@ use crate::recognize::pattern::{Name, Pattern};
 use crate::recognize::placement::Placement;
 
 impl<'p> Search<'p, '_> {
-    /// A part of the last axis of what `of` says. Parts of parts are parts of all that they are
-    /// taken from.
+    /// Matches a part of the last axis of a value that matches `of`. Nested parts compose into one
+    /// part of the outermost value.
     pub(super) fn part(
         &mut self,
         part: Part,
@@ -93,8 +93,8 @@ impl<'p> Search<'p, '_> {
         })
     }
 
-    /// If a node drops the last axis of what was taken from pairs: the pairs, which one of each, and
-    /// the node that took it.
+    /// For a node that drops the last axis after a selection from pairs, returns the pairs, the
+    /// selected index and the node that selected it.
     fn of_pairs(&self, id: NodeId) -> Option<(ValueId, usize, NodeId)> {
         let graph = self.graph;
         let node = graph.node(id);
@@ -111,7 +111,7 @@ impl<'p> Search<'p, '_> {
         Some((pairs, usize::try_from(run.start).ok()?, from)).filter(|_| is_pair && is_here)
     }
 
-    /// `[…, n, 1]` and `[…, n, 1]` → `[…, n, 2]` → `[…, 2·n]`.
+    /// Matches `[…, n, 1]` and `[…, n, 1]` → `[…, n, 2]` → `[…, 2·n]`.
     pub(super) fn interleaved(&mut self, parts: &'p [Pattern; 2], goal: &Goal<'p>) -> bool {
         let graph = self.graph;
         let step = |value, ops: &[&str]| {
@@ -151,7 +151,7 @@ impl<'p> Search<'p, '_> {
     }
 }
 
-/// Whether the last axes are the same, or `to` has one of size one behind it.
+/// Returns `true` if the last axes are equal, or `to` has a unit axis after it.
 fn ends_alike(from: &[Dim], to: &[Dim]) -> bool {
     match to {
         [.., last, one] if *one == Dim::Known(1) => from.last() == Some(last),

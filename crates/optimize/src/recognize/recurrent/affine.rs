@@ -1,4 +1,4 @@
-//! Values as sums of products: what a gate is made of, `x · W + h · R + b`, however it is spelled.
+//! Affine forms of gates: decomposes `x · W + h · R + b`, in any spelling, into a sum of products.
 
 use std::ops::Range;
 
@@ -7,48 +7,48 @@ use tensor::Dim;
 
 use crate::loops::Loop;
 
-/// A sum of products, along one axis of a value.
+/// A sum of products along one axis of a value.
 #[derive(Clone, Debug)]
 pub(super) struct Affine {
-    /// The axis of the features.
+    /// The feature axis.
     axis: usize,
     pub(super) terms: Vec<Term>,
     pub(super) biases: Vec<Bias>,
 }
 
-/// Values of a round, multiplied by a matrix.
+/// A value of the iteration, multiplied by a matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
-    /// What is multiplied.
+    /// The factor.
     pub(super) base: ValueId,
-    /// `None` for the values as they are.
+    /// The matrix, or `None` if the value is not multiplied.
     pub(super) weight: Option<Weight>,
-    /// The columns of the product that are meant.
+    /// The columns of the product that this term uses.
     pub(super) columns: Range<usize>,
 }
 
-/// A part of a matrix that is the same in every round.
+/// Part of a loop-invariant matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Weight {
     pub(super) matrix: ValueId,
-    /// The features that it multiplies, among those that are multiplied.
+    /// The rows of the matrix that correspond to this factor.
     pub(super) rows: Range<usize>,
-    /// Whether rows and columns are the other way round.
+    /// `true` if rows and columns are swapped.
     pub(super) is_transposed: bool,
 }
 
-/// Something that is the same in every round, and for each example.
+/// A loop-invariant addend that is the same for all examples.
 #[derive(Clone, Debug)]
 pub(super) struct Bias {
     pub(super) value: ValueId,
-    /// The elements that are meant; `None` if one number stands for all.
+    /// The elements of the bias that are used, or `None` if one number is broadcast.
     pub(super) columns: Option<Range<usize>>,
 }
 
-/// How deep sums are followed.
+/// The maximum depth of nested sums.
 const DEPTH: usize = 32;
 
-/// What is computed in a loop, as sums of products.
+/// The analysis of a loop body as sums of products.
 #[derive(Clone, Copy)]
 pub(super) struct Analysis<'g> {
     pub(super) graph: &'g Graph,
@@ -56,7 +56,8 @@ pub(super) struct Analysis<'g> {
 }
 
 impl<'g> Analysis<'g> {
-    /// A gate: the sum that `activation` is applied to, before or after gates are split.
+    /// Reads a gate: the sum that `activation` is applied to, either before or after the gates are
+    /// split.
     pub(super) fn gate(&self, value: ValueId, activation: &str) -> Option<Affine> {
         let node = self.node(value)?;
         if node.is(activation) {
@@ -69,12 +70,12 @@ impl<'g> Analysis<'g> {
         (columns.0 == axis && sum.axis == axis).then(|| sum.part(&columns.1))
     }
 
-    /// A value as a sum: of itself alone if nothing is added.
+    /// Reads a value as a sum, which may consist of the value alone.
     pub(super) fn affine(&self, value: ValueId) -> Option<Affine> {
         self.sum(value, 0)
     }
 
-    /// The node of the loop that computes `value`.
+    /// Returns the node in the loop body that computes `value`.
     pub(super) fn node(&self, value: ValueId) -> Option<&'g Node> {
         let node = self.graph.node(self.graph.producer(value)?);
         (node.block() == self.scan.body && node.op.domain.is_empty()).then_some(node)
@@ -108,7 +109,7 @@ impl<'g> Analysis<'g> {
         found.or_else(|| self.itself(value))
     }
 
-    /// A value of the loop that is not a sum.
+    /// Treats a value of the loop body that is not a sum as a single term.
     fn itself(&self, value: ValueId) -> Option<Affine> {
         if !self.scan.is_inside(self.graph, value) {
             return None;
@@ -122,7 +123,7 @@ impl<'g> Analysis<'g> {
         usize::try_from(self.graph.ty(value).shape.get(axis)?.as_known()?).ok()
     }
 
-    /// The axis and the elements along it that a `Split` or a `Slice` takes for `value`.
+    /// Returns the axis of a `Split` or `Slice`, and the range along it that becomes `value`.
     fn part(&self, node: &Node, value: ValueId) -> Option<(usize, Range<usize>)> {
         let whole = node.input(0)?;
         let rank = self.graph.ty(whole).rank();
@@ -188,7 +189,7 @@ impl<'g> Analysis<'g> {
         Some(Affine { terms, biases, ..sum })
     }
 
-    /// `x · W`, `W · xᵀ`, and `[x, h] · W`.
+    /// Reads `x · W`, `W · xᵀ` and `[x, h] · W`.
     fn product(&self, node: &Node, depth: usize) -> Option<Affine> {
         let (a, b) = (node.input(0)?, node.input(1)?);
         let rank = |v: ValueId| self.graph.ty(v).rank();
@@ -220,7 +221,7 @@ impl<'g> Analysis<'g> {
         (start == rows).then_some(Affine { axis: of, terms, biases: Vec::new() })
     }
 
-    /// The values that are joined along the last axis.
+    /// Returns the values that are concatenated along the last axis.
     fn joined(&self, value: ValueId, _depth: usize) -> Vec<ValueId> {
         let last = self.graph.ty(value).rank().saturating_sub(1);
         match self.node(value) {
@@ -234,7 +235,7 @@ impl<'g> Analysis<'g> {
         }
     }
 
-    /// Axes of size one come and go.
+    /// Follows the feature axis through reshapes that add or remove unit axes.
     fn reshaped(&self, node: &Node, value: ValueId, depth: usize) -> Option<Affine> {
         let from = node.input(0)?;
         let whole = self.sum(from, depth + 1)?;
@@ -258,7 +259,7 @@ impl<'g> Analysis<'g> {
 }
 
 impl Affine {
-    /// Some of the columns.
+    /// Selects a range of columns.
     pub(super) fn part(mut self, columns: &Range<usize>) -> Self {
         let shift = |old: &Range<usize>| old.start + columns.start..old.start + columns.end;
         for term in &mut self.terms {
@@ -270,7 +271,7 @@ impl Affine {
         self
     }
 
-    /// Adds a value that is the same in every round. It must be the same for each example, too.
+    /// Adds a loop-invariant value. It must also be the same for all examples.
     fn with_bias(mut self, graph: &Graph, value: ValueId, rank: usize) -> Option<Self> {
         let shape = &graph.ty(value).shape;
         let missing = rank.checked_sub(shape.len())?;

@@ -1,7 +1,8 @@
-//! Two layers that read the same sequence, one forwards and one backwards, and whose results are joined
-//! → one bidirectional layer.
+//! Two layers that read the same sequence, one forwards and one backwards, with concatenated
+//! results → one bidirectional layer.
 //!
-//! onnxruntime computes both with the same code, bit for bit, and takes as long for one node as for two.
+//! onnxruntime computes both forms with the same code, bit for bit, and one node takes as long as
+//! two.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::{Changed, Editor, Error, Pass, Problem};
 
 pub(crate) const PASS: Pass = Pass { name: "both_directions", run };
 
-/// The layers, and what they are called if they are reported.
+/// The layers and their names in reports.
 const LAYERS: [(&str, &str); 3] =
     [("GRU", "bidirectional GRU"), ("LSTM", "bidirectional LSTM"), ("RNN", "bidirectional RNN")];
 
-/// The operands that are weights.
+/// The weight operands.
 const WEIGHTS: [(usize, &str); 3] = [(1, "W"), (2, "R"), (3, "B")];
 
-/// The operands that are initial states.
+/// The initial-state operands.
 const STATES: [usize; 2] = [5, 6];
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
@@ -46,7 +47,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// Where the nodes of a graph are, to compare those of one block.
+/// The positions of the nodes of a graph. Positions are comparable within a block.
 struct Order(FxHashMap<NodeId, usize>);
 
 impl Order {
@@ -54,55 +55,56 @@ impl Order {
         Self(nodes.iter().enumerate().map(|(place, id)| (*id, place)).collect())
     }
 
-    /// Adds nodes that were emitted before `node`, which they replace.
+    /// Inserts nodes that were emitted before `node`, which they replace.
     fn insert(&mut self, made: &[NodeId], node: NodeId) {
         if let Some(place) = self.0.get(&node).copied() {
             self.0.extend(made.iter().map(|id| (*id, place)));
         }
     }
 
-    /// Whether a node comes before another one of its block.
+    /// Returns `true` if a node comes before another node of its block.
     fn is_before(&self, one: NodeId, other: NodeId) -> bool {
         matches!((self.0.get(&one), self.0.get(&other)), (Some(one), Some(other)) if one < other)
     }
 }
 
-/// Two layers whose results a `Concat` joins.
+/// Two layers whose results are concatenated.
 struct Pair {
     title: &'static str,
     forth: NodeId,
     back: NodeId,
-    /// Whether the results of the backward layer come first.
+    /// `true` if the results of the backward layer come first.
     is_swapped: bool,
 }
 
-/// What becomes of a result of both layers.
+/// The use of a result of both layers.
 enum Fate {
     Unused,
-    /// A `Concat` along the last axis, after these axes were dropped.
+    /// A `Concat` along the last axis, after the given axes were dropped.
     Joined(NodeId, Vec<i64>),
-    /// Each direction is read on its own.
+    /// The directions are read separately.
     Apart,
 }
 
-/// How two layers become one.
+/// The plan for replacing two layers by one.
 struct Plan {
-    /// The layer that comes first.
+    /// The earlier layer.
     first: NodeId,
     weights: Vec<Option<(Option<String>, Tensor)>>,
-    /// The initial states, forwards and backwards, with the axes that are added to them.
+    /// The initial states, forwards and backwards.
     states: Vec<Option<[State; 2]>>,
     fates: Vec<Fate>,
 }
 
-/// An initial state as one direction takes it, or what it is made of by adding axes.
+/// An initial state of one direction: the operand itself, or the source of an `Unsqueeze` and its
+/// axes.
 #[derive(Clone, Copy)]
 struct State {
     value: ValueId,
     axes: Option<ValueId>,
 }
 
-/// The layer that computes `value`, and which of its results it is, after a `Squeeze`.
+/// Returns the layer that computes `value` through a `Squeeze`, and the index of the result.
 fn layer_of(graph: &Graph, value: ValueId) -> Option<(NodeId, usize)> {
     let squeeze = graph.node(graph.producer(value)?);
     let result = squeeze.input(0).filter(|_| squeeze.is("Squeeze"))?;
@@ -157,7 +159,7 @@ impl Pair {
         }
         let is_forth = order.is_before(self.forth, self.back);
         let first = if is_forth { self.forth } else { self.back };
-        // Whether a value is known where the first layer is.
+        // Returns `true` if a value is available at the position of the first layer.
         let is_known = |value| match graph.producer(value) {
             Some(id) if graph.node(id).block() == forth.block() => order.is_before(id, first),
             _ => true,
@@ -190,7 +192,7 @@ impl Pair {
         })
     }
 
-    /// The weights of both directions, one after the other, and their name.
+    /// Returns the stacked weights of both directions, and their name.
     fn weights(
         &self,
         graph: &Graph,
@@ -238,13 +240,13 @@ impl Pair {
         };
         match (joined(), index) {
             (Some(fate), _) => Ok(fate),
-            // The sequences would have to be taken apart again.
+            // The sequences would have to be split again.
             (None, 0) => Err("the results of one direction are read on their own"),
             (None, _) => Ok(Fate::Apart),
         }
     }
 
-    /// Puts one layer in place of both. Returns what was emitted for it.
+    /// Replaces both layers by one. Returns the emitted nodes.
     fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<Vec<NodeId>, Error> {
         let forth = edit.graph().node(self.forth).clone();
         let mut builder = edit.builder(PASS.name, plan.first);
@@ -264,7 +266,7 @@ impl Pair {
         let apart = || both().filter(|(fate, _)| matches!(fate, Fate::Apart));
         let nodes: Vec<NodeId> = apart().flat_map(|(_, made)| made.nodes.clone()).collect();
         for (direction, id) in [self.forth, self.back].into_iter().enumerate() {
-            // It is gone if all its results were joined.
+            // The layer no longer exists if all its results were joined.
             let Some(node) = edit.graph().get(id) else { continue };
             let with = node.outputs.iter().zip(both()).map(|(old, (fate, made))| match fate {
                 Fate::Apart => made.values.get(direction).unwrap_or(old),
@@ -277,14 +279,14 @@ impl Pair {
     }
 }
 
-/// What replaces a result of both layers: one value, or one for each direction.
+/// The replacement of a result of both layers: one value, or one per direction.
 #[derive(Default)]
 struct Results {
     values: Vec<ValueId>,
     nodes: Vec<NodeId>,
 }
 
-/// Emits the layer, and what its results need.
+/// Emits the layer and the nodes that adapt its results.
 fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Vec<Results>> {
     let mut inputs = vec![forth.input(0)];
     let mut shared = Vec::new();
@@ -321,7 +323,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
     }
     let mut attrs: Attrs = forth.attrs.clone();
     attrs.retain(|(name, _)| *name != "direction");
-    // Activations are listed for each direction.
+    // Activations are listed per direction.
     for (_, attr) in &mut attrs {
         if let Attr::Strings(names) = attr {
             names.extend(names.clone());
@@ -348,15 +350,15 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
     Ok(made)
 }
 
-/// A result whose directions lie next to each other in its last axis, after its moves on the way: the
-/// last of these values is what was asked for.
+/// Places the directions of a result next to each other in its last axis. Returns the values of all
+/// steps; the last one is the result.
 fn joined(
     builder: &mut Builder<'_>,
     result: ValueId,
     index: usize,
     dropped: &[i64],
 ) -> onnx::Result<Vec<ValueId>> {
-    // The directions are the second axis of a sequence, and the first one of a state.
+    // The directions are the second axis of a sequence and the first axis of a state.
     let (directions, batch) = if index == 0 { (1, 2) } else { (0, 1) };
     let mut values = Vec::new();
     let mut value = result;
@@ -368,7 +370,7 @@ fn joined(
     }
     let units = builder.shape(result).last().and_then(tensor::Dim::as_known);
     let units = units.ok_or_else(|| onnx::Error::Graph("a layer without a size".to_owned()))?;
-    // Zeros copy the sizes of what stays in front.
+    // Zeros preserve the leading sizes.
     let mut sizes = vec![0; usize::from(is_batched) + directions];
     sizes.push(2 * units);
     let sizes = builder.i64s(&sizes);
@@ -376,7 +378,7 @@ fn joined(
     Ok(values)
 }
 
-/// The node that reads `value`, if it is the only one.
+/// Returns the only node that reads `value`.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
     let mut uses = graph.value(value).uses();
     match (uses.next(), uses.next()) {
@@ -385,7 +387,7 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
     }
 }
 
-/// Two tensors along their first axis.
+/// Concatenates two tensors along their first axis.
 fn stacked(one: &Tensor, other: &Tensor) -> Option<Tensor> {
     if one.dtype() != other.dtype() || one.shape() != other.shape() {
         return None;
@@ -436,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn states_that_are_read_alone_are_split() {
+    fn states_that_are_read_separately_are_split() {
         let rest = "y = Concat <axis = 2> (fs, bs)
             h = Squeeze (fh, none)
             i = Squeeze (bh, none)";
@@ -460,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn other_layers_stay() {
+    fn incompatible_layers_are_unchanged() {
         let stay = |text: &str| passes_to(&PASS, text, text);
         stay(&layers("forward", "float[T,B,2] y", "y = Concat <axis = -1> (fs, bs)"));
         stay(&layers("reverse", "float[T,B,2] y", "y = Concat <axis = -1> (bs, fs)"));

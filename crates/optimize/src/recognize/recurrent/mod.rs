@@ -1,8 +1,9 @@
-//! Recurrent layers: scans whose bodies are the cells of `LSTM`, `GRU` or `RNN`.
+//! Recurrent layers: recognises scans whose bodies are the cells of `LSTM`, `GRU` or `RNN`.
 //!
-//! `patterns/cells.txt` says what a cell computes from its gates. The gates are sums of products in many
-//! spellings (one matrix for all of them or one for each, for the input and the state or for both),
-//! which `affine` takes apart and `weights` puts together in ONNX's order.
+//! `patterns/cells.txt` defines how a cell combines its gates. Gates are sums of products in many
+//! spellings: one matrix for all gates or one per gate, for the input and the state separately or
+//! concatenated. `affine` decomposes the sums, and `weights` assembles the matrices in ONNX's
+//! order.
 
 mod affine;
 pub(crate) mod both_directions;
@@ -26,7 +27,7 @@ use crate::loops::{Carried, Loop};
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
-/// One way to spell a cell.
+/// One spelling of a cell.
 #[derive(Debug)]
 pub(crate) struct Cell {
     op: &'static str,
@@ -40,42 +41,43 @@ static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
     Ok(spellings.map(|spelling| Cell { op: spelling.replacement.op, spelling }).collect())
 });
 
-/// All cells; the reason if they cannot be read, which is a bug in this project.
+/// Returns all cells, or the error if they cannot be parsed, which is a bug in this project.
 fn all() -> Result<&'static [Cell], &'static str> {
     CELLS.as_deref().map_err(String::as_str)
 }
 
-/// The rules for all of them.
+/// The rules for all cells.
 pub(crate) static RULES: LazyLock<Result<Rules<'static, Cell>, &'static str>> =
     LazyLock::new(|| Ok(Rules::new(RECOGNITION, all()?)));
 
-/// The layers that cells belong to.
+/// Returns the layers that cells belong to.
 pub(super) fn operators() -> impl Iterator<Item = &'static str> {
     all().unwrap_or_default().iter().map(|cell| cell.op)
 }
 
-/// A gate: what it multiplies the input and the state by, and what it adds.
+/// A gate: the weights of the input and the state, and the biases.
 struct Gate {
     input: Option<(Weight, Range<usize>)>,
     state: (Weight, Range<usize>),
     biases: Vec<Bias>,
-    /// What is added to the product with the state before that is multiplied further.
+    /// The biases of the product with the state. They are added before the reset gate multiplies
+    /// it.
     state_biases: Vec<Bias>,
     sign: f64,
 }
 
-/// The order in which a layer goes through its sequence.
+/// The order in which a layer processes its sequence.
 struct Order {
     /// From the last step to the first.
     backwards: bool,
-    /// Of each result that is stacked, whether the steps are in the other order: the operator stacks each
-    /// where it read its input.
+    /// For each stacked result, `true` if its steps are in the opposite order. The operator stores
+    /// each step at the position of its input.
     turned: Vec<bool>,
 }
 
-/// A layer that was found.
+/// A recognised layer.
 struct Layer {
-    /// In ONNX's order.
+    /// The gates in ONNX's order.
     gates: Vec<Gate>,
     attrs: Attrs,
     order: Order,
@@ -155,19 +157,20 @@ fn missed(reason: &str) -> Skip {
     Skip::Missed(reason.to_owned())
 }
 
-/// What a cell carries from round to round.
+/// The state that a cell carries between iterations.
 struct State {
     hidden: Carried,
     cell: Option<Carried>,
-    /// All of it, in the order of the loop.
+    /// All carried values, in the order of the loop.
     carried: Vec<Carried>,
-    /// What a mask does with it: a cell of ONNX computes its state in every round.
+    /// The reason why a mask on the state prevents recognition. An ONNX cell updates its state in
+    /// every iteration.
     choice: Option<&'static str>,
 }
 
-/// What a round gets and leaves.
+/// The inputs and the carried state of an iteration.
 struct Round {
-    /// What is scanned: the operand of the loop, and what a round gets of it.
+    /// The scanned operand of the loop.
     sequence: ValueId,
     input: ValueId,
     hidden: Carried,
@@ -192,13 +195,13 @@ impl State {
             }
         }
         if choice == Some(KEPT) {
-            // A mask may keep the output of an earlier step, too, which no step computes with.
+            // A mask may also keep the output of an earlier step, which no step reads.
             state.retain(|carried| graph.value(carried.inside).uses().len() > 1);
         }
         let (hidden, cell) = match *state.as_slice() {
             [hidden] if !has_cell => (hidden, None),
             [a, b] if has_cell => {
-                // The hidden state is computed from the cell.
+                // The hidden state is computed from the cell state.
                 let reads = |from: Carried, value| {
                     let tanh = graph.producer(from.next).map(|id| graph.node(id))?;
                     let mut operands = tanh.inputs.iter().flatten();
@@ -213,7 +216,7 @@ impl State {
                     _ => return Err("no state is computed from the other".into()),
                 }
             }
-            _ => return Err("the state is another".into()),
+            _ => return Err("the state does not fit the cell".into()),
         };
         Ok(Self { hidden, cell, carried: state, choice })
     }
@@ -233,13 +236,14 @@ impl State {
     }
 }
 
-/// What a result of a round is: the results of a block are distinct, so one of two that are the same is a copy.
+/// Looks through the `Identity` of a block result. Block results are distinct, so one of two equal
+/// results is a copy.
 fn source(graph: &Graph, value: ValueId) -> ValueId {
     let node = graph.producer(value).map(|id| graph.node(id));
     node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
 }
 
-/// What a round computes, if it hands on either that or what it got.
+/// Returns the newly computed state, if the iteration selects either that or the previous state.
 fn kept(graph: &Graph, carried: Carried) -> Option<ValueId> {
     let node = graph.node(graph.producer(carried.next)?);
     let (yes, no) = (node.input(1)?, node.input(2)?);
@@ -247,7 +251,7 @@ fn kept(graph: &Graph, carried: Carried) -> Option<ValueId> {
     (node.is("Where") && (yes == carried.inside) != (no == carried.inside)).then_some(new)
 }
 
-/// What a round starts from, if that is either what it got or something else.
+/// Returns the carried state after an optional reset.
 fn reset(graph: &Graph, carried: Carried) -> Option<ValueId> {
     let mut uses = graph.value(carried.inside).uses();
     let (Some(Use::Operand(id, 1 | 2)), None) = (uses.next(), uses.next()) else { return None };
@@ -287,7 +291,7 @@ impl Round {
         Ok(Order { backwards, turned: turned.collect() })
     }
 
-    /// A layer stacks its hidden states and nothing else.
+    /// Checks that the loop stacks only its hidden states.
     fn check_results(&self, graph: &Graph, scan: &Loop) -> Result<(), Skip> {
         let is = |value, carried: Carried| source(graph, value) == carried.next;
         let mut others = scan.other_results(graph).filter(|value| !is(*value, self.hidden));
@@ -300,7 +304,7 @@ impl Round {
         }
     }
 
-    /// Why the gates could not be read.
+    /// Returns the reason why the gates could not be read.
     fn why_not_gates(&self, graph: &Graph) -> &'static str {
         let is_product = |place| match place {
             Use::Operand(id, _) => graph.node(id).is("MatMul") || graph.node(id).is("Gemm"),
@@ -367,8 +371,9 @@ impl Round {
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        // onnxruntime loses NaN when it adds biases, so they are weights of a further input. One that a gate
-        // multiplies cannot be; legalisation knows.
+        // onnxruntime loses NaN when it adds biases, so the biases become the weights of an
+        // additional input. This is impossible for a bias that a gate multiplies; legalisation
+        // handles that case.
         if is_biased && (rb.is_something() || m.forms().of(op).is_native()) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {
@@ -435,7 +440,8 @@ impl Round {
     }
 }
 
-/// Whether nothing but the loop reads a value, directly or through what is computed from it alone.
+/// Returns `true` if only the loop reads a value, directly or through nodes whose results only the
+/// loop reads.
 fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     graph.value(value).uses().all(|place| match place {
         onnx::Use::Operand(id, _) => {
@@ -448,11 +454,11 @@ fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     })
 }
 
-/// A sequence that was multiplied by a matrix as a whole, before the scan.
+/// A sequence that is multiplied by a matrix before the scan.
 struct Projection {
-    /// What was multiplied.
+    /// The factor of the product.
     source: ValueId,
-    /// The order of its axes that is scanned; the last one stays.
+    /// The permutation of its axes before the scan, which preserves the last one.
     order: Vec<i64>,
     weight: Weight,
     biases: Vec<ValueId>,
@@ -511,7 +517,7 @@ impl Projection {
     }
 }
 
-/// Whether a state starts with zeros.
+/// Returns `true` if an initial state is zero.
 fn is_zero(graph: &Graph, value: ValueId) -> bool {
     match graph.value(value).producer() {
         Producer::Constant(tensor) => {
@@ -525,13 +531,13 @@ fn is_zero(graph: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// What was found of a cell, to be read gate by gate.
+/// A matched cell whose gates are to be read.
 struct Reading<'r> {
     analysis: Analysis<'r>,
     round: &'r Round,
     spelling: &'r Spelling,
     found: &'r Finding,
-    /// How the input was computed, if the gates read it as it is.
+    /// The projection of the input, if the gates use the input without a weight.
     projection: Option<&'r Projection>,
 }
 
@@ -545,7 +551,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The gate `name`, a sigmoid.
+    /// Reads the gate `name`, a sigmoid.
     fn sigmoid(&self, name: &str) -> Option<Gate> {
         self.gate(self.analysis.gate(self.value(name)?, "Sigmoid")?, self.round.hidden.inside)
     }
@@ -554,7 +560,7 @@ impl Reading<'_> {
         self.gate(self.analysis.affine(self.value(name)?)?, self.round.hidden.inside)
     }
 
-    /// A sum of products of the input and of `state`.
+    /// Reads a sum of products of the input and `state`.
     fn gate(&self, sum: Affine, state: ValueId) -> Option<Gate> {
         let (mut of_input, mut of_state) = (None, None);
         let mut biases = sum.biases;
@@ -574,7 +580,8 @@ impl Reading<'_> {
         Some(Gate { input: of_input, state: of_state?, biases, state_biases, sign: 1.0 })
     }
 
-    /// What the input is multiplied by, here or before the scan. What was added there is one more bias.
+    /// Returns the weight of the input, either inside the scan or before it. Biases added before
+    /// the scan are appended to `biases`.
     fn of_input(&self, term: &Term, biases: &mut Vec<Bias>) -> Option<Weight> {
         let Some(projection) = self.projection else { return term.weight.clone() };
         if term.weight.is_some() {
@@ -620,7 +627,7 @@ impl Reading<'_> {
         Some(vec![z, r, h])
     }
 
-    /// The gates of a cell that resets the state before it is multiplied.
+    /// Reads the gates of a cell that resets the state before multiplying it.
     fn reset_state(&self) -> Option<(Gate, Gate)> {
         let sum = self.analysis.affine(self.value("h")?)?;
         let is_input = |term: &&Term| term.base == self.round.input;

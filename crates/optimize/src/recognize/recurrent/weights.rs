@@ -1,4 +1,4 @@
-//! The weights of a layer, as tensors in ONNX's layout.
+//! The weights of a recurrent layer, as tensors in ONNX's layout.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use tensor::{DType, Tensor};
 
 use super::affine::{Bias, Weight};
 
-/// The weights of some gates, gate after gate.
+/// The weights of several gates, one gate after the other.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) numbers: Vec<f64>,
-    /// The parameters that they came from.
+    /// The parameters from which the weights are computed.
     pub(super) parameters: Vec<ValueId>,
 }
 
 impl Rows {
-    /// Adds the weights of a gate: for each of the `columns`, one row.
+    /// Appends the weights of a gate: one row for each of the `columns`.
     pub(super) fn push(
         &mut self,
         graph: &Graph,
@@ -39,7 +39,7 @@ impl Rows {
         Some(())
     }
 
-    /// Adds the sum of the biases of a gate with so many units.
+    /// Appends the sum of the biases of a gate with `units` units.
     pub(super) fn push_biases(
         &mut self,
         graph: &Graph,
@@ -60,12 +60,12 @@ impl Rows {
         Some(())
     }
 
-    /// Whether there is a parameter or a number other than zero.
+    /// Returns `true` if there is a parameter or a non-zero number.
     pub(super) fn is_something(&self) -> bool {
         !self.parameters.is_empty() || self.numbers.iter().any(|number| *number != 0.0)
     }
 
-    /// These numbers, then `others`.
+    /// Concatenates these numbers with `others`.
     pub(super) fn followed_by(mut self, others: Self) -> Self {
         self.numbers.extend(others.numbers);
         for parameter in others.parameters {
@@ -76,8 +76,7 @@ impl Rows {
         self
     }
 
-    /// Rows of `width` numbers, with one of `others` at the end of each. They stay the weights of
-    /// their own parameters.
+    /// Appends one of `others` to each row of `width` numbers. The list of parameters is unchanged.
     pub(super) fn beside(mut self, others: &[f64], width: usize) -> Self {
         let rows = self.numbers.chunks_exact(width).zip(others);
         self.numbers = rows.flat_map(|(row, last)| row.iter().chain([last])).copied().collect();
@@ -88,12 +87,12 @@ impl Rows {
         evaluate(graph, value, &mut self.parameters)
     }
 
-    /// A tensor of the numbers.
+    /// Converts the numbers to a tensor.
     pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Option<Tensor> {
         rounded(&self.numbers, dtype, shape)
     }
 
-    /// A name for what was computed from the parameters.
+    /// Returns a name for weights that are computed from the parameters.
     pub(super) fn name(&self, graph: &Graph, what: &str) -> Option<String> {
         let names: Vec<&str> =
             self.parameters.iter().map(|value| graph.value(*value).name.as_str()).collect();
@@ -101,7 +100,8 @@ impl Rows {
     }
 }
 
-/// A name for `what` is computed from the parameters with these names: that of their module, and `what`.
+/// Returns a name for `what`, computed from parameters with the given names: the common module,
+/// followed by `what`.
 pub(super) fn name_of(names: &[&str], what: &str) -> Option<String> {
     let (first, others) = names.split_first()?;
     let shared = |name: &&str| first.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
@@ -110,7 +110,7 @@ pub(super) fn name_of(names: &[&str], what: &str) -> Option<String> {
     Some(end.map_or_else(|| what.to_owned(), |end| format!("{}.{what}", &first[..end])))
 }
 
-/// A tensor of the floats nearest to these numbers.
+/// Returns a tensor of the floats nearest to these numbers.
 fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
     let mut bytes = Vec::with_capacity(dtype.byte_len(numbers.len()));
     for number in numbers {
@@ -119,7 +119,8 @@ fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
     Tensor::new(dtype, shape, Arc::new(bytes)).ok()
 }
 
-/// The tensor that `value` holds in every run, and the parameters that it is computed from.
+/// Evaluates `value` if it is the same in every run, and collects the parameters that it is
+/// computed from.
 pub(super) fn evaluate(
     graph: &Graph,
     value: ValueId,

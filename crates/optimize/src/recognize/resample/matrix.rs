@@ -1,17 +1,17 @@
-//! The matrices that resample an axis: one column for each new element, with the weights of the old
-//! ones.
+//! The matrices that resample an axis: one column per new element, with the weights of the old
+//! elements.
 
 use onnx::{Attrs, Graph, Node, ValueId, attrs};
-use rustc_hash::FxHashMap;
 use tensor::DType;
 
 use super::sized::{Sized, sized};
 
-/// How an axis is resampled.
+/// The filter that resamples an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) kernel: Kernel,
-    /// Whether the kernel is as wide as what becomes one element; `None` if that makes no difference.
+    /// `true` if the kernel is widened to cover all elements that are merged into one. `None` if
+    /// that makes no difference.
     pub(super) antialias: Option<bool>,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// The weight of an element at a distance.
+    /// Returns the weight of an element at distance `x`.
     fn weight(self, x: f64) -> f64 {
         match self {
             Kernel::Linear => (1.0 - x).max(0.0),
@@ -34,7 +34,7 @@ impl Kernel {
 }
 
 impl Filter {
-    /// The filter that does what both do.
+    /// Returns the filter that is compatible with both.
     pub(super) fn with(self, other: Self) -> Option<Self> {
         let antialias = match (self.antialias, other.antialias) {
             (Some(a), Some(b)) if a != b => return None,
@@ -43,7 +43,7 @@ impl Filter {
         (self.kernel == other.kernel).then_some(Self { antialias, ..self })
     }
 
-    /// The attributes of `Resize`, and what they are called in the table of measurements.
+    /// Returns the attributes of `Resize`, and the variant in the table of measurements.
     pub(super) fn attrs(self) -> (Attrs, &'static str) {
         let mut attrs = match self.kernel {
             Kernel::Linear => attrs! { mode: "linear" },
@@ -53,7 +53,7 @@ impl Filter {
         if antialias {
             attrs.extend(attrs! { antialias: 1 });
         }
-        // JAX divides by the sum of the weights that are inside.
+        // JAX divides by the sum of the weights inside the image.
         if antialias || self.kernel == Kernel::Cubic {
             attrs.extend(attrs! { exclude_outside: 1 });
         }
@@ -66,12 +66,12 @@ impl Filter {
         (attrs, variant)
     }
 
-    /// Whether elements are passed over: a wide kernel would see them.
+    /// Returns `true` for cubic downsampling without antialiasing.
     pub(super) fn skips_by_cubes(self) -> bool {
         self.kernel == Kernel::Cubic && self.antialias == Some(false)
     }
 
-    /// The column of element `new` of `to`, built from `from`.
+    /// Returns the weights for element `new` of `to`, computed from `from` elements.
     fn column(self, from: usize, to: usize, new: usize) -> Vec<f64> {
         #[expect(clippy::cast_precision_loss, reason = "sizes of images are small")]
         let (from_size, to_size, new) = (from as f64, to as f64, new as f64);
@@ -86,10 +86,11 @@ impl Filter {
     }
 }
 
-/// Positions are rounded, so weights differ by more than an element's rounding.
+/// The tolerance for weights. They differ by more than one rounding because positions are rounded
+/// as well.
 const TOLERANCE: f64 = 1e-4;
 
-/// How far a weight may be from what it was before it was stored in a type.
+/// Returns the maximum rounding error of a weight stored in `dtype`.
 fn rounding(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1.0 / 2048.0,
@@ -98,11 +99,11 @@ fn rounding(dtype: DType) -> f64 {
     }
 }
 
-/// The matrix may not have more elements.
+/// The maximum number of elements of the matrix.
 const LIMIT: usize = 1 << 22;
 
-/// The filter that multiplying by `matrix` is, on one side or on the other; `None` if it is something
-/// else, or a parameter.
+/// Returns the filter that multiplication by `matrix` applies, on the left or on the right. Returns
+/// `None` for other matrices and for parameters.
 pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Filter> {
     let Some(shape) = graph.ty(matrix).static_shape() else {
         return sized_of(graph, matrix, is_left).map(|found| found.filter);
@@ -118,9 +119,9 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
     if !computed && graph.constant(matrix).is_none() {
         return None;
     }
-    let found = Evaluation::default().numbers(graph, matrix, 0)?;
+    let weights = graph.facts().approximate(matrix, LIMIT)?.to_f64s()?;
     let entry = |row: usize, column: usize| {
-        found.values[if is_left { column * from + row } else { row * to + column }]
+        weights[if is_left { column * from + row } else { row * to + column }]
     };
     let tolerance = TOLERANCE + rounding(graph.ty(matrix).dtype);
     let is = |filter: &Filter| {
@@ -137,7 +138,8 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
     filters.into_iter().find(is)
 }
 
-/// What a product with `matrix` does to an axis, if not all sizes are known.
+/// Returns the resampling that a product with `matrix` applies to an axis, if not all sizes are
+/// known.
 pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Option<Sized> {
     let mut is_turned = false;
     while let Some(node) = graph.producer(matrix).map(|id| graph.node(id)) {
@@ -149,140 +151,6 @@ pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Opt
         matrix = node.input(0)?;
     }
     sized(graph, matrix).filter(|_| is_turned == is_left)
-}
-
-/// Numbers in rows and columns.
-#[derive(Clone, Debug)]
-struct Numbers {
-    shape: Vec<usize>,
-    values: Vec<f64>,
-}
-
-impl Numbers {
-    /// The number at a place of a larger shape.
-    fn at(&self, shape: &[usize], mut place: usize) -> f64 {
-        let (mut index, mut stride) = (0, 1);
-        let missing = shape.len() - self.shape.len();
-        for axis in (0..shape.len()).rev() {
-            let (along, rest) = (place % shape[axis], place / shape[axis]);
-            place = rest;
-            if let Some(own) = axis.checked_sub(missing) {
-                index += if self.shape[own] == 1 { 0 } else { along * stride };
-                stride *= self.shape[own];
-            }
-        }
-        self.values[index]
-    }
-}
-
-/// How long a computation is followed.
-const DEPTH: usize = 64;
-
-/// The numbers that values hold in every run: not bit for bit, but well enough to know what they are.
-#[derive(Default)]
-struct Evaluation(FxHashMap<ValueId, Option<Numbers>>);
-
-impl Evaluation {
-    fn numbers(&mut self, graph: &Graph, value: ValueId, depth: usize) -> Option<Numbers> {
-        if let Some(known) = self.0.get(&value) {
-            return known.clone();
-        }
-        let found = if depth > DEPTH { None } else { self.evaluate(graph, value, depth) };
-        self.0.insert(value, found.clone());
-        found
-    }
-
-    fn evaluate(&mut self, graph: &Graph, value: ValueId, depth: usize) -> Option<Numbers> {
-        if !graph.value(value).name.is_empty() && graph.constant(value).is_some() {
-            return None;
-        }
-        if let Some(tensor) = graph.constant(value) {
-            #[expect(clippy::cast_precision_loss, reason = "positions are small")]
-            let ints = || Some(tensor.to_ints()?.into_iter().map(|v| v as f64).collect());
-            let values = tensor.to_f64s().or_else(ints)?;
-            return Some(Numbers { shape: tensor.shape().to_vec(), values });
-        }
-        let node = graph.node(graph.producer(value)?);
-        let shape = graph.ty(value).static_shape()?;
-        let shape: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
-        let (shape, name) = (shape?, node.op.name);
-        if !node.op.domain.is_empty() || shape.iter().product::<usize>() > LIMIT {
-            return None;
-        }
-        let mut operand = |index| self.numbers(graph, node.input(index)?, depth + 1);
-        let places = 0..shape.iter().product::<usize>();
-        let values = match name {
-            "Add" | "Sub" | "Mul" | "Div" | "Max" | "Min" | "Greater" | "GreaterOrEqual"
-            | "Less" | "LessOrEqual" | "Equal" | "And" | "Or" => {
-                let (a, b) = (operand(0)?, operand(1)?);
-                let each = |place| binary(name, a.at(&shape, place), b.at(&shape, place));
-                places.map(each).collect()
-            }
-            "Abs" | "Neg" | "Relu" | "Floor" | "Not" => {
-                operand(0)?.values.into_iter().map(|v| unary(name, v)).collect()
-            }
-            "Where" => {
-                let (test, a, b) = (operand(0)?, operand(1)?, operand(2)?);
-                let holds = |place| test.at(&shape, place) != 0.0;
-                let each = |place| if holds(place) { &a } else { &b }.at(&shape, place);
-                places.map(each).collect()
-            }
-            "Cast" if graph.ty(value).dtype.is_float() => operand(0)?.values,
-            "Cast" if graph.ty(value).dtype == DType::Bool => return None,
-            "Cast" => operand(0)?.values.into_iter().map(f64::trunc).collect(),
-            "Reshape" | "Squeeze" | "Unsqueeze" | "Identity" => operand(0)?.values,
-            "Transpose" => {
-                let a = operand(0)?;
-                let [rows, columns] = *a.shape.as_slice() else { return None };
-                let each = |place| a.values[(place % rows) * columns + place / rows];
-                places.filter(|_| node.ints("perm").is_none_or(|p| p == [1, 0])).map(each).collect()
-            }
-            "Expand" => {
-                let a = operand(0)?;
-                places.map(|place| a.at(&shape, place)).collect()
-            }
-            "ReduceSum" => {
-                let (a, axes) = (operand(0)?, operand(1)?);
-                let ([rows, columns], [0.0]) = (a.shape.as_slice(), axes.values.as_slice()) else {
-                    return None;
-                };
-                let sum = |column| (0..*rows).map(|row| a.values[row * columns + column]).sum();
-                (0..*columns).map(sum).collect()
-            }
-            _ => return None,
-        };
-        let values: Vec<f64> = values;
-        (values.len() == shape.iter().product::<usize>()).then_some(Numbers { shape, values })
-    }
-}
-
-fn unary(op: &str, v: f64) -> f64 {
-    match op {
-        "Abs" => v.abs(),
-        "Neg" => -v,
-        "Relu" => v.max(0.0),
-        "Floor" => v.floor(),
-        _ => 1.0 - v,
-    }
-}
-
-fn binary(op: &str, a: f64, b: f64) -> f64 {
-    let truth = |holds: bool| f64::from(u8::from(holds));
-    match op {
-        "Add" => a + b,
-        "Sub" => a - b,
-        "Mul" => a * b,
-        "Div" => a / b,
-        "Max" => a.max(b),
-        "Min" => a.min(b),
-        "Greater" => truth(a > b),
-        "GreaterOrEqual" => truth(a >= b),
-        "Less" => truth(a < b),
-        "LessOrEqual" => truth(a <= b),
-        "Equal" => truth(a == b),
-        "And" => a * b,
-        _ => a.max(b),
-    }
 }
 
 #[cfg(test)]
@@ -301,9 +169,9 @@ mod tests {
         }
     }
 
-    /// So that nobody divides by zero, with and without a filter.
+    /// Checks that no sum of weights is zero, with and without a filter.
     #[test]
-    fn weights_of_each_element_add_up_to_something() {
+    fn sums_of_weights_are_not_zero() {
         for (from, to) in (1..40).flat_map(|from| (1..40).map(move |to| (from, to))) {
             let step = f64::from(from) / f64::from(to);
             for (new, width) in (0..to).flat_map(|new| [(new, 1.0), (new, step.max(1.0))]) {
@@ -319,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_two_axes_agree_or_do_not() {
+    fn filters_of_two_axes_combine_only_if_compatible() {
         let linear = |antialias| Filter { kernel: Kernel::Linear, antialias };
         assert_eq!(linear(None).with(linear(Some(true))), Some(linear(Some(true))));
         assert_eq!(linear(Some(false)).with(linear(Some(true))), None);

@@ -1,4 +1,5 @@
-//! `Resize`: products with the matrices that `jax.image.resize` makes of two sizes, one for each axis.
+//! Products with the matrices that `jax.image.resize` computes from two sizes, one per axis →
+//! `Resize`.
 
 mod matrix;
 mod sized;
@@ -17,15 +18,15 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "Resize", roots: Roots::Named(&["MatMul", "Reshape"]), try_at };
 
-/// The axes of what is resized: examples, channels, rows and columns.
+/// The rank of an image: batch, channels, rows and columns.
 const RANK: usize = 4;
 
-/// Products of `x`, whose axes are in another order meanwhile.
+/// Products with `x`, whose axes may have been permuted.
 struct Chain {
     x: ValueId,
-    /// The axis of `x` that each axis of the result is.
+    /// The axis of `x` that corresponds to each axis of the result.
     order: Vec<usize>,
-    /// The axes of `x` that are resized, and what is known of those whose sizes are not.
+    /// The resized axes of `x`, with the symbolic sizes of those whose sizes are unknown.
     resized: Vec<(usize, Option<Sized>)>,
     filter: Filter,
 }
@@ -54,7 +55,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     chain.emit(m, result, attrs)
 }
 
-/// The product that is `value`, and the one before it if that resizes another axis.
+/// Returns the product that computes `value`, together with the preceding one if that resizes
+/// another axis.
 fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let outer = Step::of(graph, value).ok_or("the matrix does not resample")?;
     let last = outer.order[outer.axis];
@@ -71,16 +73,16 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     Ok(Chain { x: inner.x, order, resized, filter })
 }
 
-/// A product that resamples an axis of a value, which may have been turned before.
+/// A product that resamples one axis of a value, possibly after a transpose.
 struct Step {
     x: ValueId,
-    /// The axis of `x` that each axis of the product is.
+    /// The axis of `x` that corresponds to each axis of the product.
     order: [usize; RANK],
-    /// The axis of the product that was resampled.
+    /// The resampled axis of the product.
     axis: usize,
     filter: Filter,
     sized: Option<Sized>,
-    /// Whether nothing else reads `x`.
+    /// `true` if `x` has no other consumers.
     is_alone: bool,
 }
 
@@ -115,8 +117,8 @@ impl Step {
     }
 }
 
-/// A matrix times an image whose other axes are one meanwhile: the image, the axis of it that each axis of
-/// the result is, and the matrix.
+/// Reads a product of a matrix and an image whose other axes are flattened. Returns the image, the
+/// axis of the image for each axis of the result, and the matrix.
 fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], ValueId)> {
     let product = graph.node(graph.producer(node.input(0)?)?);
     let (left, right) = (product.input(0)?, product.input(1)?);
@@ -128,7 +130,7 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
     if shape(right).len() != 2 || old.len() != RANK || !alone(right) || !alone(node.input(0)?) {
         return None;
     }
-    // Axes of size one may lie before the rows.
+    // Unit axes may precede the rows.
     let rows = old.iter().position(|size| *size != Dim::Known(1))?;
     let others: Vec<usize> = (0..RANK).filter(|axis| *axis != rows).collect();
     let fits = old.get(rows) == shape(right).first()
@@ -137,7 +139,7 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
     Some((image, order, left))
 }
 
-/// Whether the other axis is resized by what reads `value`.
+/// Returns `true` if a consumer of `value` resizes the other axis.
 fn is_resized_further(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     for _ in 0..3 {
@@ -160,7 +162,7 @@ fn is_resized_further(graph: &Graph, value: ValueId) -> bool {
 
 impl Chain {
     fn emit(&self, m: &mut Match<'_>, result: ValueId, attrs: Attrs) -> Result<Vec<ValueId>, Skip> {
-        // Rows and columns come last, in their order.
+        // Rows and columns come last, in their original order.
         let sized = |axis: usize| self.resized.iter().find(|(resized, _)| *resized == axis);
         let mut perm: Vec<usize> = (0..RANK).filter(|a| sized(*a).is_none()).collect();
         perm.extend((0..RANK).filter(|a| sized(*a).is_some()));
@@ -171,7 +173,7 @@ impl Chain {
         };
         let sizes: Option<Vec<Dim>> = perm.iter().map(size).collect();
         let sizes = sizes.ok_or("an axis is lost")?;
-        // The runtime refuses to resize nothing, or to nothing.
+        // The runtime rejects resizing from or to an empty axis.
         let before = self.resized.iter().map(|(axis, _)| &m.ty(self.x).shape[*axis]);
         let first = RANK - self.resized.len();
         if !before.chain(&sizes[first..]).all(|size| at_least(size, 1)) {
@@ -223,7 +225,7 @@ impl Chain {
         let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
         let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);
         if !made.iter().zip(wanted).all(same) {
-            return Err("the shape would be another".into());
+            return Err("the shape would change".into());
         }
         Ok(vec![moved])
     }

@@ -1,7 +1,9 @@
-//! The matrices of axes whose sizes are not known when the model is written: what `jax.image.resize` computes from two sizes.
+//! Resampling matrices for axes of symbolic size, as `jax.image.resize` computes them from two
+//! sizes.
 //!
-//! Everything is matched as it is left by clean-ups. What JAX guards against cannot occur when an axis is resized, since no new
-//! element lies outside: the weights of each add up to more than 0.4, whatever the sizes are.
+//! The matrix is matched in the form that the clean-up rewrites produce. JAX's guards never trigger
+//! when an axis is resized, because no new element is outside the image: the weights of each
+//! element add up to more than 0.4 for all sizes.
 
 use onnx::{Graph, Node, ValueId};
 use tensor::bounds::at_least;
@@ -13,15 +15,15 @@ use super::matrix::{Filter, Kernel};
 #[derive(Clone, Debug)]
 pub(super) struct Sized {
     pub(super) filter: Filter,
-    /// The size of the axis, and the new one, as floats.
+    /// The old and the new size of the axis, as floats.
     pub(super) from: ValueId,
     pub(super) to: ValueId,
 }
 
-/// What the weights may add up to at least, for JAX to divide by it.
+/// The upper bound for the threshold above which JAX divides by the sum of weights.
 const LEAST: f64 = 1e-3;
 
-/// The filter that a product with `matrix` is, and the sizes.
+/// Returns the filter that a product with `matrix` applies, and the sizes.
 pub(super) fn sized(graph: &Graph, matrix: ValueId) -> Option<Sized> {
     let [rows, columns] = graph.ty(matrix).shape.as_slice() else { return None };
     if rows.as_known().is_some() && columns.as_known().is_some() {
@@ -51,7 +53,7 @@ pub(super) fn sized(graph: &Graph, matrix: ValueId) -> Option<Sized> {
     let kinds: Option<Vec<Test>> =
         tests.into_iter().map(|test| look.test(test, place, from, total)).collect();
     let kinds = kinds?;
-    // Without these it is a part of the matrix.
+    // Without these tests, the value is only a part of the matrix.
     if !kinds.contains(&Test::Inside) || !kinds.contains(&Test::Positive) {
         return None;
     }
@@ -60,20 +62,20 @@ pub(super) fn sized(graph: &Graph, matrix: ValueId) -> Option<Sized> {
     Some(Sized { filter: Filter { kernel, antialias }, from, to })
 }
 
-/// What JAX tests of each new element.
+/// The tests that JAX applies to each new element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
-    /// Whether it is not behind the last element, or before the first.
+    /// The element is neither before the first old element nor after the last.
     Inside,
-    /// Whether its weights add up to something.
+    /// The sum of its weights is positive.
     Positive,
 }
 
 struct Look<'g> {
     graph: &'g Graph,
-    /// The size of the axis.
+    /// The old size of the axis.
     rows: &'g Dim,
-    /// The new size.
+    /// The new size of the axis.
     columns: &'g Dim,
 }
 
@@ -100,7 +102,7 @@ impl<'g> Look<'g> {
         self.constant(value)?.splat()
     }
 
-    /// What `value` is of what `number` is added to.
+    /// Returns `x` if `value` is `x + number`.
     fn shifted(&self, value: ValueId, number: f64) -> Option<ValueId> {
         if let Some([x, by]) = self.operands(value, "Sub") {
             return (self.number(by) == Some(-number)).then_some(x);
@@ -113,14 +115,14 @@ impl<'g> Look<'g> {
         }
     }
 
-    /// A choice between something and zero.
+    /// Returns the condition and the first branch of a choice between a value and zero.
     fn or_zero(&self, value: ValueId) -> Option<(ValueId, ValueId)> {
         let node = self.node(value, "Where")?;
         let zero = self.number(node.input(2)?)?;
         (zero == 0.0).then_some((node.input(0)?, node.input(1)?))
     }
 
-    /// All that must hold for `test` to hold.
+    /// Collects the conjuncts of `test`.
     fn flatten(&self, test: ValueId, all: &mut Vec<ValueId>) {
         let test = self.unmoved(test);
         match self.operands(test, "And") {
@@ -138,7 +140,7 @@ impl<'g> Look<'g> {
         value
     }
 
-    /// The sum of `weights` for each new element, which may be guarded against zero.
+    /// Returns the sum of `weights` for each new element. The sum may be guarded against zero.
     fn total(&self, divisor: ValueId, weights: ValueId) -> Option<ValueId> {
         let total = match self.node(divisor, "Where") {
             Some(node) => {
@@ -172,7 +174,7 @@ impl<'g> Look<'g> {
         (self.unmoved(a) == total && is_small).then_some(Test::Positive)
     }
 
-    /// The kernel that gives `weights`, and the distances that it is applied to.
+    /// Returns the kernel that computes `weights`, and the distances that it is applied to.
     fn kernel(&self, weights: ValueId) -> Option<(Kernel, ValueId)> {
         let cut = self.operand(weights, "Relu").or_else(|| {
             let [a, b] = self.operands(weights, "Max")?;
@@ -197,7 +199,7 @@ impl<'g> Look<'g> {
         fits.then_some((Kernel::Cubic, x))
     }
 
-    /// `x`, what is chosen where it is at least `number`, and what elsewhere.
+    /// Returns `x`, the value chosen where `x >= number`, and the value chosen elsewhere.
     fn choice(&self, value: ValueId, number: f64) -> Option<(ValueId, ValueId, ValueId)> {
         let node = self.node(value, "Where")?;
         let [x, least] = self.operands(node.input(0)?, "GreaterOrEqual")?;
@@ -205,7 +207,7 @@ impl<'g> Look<'g> {
         (self.number(least) == Some(number)).then_some(choice)
     }
 
-    /// The coefficients of `value` as a polynomial of `x`, the constant one first.
+    /// Returns the coefficients of `value` as a polynomial in `x`, starting with the constant.
     fn polynomial(&self, value: ValueId, x: ValueId) -> Option<Vec<f64>> {
         if value == x {
             return Some(vec![0.0, 1.0]);
@@ -229,14 +231,14 @@ impl<'g> Look<'g> {
         })
     }
 
-    /// The places of new elements whose distance from all old ones is `value`.
+    /// Returns the positions of new elements, if `value` is their distance from all old elements.
     fn distance(&self, value: ValueId) -> Option<ValueId> {
         let [place, old] = self.operands(self.operand(value, "Abs")?, "Sub")?;
         let is_column = self.graph.ty(old).shape == [self.rows.clone(), Dim::Known(1)];
         (is_column && self.counts(self.unmoved(old), self.rows, 0.0)).then_some(place)
     }
 
-    /// How far apart new elements are, and the sizes that this follows from.
+    /// Returns the spacing of new elements, and the old and new sizes from which it is computed.
     fn place(&self, value: ValueId) -> Option<(ValueId, ValueId, ValueId)> {
         let [a, b] = self.operands(self.shifted(self.unmoved(value), -0.5)?, "Mul")?;
         let is_center = |value| {
@@ -253,29 +255,22 @@ impl<'g> Look<'g> {
         fits.then_some((step, from, to))
     }
 
-    /// Whether `value` is the size `dim` as a float.
+    /// Returns `true` if `value` is the size `dim` as a float.
     fn is_size(&self, value: ValueId, dim: &Dim) -> bool {
         if let (Some(number), Some(size)) = (self.number(value), dim.as_known()) {
             return number == float(size);
         }
-        let content = self.operand(value, "Cast").and_then(|size| self.graph.content(size));
-        content.is_some_and(|content| content == std::slice::from_ref(dim))
+        self.graph.facts().size(value).as_ref() == Some(dim)
     }
 
-    /// Whether `value` counts from `first` to the end of an axis of size `dim`.
+    /// Returns `true` if `value` is an iota from `first` along an axis of size `dim`.
     fn counts(&self, value: ValueId, dim: &Dim, first: f64) -> bool {
         if let Some(numbers) = self.constant(value).and_then(Tensor::to_f64s) {
             let is_next = |(i, number): (i64, &f64)| *number == float(i) + first;
             return dim.as_known() == i64::try_from(numbers.len()).ok()
                 && (0..).zip(&numbers).all(is_next);
         }
-        let range = self.operand(value, "Cast").and_then(|range| self.node(range, "Range"));
-        let is = |index: usize, wanted: &Dim| {
-            let operand = range.and_then(|node| node.input(index));
-            let content = operand.and_then(|operand| self.graph.content(operand));
-            content.is_some_and(|content| content == std::slice::from_ref(wanted))
-        };
-        first == 0.0 && is(0, &Dim::Known(0)) && is(1, dim) && is(2, &Dim::Known(1))
+        first == 0.0 && self.graph.facts().is_iota(value, dim)
     }
 }
 

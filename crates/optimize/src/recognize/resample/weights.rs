@@ -1,8 +1,9 @@
-//! The matrix of weights that `jax.image.resize` computes from two sizes, in fewer nodes.
+//! The weight matrix that `jax.image.resize` computes from two sizes → the same matrix in fewer
+//! nodes.
 //!
-//! For images it is the identity, resized by the runtime: two nodes, and closer to float64. Few rows take less time to multiply than
-//! a matrix takes to resize, so their weights are computed by a formula, which is the faster one for large sizes. See
-//! `scripts/measure_resizing.py`.
+//! For images, the matrix is a `Resize` of the identity: two nodes, and closer to float64.
+//! Multiplying a few rows takes less time than resizing a matrix, so their weights are computed by
+//! a formula, which is also faster for large sizes. See `scripts/measure_resizing.py`.
 
 use std::sync::Arc;
 
@@ -37,18 +38,20 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         None => computed(m, &found, &sizes, dtype)?,
     };
     if m.ty(weights) != m.ty(matrix) {
-        return Err("the shape would be another".into());
+        return Err("the shape would change".into());
     }
     Ok(vec![weights])
 }
 
-/// The attributes of a `Resize` that makes weights of the identity, if it should.
+/// Returns the attributes of the `Resize` that turns the identity into weights, if that form is
+/// preferred.
 fn by_resizing(m: &Match<'_>, matrix: ValueId, filter: Filter) -> Option<Attrs> {
     let forms = m.forms();
     let mut attrs = match (filter.kernel, filter.antialias) {
         (Kernel::Linear, Some(true)) => attrs! { mode: "linear", antialias: 1, exclude_outside: 1 },
         (Kernel::Linear, _) => attrs! { mode: "linear" },
-        // Without a filter the runtime takes twenty times as long, and to grow needs none.
+        // Without antialiasing, the runtime takes twenty times as long, and upsampling does not
+        // depend on it.
         (Kernel::Cubic, Some(true) | None) => {
             attrs! { mode: "cubic", cubic_coeff_a: -0.5f32, antialias: 1, exclude_outside: 1 }
         }
@@ -64,7 +67,7 @@ fn by_resizing(m: &Match<'_>, matrix: ValueId, filter: Filter) -> Option<Attrs> 
     (wanted && runs && has_attrs && is_of_image(m.graph(), matrix)).then_some(attrs)
 }
 
-/// Whether nothing but products with images read `matrix`.
+/// Returns `true` if all consumers of `matrix` are products with images.
 fn is_of_image(graph: &Graph, matrix: ValueId) -> bool {
     let mut uses = graph.value(matrix).uses();
     uses.all(|place| {
@@ -80,7 +83,7 @@ fn is_of_image(graph: &Graph, matrix: ValueId) -> bool {
     })
 }
 
-/// A size that is a float, as a vector of one integer.
+/// Converts a size that is stored as a float to a vector of one integer.
 pub(super) fn vector(m: &mut Match<'_>, float: ValueId, dim: &Dim) -> Result<ValueId, Skip> {
     if let Some(size) = dim.as_known() {
         return Ok(m.i64s(&[size]));
@@ -102,7 +105,7 @@ fn resized(
     attrs: Attrs,
 ) -> Result<ValueId, Skip> {
     let ends = [vector(m, found.from, &sizes[0])?, vector(m, found.to, &sizes[1])?];
-    // The runtime refuses to resize nothing, or to nothing.
+    // The runtime rejects resizing from or to an empty axis.
     let may_be_empty = |axis: &usize| !at_least(&sizes[*axis], 1);
     let cut: Vec<usize> = (0..2).filter(may_be_empty).collect();
     let mut given = ends;
@@ -129,7 +132,7 @@ fn resized(
     m.op("Slice", &[weights, starts, ends, axes], attrs! {})
 }
 
-/// How often a size may be contained in another to be seen as a multiple of it.
+/// The largest ratio of sizes that is treated as a constant multiple.
 const MOST: i64 = 64;
 
 fn computed(
@@ -148,7 +151,7 @@ fn computed(
         (_, Some(count)) => m.scalar(dtype, count)?,
         _ => m.op("Div", &[found.from, found.to], attrs! {})?,
     };
-    // How wide the kernel is.
+    // The width of the kernel.
     let width = match found.filter.antialias {
         Some(true) if at_least(&(from.clone() - to.clone()), 0) => step,
         Some(true) => m.op("Max", &[step, one], attrs! {})?,
@@ -162,7 +165,7 @@ fn computed(
     let apart = m.op("Sub", &[places, old], attrs! {})?;
     let distance = m.op("Abs", &[apart], attrs! {})?;
     let weights = match found.filter.kernel {
-        // A factor that all weights have makes no difference.
+        // A common factor of all weights cancels.
         Kernel::Linear => {
             let below = m.op("Sub", &[width, distance], attrs! {})?;
             m.op("Relu", &[below], attrs! {})?
@@ -178,7 +181,8 @@ fn computed(
     m.op("Div", &[weights, total], attrs! {})
 }
 
-/// `0.5, 1.5, …`, as many as an axis has elements. In 32-bit floats, these are right up to eight million.
+/// Returns `0.5, 1.5, …`, one for each element of an axis. In 32-bit floats, these are exact up to
+/// eight million.
 fn centers(m: &mut Match<'_>, size: ValueId, dim: &Dim, dtype: DType) -> Result<ValueId, Skip> {
     if let Some(size) = dim.as_known() {
         let numbers = (0..size).map(|i| float(i) + 0.5);
@@ -189,13 +193,14 @@ fn centers(m: &mut Match<'_>, size: ValueId, dim: &Dim, dtype: DType) -> Result<
         };
         let count = usize::try_from(size).map_err(|_| "a size is negative")?;
         let tensor = Tensor::new(dtype, &[count], Arc::new(bytes));
-        return Ok(m.tensor(tensor.map_err(|_| "there is a number for each element")?));
+        return Ok(m.tensor(tensor.map_err(|_| "the number of elements does not match the shape")?));
     }
     let (half, one) = (m.scalar(dtype, 0.5)?, m.scalar(dtype, 1.0)?);
     m.op("Range", &[half, size, one], attrs! {})
 }
 
-/// Twice the weights of Keys's kernel: with `v = max(2 - x, 0)`, `t = v - 1` and `u = max(t, 0)`, `t v² + u² (2 - 4u)`.
+/// Returns twice the weights of Keys's kernel: with `v = max(2 - x, 0)`, `t = v - 1` and `u =
+/// max(t, 0)`, `t v² + u² (2 - 4u)`.
 fn cubic(m: &mut Match<'_>, x: ValueId, dtype: DType) -> Result<ValueId, Skip> {
     let (one, two, four) = (m.scalar(dtype, 1.0)?, m.scalar(dtype, 2.0)?, m.scalar(dtype, 4.0)?);
     let below = m.op("Sub", &[two, x], attrs! {})?;

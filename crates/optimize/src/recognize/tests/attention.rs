@@ -1,10 +1,10 @@
-//! Attention: what scales, masks and moves the scores.
+//! Attention with scaled, masked and moved scores.
 
 use super::{constants, native, run};
 
 const HEADS: &str = "float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,4] v";
 
-/// The node that `body` becomes, as text, if it is attention.
+/// Returns the node that replaces `body`, as text, if it is attention.
 fn attends(inputs: &str, body: &str) -> Option<String> {
     let numbers = constants(&[("half", "0.5"), ("minus", "-0.5"), ("least", "-3e38")]);
     let text = format!("g ({inputs}) => (float[B,2,T,4] y) {{ {numbers} {body} }}");
@@ -18,9 +18,9 @@ fn is_attention(inputs: &str, body: &str, expected: &str) {
     assert_eq!(attends(inputs, body).as_deref(), Some(expected), "{body}");
 }
 
-/// Products with keys, as `s`.
+/// The products with keys, called `s`.
 const SCORES: &str = "t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul (q, t)";
-/// What `z` weighs the values with.
+/// The values weighted by the softmax of `z`.
 const WEIGHED: &str = "w = Softmax <axis = -1> (z) y = MatMul (w, v)";
 
 #[test]
@@ -35,7 +35,7 @@ fn scores_are_scaled_before_or_after() {
 
 #[test]
 fn other_weights_are_not_attention() {
-    // Runtimes take the root of the scale.
+    // Runtimes take the square root of the scale.
     assert_eq!(attends(HEADS, &format!("{SCORES} z = Mul (s, minus) {WEIGHED}")), None);
     let of_queries = "w = Softmax <axis = -2> (s) y = MatMul (w, v)";
     assert_eq!(attends(HEADS, &format!("{SCORES} {of_queries}")), None);
@@ -45,7 +45,7 @@ fn other_weights_are_not_attention() {
 fn masks_and_biases_are_operands() {
     let inputs = format!("{HEADS}, bool[B,1,T,S] m, float[2,T,S] b");
     let scaled = format!("{SCORES} u = Mul (s, half)");
-    // What is masked is not infinitely far away: its weights are equal if all of a row is masked.
+    // The mask value is finite, so the weights of a fully masked row are equal.
     let masked = attends(&inputs, &format!("{scaled} z = Where (m, u, least) {WEIGHED}"));
     let masked = masked.unwrap_or_default();
     assert!(masked.starts_with("y = Attention <scale: float = 0.5> (q, k, v, "), "{masked}");
@@ -55,13 +55,13 @@ fn masks_and_biases_are_operands() {
         &format!("{scaled} n = Where (m, half, least) z = Add (u, n) {WEIGHED}"),
         "y = Attention <scale: float = 0.5> (q, k, v, n)",
     );
-    // It may be -inf for all keys, for which JAX computes NaN.
+    // The bias may be -inf for all keys, for which JAX computes NaN.
     assert_eq!(attends(&inputs, &format!("{scaled} z = Add (u, b) {WEIGHED}")), None);
 }
 
-/// The mask of one step of decoding: the scores have lost an axis that it has.
+/// The mask of one decoding step has an axis that the scores have lost.
 #[test]
-fn a_mask_may_have_more_axes() {
+fn a_mask_may_have_a_higher_rank_than_the_scores() {
     let inputs = "float[2,1,2,4] q, float[2,5,2,4] k, float[2,5,2,4] v, bool[1,1,1,1,5] m";
     let text = format!(
         "g ({inputs}) => (float[2,1,2,4] y) {{ {}

@@ -1,4 +1,4 @@
-//! Spellings as text: what goes in and what comes out.
+//! Tests of spellings, written as text before and after recognition.
 
 mod attention;
 
@@ -20,12 +20,12 @@ fn run(text: &str, forms: Forms) -> (String, Report) {
     (print(&graph), report)
 }
 
-/// Every operator as one node, those too that are inexact in the runtime.
+/// Selects one node for every operator, even if it is inexact in the runtime.
 fn native() -> Forms {
     Forms { default: Form::Measured, ..Forms::auto(onnx::schema::NEWEST) }
 }
 
-/// `body` computes what `expected` does, with one node where it can be.
+/// Asserts that `body` is rewritten to `expected`, using one node where possible.
 fn becomes(signature: &str, body: &str, expected: &str) {
     let text = |body: &str| format!("g {signature} {{ {body} }}");
     let (actual, report) = run(&text(body), native());
@@ -33,7 +33,7 @@ fn becomes(signature: &str, body: &str, expected: &str) {
     assert!(actual == wanted, "got:\n{actual}\nexpected:\n{wanted}\n{:?}", report.missed);
 }
 
-/// As [`becomes`], whatever the values on the way are called.
+/// Does the same as [`becomes`], but ignores the names of intermediate values.
 fn becomes_alike(signature: &str, body: &str, expected: &str) {
     let text = |body: &str| format!("g {signature} {{ {body} }}");
     let operators = |text: &str| {
@@ -56,7 +56,7 @@ fn stays(signature: &str, body: &str) -> Report {
 
 const SAME: &str = "(float[B,4] x) => (float[B,4] y)";
 
-/// Scalar constants, as statements.
+/// Returns statements that define scalar constants.
 fn constants(values: &[(&str, &str)]) -> String {
     let one = |(name, value): &(&str, &str)| {
         format!("{name} = Constant <value_float: float = {value}> () ")
@@ -78,18 +78,18 @@ fn a_maximum_with_zero_is_a_relu() {
     for body in ["y = Max (x, o)", "y = Max (o, x)"] {
         becomes(SAME, &format!("{zero} {body}"), "y = Relu (x)");
     }
-    // The constant may have any shape that does not change that of the result.
+    // The constant may have any shape that broadcasts without changing the result.
     let zeros = "o = Constant <value = float[1,4] {0, 0, 0, 0}> ()";
     becomes(SAME, &format!("{zeros} y = Max (x, o)"), "y = Relu (x)");
     stays("(float[4] x) => (float[1,4] y)", &format!("{zeros} y = Max (x, o)"));
     stays(SAME, &format!("{} y = Max (x, o)", constants(&[("o", "0.5")])));
     stays("(int32[B] x) => (int32[B] y)", "o = Constant <value = int32 {0}> () y = Max (x, o)");
-    // NaN becomes zero here.
+    // This spelling turns NaN into zero.
     stays(SAME, &format!("{zero} p = Greater (x, o) y = Where (p, x, o)"));
 }
 
 #[test]
-fn parameters_are_no_constants() {
+fn parameters_are_not_constants() {
     stays("(float[B,4] x) => (float[B,4] y) <float o = {0}>", "y = Max (x, o)");
 }
 
@@ -129,14 +129,14 @@ fn integers_have_bounds_too() {
             becomes(&signature, &body, &text(ty, "0", "100", "y = Clip (x, l, h)").1);
         }
     }
-    // The kernel for 64 bits compares large numbers wrongly, and for 16 bits there is none.
+    // The kernel for 64 bits compares large numbers incorrectly, and 16 bits have no kernel.
     for ty in ["int16", "uint16", "int64"] {
         let (signature, body) = text(ty, "0", "100", between);
         stays(&signature, &body);
     }
     let (signature, body) = text("int32", "3", "2", between);
     stays(&signature, &body);
-    // More digits than a float has.
+    // These constants have more digits than a float.
     let (signature, body) = text("uint64", "0", "9007199254740993", between);
     stays(&signature, &body);
 }
@@ -160,7 +160,7 @@ fn a_slope_below_zero_is_a_leaky_relu() {
 }
 
 #[test]
-fn a_slope_that_is_added() {
+fn a_prelu_may_be_spelled_as_a_sum() {
     let zero = constants(&[("o", "0")]);
     let signature =
         |slope: &str| format!("(float[B,2] x) => (float[B,2] y) <float[2] slope = {{{slope}}}>");
@@ -177,13 +177,13 @@ fn a_slope_that_is_added() {
     let (text, report) = run(&format!("g {} {{ {zero}{keras} }}", signature("1, inf")), native());
     assert!(!text.contains("PRelu"), "{text}");
     assert_eq!(report.missed[0].reason, "the slope is not finite");
-    // Where a sum is wanted, it reads the parameter itself.
+    // If a sum is requested, it reads the parameter itself.
     let elementary = Forms { default: Form::Elementary, ..native() };
     let (text, _) = run(&format!("g {} {{ {zero}{keras} }}", signature("1, -2")), elementary);
     assert!(text.contains("Mul (slope, ") && !text.contains("Neg"), "{text}");
 }
 
-/// `exp(x) - 1` as lowering writes it.
+/// Returns `exp(x) - 1` as lowering writes it.
 fn expm1(x: &str, y: &str) -> String {
     format!(
         "e{y} = Exp ({x}) s{y} = Sub (e{y}, one) m{y} = Mul (s{y}, {x}) l{y} = Log (e{y})
@@ -271,16 +271,16 @@ const SOFTPLUS: &str = "r = Max (x, o) q = Equal (x, x) nq = Not (q) p = Add (x,
     e = Abs (u) h = GreaterOrEqual (e, half) k = Where (h, l, v) s = Add (r, k)";
 
 #[test]
-fn softplus_and_what_is_made_of_it() {
+fn softplus_and_operators_built_on_it() {
     let start = constants(&[("o", "0"), ("one", "1"), ("half", "0.5")]) + SOFTPLUS;
     becomes(SAME, &format!("{start} y = Where (nq, p, s)"), "y = Softplus (x)");
     let mish = format!("{start} z = Where (nq, p, s) f = Tanh (z) y = Mul (x, f)");
     becomes(SAME, &mish, "y = Mish (x)");
-    // Where neither is wanted, it gets shorter.
+    // If neither operator is requested, the spelling becomes shorter.
     let elementary = Forms { default: Form::Elementary, ..native() };
     let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), elementary.clone());
     assert!(!text.contains("Where") && text.contains("Tanh"), "{text}");
-    // And is still recognised.
+    // The shorter spelling is still recognised.
     let named = [("Mish".to_owned(), Form::Native)].into();
     let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), Forms { named, ..elementary });
     assert!(text.contains("y = Mish (x)"), "{text}");
@@ -302,16 +302,16 @@ fn a_sum_that_is_divided_is_a_mean() {
     let quarter = constants(&[("n", "0.25")]);
     becomes(gone, &format!("{quarter}{} y = Mul (n, s)", reduce("0")), &mean("0"));
     stays(gone, &format!("{}{} y = Div (s, n)", constants(&[("n", "5")]), reduce("0")));
-    // A size that is known only when the model runs.
+    // The size is only known at run time.
     let body = "b = Constant <value_ints = [0]> () s = ReduceSum <keepdims = 0> (x, b)
         d = Shape <start = 0, end = 1> (x) q = Squeeze (d) i = Cast <to = 6> (q)
         n = Cast <to = 1> (i) y = Div (s, n)";
-    // The mean of nothing is NaN, and the runtime's is zero.
+    // The mean of an empty axis is NaN, but zero in the runtime.
     stays("(float[B,4] x) => (float[4] y)", body);
 }
 
 #[test]
-fn what_is_rounded_on_the_way_stays() {
+fn spellings_with_rounded_intermediates_are_unchanged() {
     let kept = |to: &str| {
         constants(&[("n", "4")])
             + &format!(
@@ -322,7 +322,7 @@ fn what_is_rounded_on_the_way_stays() {
     let report = stays("(float[B,4] x) => (float[B] y)", &kept("y = Div (w, n)"));
     let missed = format!("{:?}", report.missed);
     assert!(missed.contains("rounded to a smaller type"), "{missed}");
-    // The result has no more digits than that.
+    // The result has no more digits than the rounded value.
     let small = constants(&[("z", "0"), ("n", "4")])
         + "a = Constant <value_ints = [-1]> () w = Cast <to = 1> (x)
         s = ReduceSum <keepdims = 0> (w, a) m = Cast <to = 16> (n) r = Cast <to = 16> (s)
@@ -340,13 +340,14 @@ fn norm_constants() -> String {
         + "a = Constant <value_ints = [2]> () k = Constant <value_ints = [0, 0, 1]> () "
 }
 
-/// Means that are put back by a reshape, and the variance by the squares, as Flax does it.
+/// A layer norm as Flax writes it: means are restored by a reshape, and the variance is computed
+/// from squares.
 const FLAX: &str = "q = Mul (x, x) s = ReduceSum <keepdims = 0> (x, a) m = Div (s, n)
     t = ReduceSum <keepdims = 0> (q, a) u = Div (t, n) mm = Mul (m, m) d = Sub (u, mm)
     v = Max (o, d) mk = Reshape (m, k) vk = Reshape (v, k) c = Sub (x, mk) e = Add (vk, eps)
     r = Sqrt (e) i = Reciprocal (r) ";
 
-/// As it is defined.
+/// A layer norm that follows the definition.
 const PLAIN: &str = "s = ReduceSum <keepdims = 1> (x, a) m = Div (s, n) c = Sub (x, m)
     q = Mul (c, c) t = ReduceSum <keepdims = 1> (q, a) v = Div (t, n) e = Add (v, eps)
     r = Sqrt (e) ";
@@ -376,8 +377,23 @@ fn layer_norms() {
 }
 
 #[test]
-fn layer_norms_that_are_none() {
-    // The mean is of another axis, which is as long.
+fn norms_that_share_their_statistics_are_recognised() {
+    let body = norm_constants() + PLAIN
+        + " g = Constant <value_floats: floats = [1, 2, 3, 4]> () h = Constant <value_floats: floats = [4, 3, 2, 1]> ()
+        f = Reciprocal (r) fg = Mul (f, g) fh = Mul (f, h) p = Mul (c, fg) w = Mul (c, fh) y = Add (p, w)";
+    let (text, report) =
+        run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert_eq!(text.matches("LayerNormalization").count(), 2, "{text}");
+    assert!(report.missed.is_empty());
+    // Another node reads the statistics, so they must be preserved.
+    let body = body.replace("y = Add (p, w)", "z = Add (p, w) y = Mul (z, r)");
+    let (text, _) = run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+}
+
+#[test]
+fn near_misses_are_not_layer_norms() {
+    // The mean is over another axis of the same length.
     let squares = "(float[4,4] x) => (float[4,4] y)";
     let body = constants(&[("n", "4"), ("eps", "1e-6")])
         + "a = Constant <value_ints = [1]> () s = ReduceSum <keepdims = 0> (x, a) m = Div (s, n)
@@ -385,14 +401,14 @@ fn layer_norms_that_are_none() {
         e = Add (v, eps) r = Sqrt (e) y = Div (c, r)";
     let (text, _) = run(&format!("g {squares} {{ {body} }}"), native());
     assert!(!text.contains("LayerNormalization"), "{text}");
-    // Somebody else reads the variance.
+    // The variance has another consumer.
     let two = "(float[B,T,4] x) => (float[B,T,4] y, float[B,T,1] v)";
     let body = norm_constants() + PLAIN + " y = Div (c, r)";
     let (text, report) = run(&format!("g {two} {{ {body} }}"), native());
     assert!(!text.contains("LayerNormalization"), "{text}");
     let missed: Vec<_> = report.missed.iter().map(|m| (m.op, m.reason.as_str())).collect();
     assert_eq!(missed, [("LayerNormalization", "the variance on the way is used elsewhere")]);
-    // The first axis is not among the last ones.
+    // The first axis is not among the last axes.
     let first = "(float[4,T] x) => (float[4,T] y)";
     let body = constants(&[("n", "4"), ("eps", "1e-6")])
         + "a = Constant <value_ints = [0]> ()"
@@ -404,7 +420,7 @@ fn layer_norms_that_are_none() {
 }
 
 #[test]
-fn a_scale_for_each_row_stays_outside() {
+fn a_scale_per_row_remains_a_separate_node() {
     let adaptive = "(float[B,T,4] x, float[B,1,4] z) => (float[B,T,4] y)";
     let body = norm_constants() + PLAIN + " w = Div (c, r) y = Mul (w, z)";
     becomes(
@@ -491,14 +507,14 @@ fn group_norms() {
     let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
     assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
     assert!(!text.contains("ReduceSum"), "{text}");
-    // A variance of large numbers cancels in `GroupNormalization`, whoever asks for it.
+    // The variance of large numbers cancels in `GroupNormalization`, even if the user requests it.
     let forms = Forms { default: Form::Native, ..native() };
     let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
     assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
     assert!(!text.contains("GroupNormalization"), "{text}");
 }
 
-/// A group norm as Keras writes it, of two groups of so many channels each.
+/// Returns a group norm as Keras writes it, with two groups of `each` channels.
 fn keras_group_norm(each: usize, end: &str) -> String {
     let count = 6 * each;
     constants(&[("n", &count.to_string()), ("eps", "1e-6")])
@@ -545,7 +561,7 @@ fn group_norms_that_subtract_the_mean_last() {
 }
 
 #[test]
-fn one_group_is_all_of_an_example() {
+fn a_single_group_covers_the_whole_example() {
     let statistics = constants(&[("n", "24"), ("eps", "1e-6")])
         + "a = Constant <value_ints = [1, 2, 3]> () s = ReduceSum <keepdims = 0> (x, a)
         m = Div (s, n) k = Constant <value_ints = [0, 1, 1, 1]> () mk = Reshape (m, k)
@@ -553,7 +569,7 @@ fn one_group_is_all_of_an_example() {
         e = Add (v, eps) r = Sqrt (e) i = Reciprocal (r) f = Neg (m)
         two = Constant <value_ints = [0, 1]> () ik = Reshape (i, two) fk = Reshape (f, two)
         g = Mul (ik, scale) h = Mul (fk, g) l = Add (h, bias) ";
-    // The channels last and second.
+    // The channels are last, then second.
     for (sizes, back) in [("2,3,4", "0, 1, 1, 4"), ("4,2,3", "0, 4, 1, 1")] {
         let signature = format!(
             "(float[B,{sizes}] x) => (float[B,{sizes}] y) \
@@ -579,7 +595,7 @@ fn softmaxes() {
     becomes(SAME, &format!("{start} {sum} i = Reciprocal (s) y = Mul (i, e)"), softmax);
     let log = format!("{start} {sum} l = Log (s) y = Sub (d, l)");
     becomes(SAME, &log, "y = LogSoftmax <axis: int = -1> (x)");
-    // Without the maximum, large numbers overflow: not the same.
+    // Without subtracting the maximum, large numbers overflow, so the result differs.
     stays(SAME, &format!("{axes} e = Exp (x) {sum} y = Div (e, s)"));
     let square = "(float[4,4] x) => (float[4,4] y)";
     let other = "b = Constant <value_ints = [0]> () s = ReduceSum <keepdims = 1> (e, b)";
@@ -625,7 +641,7 @@ fn the_user_decides() {
     assert!(run(text, elementary.clone()).0.contains("Max"));
     let named = [("Relu".to_owned(), Form::Native)].into();
     assert!(run(text, Forms { named, ..elementary }).0.contains("Relu"));
-    // What an opset lacks is not used.
+    // Operators that the opset lacks are not used.
     let gelu = "g (float[B,4] x) => (float[B,4] y) {
         h = Constant <value_float: float = 0.5> () r = Constant <value_float: float = 0.70710677> ()
         one = Constant <value_float: float = 1> ()
@@ -636,7 +652,7 @@ fn the_user_decides() {
 }
 
 #[test]
-fn types_that_the_runtime_lacks_stay() {
+fn types_without_a_kernel_are_unchanged() {
     let text = |ty: &str, code: &str| {
         format!(
             "g ({ty}[B,4] x) => ({ty}[B,4] y) {{
@@ -654,7 +670,7 @@ fn types_that_the_runtime_lacks_stay() {
 }
 
 #[test]
-fn bodies_and_functions_are_recognised_inside() {
+fn operators_are_recognised_inside_bodies_and_functions() {
     let text = r#"g (bool c, float[2] x) => (float[2] y) {
         y = If (c) <
             then_branch = then_branch () => (float[2] a) { a = local.f (x) },

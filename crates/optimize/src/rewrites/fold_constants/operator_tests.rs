@@ -1,18 +1,18 @@
-//! Every operator that is evaluated, on constants: `operators.txt` holds one program after the other, each
-//! with the result that onnxruntime gives. `scripts/gen_folded_operators.py` writes it.
+//! Tests of constant folding for every operator. `operators.txt` lists programs with the results of
+//! onnxruntime. It is written by `scripts/gen_folded_operators.py`.
 
 use super::{REWRITE, ROUNDED};
 use crate::runner;
 use crate::testing::edited;
 
-/// A program whose result is `r`, with all constants folded.
+/// Folds a program whose result is `r`.
 fn folded(program: &str, dtype: &str) -> String {
     let graph = format!("g (float x) => ({dtype} y) {{ {program} y = Identity (r) }}");
     edited(&graph, |edit| runner::run(edit, "fold", [&REWRITE, &ROUNDED]).unwrap()).0
 }
 
 #[test]
-fn operators_give_what_onnxruntime_gives() {
+fn results_match_onnxruntime() {
     let cases: Vec<&str> = include_str!("operators.txt").trim_end().split("\n\n").collect();
     assert!(cases.len() > 150);
     for case in cases {

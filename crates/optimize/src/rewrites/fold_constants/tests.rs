@@ -1,4 +1,4 @@
-//! What is computed when a model is exported, and what is not.
+//! Tests of computations that are folded at export, and of those that are not.
 
 use super::{REWRITE, ROUNDED};
 use crate::testing::{operators, rewrites_to, stays};
@@ -113,7 +113,7 @@ fn fillers_fold() {
     );
 }
 
-/// Numbers from zero on, as floats.
+/// Returns consecutive floats from zero on.
 fn table(rows: usize, columns: usize) -> String {
     format!(
         "zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
@@ -152,7 +152,7 @@ fn tables_share_a_megabyte() {
 }
 
 #[test]
-fn what_repeats_a_number_stays_short() {
+fn repeated_numbers_are_not_materialised() {
     stays(
         &REWRITE,
         "g (float[2000] x) => (float[2000] y) {
@@ -163,7 +163,7 @@ fn what_repeats_a_number_stays_short() {
 }
 
 #[test]
-fn a_part_takes_the_place_of_the_whole() {
+fn a_slice_replaces_the_whole_constant() {
     let many = vec!["1"; 600_000].join(", ");
     let text = format!(
         "g (int64[300000] x) => (int64[300000] y) {{
@@ -176,7 +176,7 @@ fn a_part_takes_the_place_of_the_whole() {
 }
 
 #[test]
-fn what_is_empty_needs_no_constants() {
+fn empty_results_fold_without_constants() {
     folds_to(
         "float[0,4]: b = Constant <value_ints = [2]> () e = Constant <value_ints = [2]> ()
          a = Constant <value_ints = [0]> () f = Constant <value_ints = [5, 4]> ()
@@ -193,9 +193,9 @@ fn what_is_empty_needs_no_constants() {
 }
 
 #[test]
-fn what_may_differ_at_run_time_stays() {
+fn results_that_may_differ_at_run_time_are_unchanged() {
     for text in [
-        // Overflow, division by zero, NaN, the sign of zero.
+        // Overflow, division by zero, NaN, and the sign of zero.
         "g () => (int32 y) { a = Constant <value = int32 {2147483647}> () y = Add (a, a) }",
         "g () => (int32 y) { a = Constant <value = int32 {0}> () y = Div (a, a) }",
         "g () => (float y) { a = Constant <value = float {0}> () y = Div (a, a) }",
@@ -210,13 +210,13 @@ fn what_may_differ_at_run_time_stays() {
             y = Where (c, a, a)
         }",
         "g () => (float y) { a = Constant <value = float {-1}> () y = Sqrt (a) }",
-        // Functions that no standard rounds for us, and sums that depend on the order.
+        // Functions without standardised rounding, and sums that depend on the order.
         "g () => (float y) { a = Constant <value = float {1}> () y = Exp (a) }",
         "g () => (float[1] y) {
             a = Constant <value = float[3] {0.1, 0.2, 0.3}> () y = ReduceSum (a)
         }",
         "g () => (float y) { a = Constant <value = float[2] {1, 2}> () y = MatMul (a, a) }",
-        // Which update stays, and what is not in range.
+        // Duplicate updates, and indices out of range.
         "g () => (int32[2] y) {
             a = Constant <value = int32[2] {1, 2}> () i = Constant <value = int64[2,1] {1, 1}> ()
             y = ScatterND (a, i, a)
@@ -225,7 +225,7 @@ fn what_may_differ_at_run_time_stays() {
             a = Constant <value = int32[2] {1, 2}> () i = Constant <value = int64[1,1] {2}> ()
             y = GatherND (a, i)
         }",
-        // A large result, a parameter.
+        // A large result, and a parameter.
         "g () => (float[2000] y) {
             a = Constant <value_ints = [2000]> () y = ConstantOfShape (a)
         }",
@@ -255,11 +255,11 @@ fn functions_are_rounded_once() {
 }
 
 #[test]
-fn what_is_no_number_or_may_overflow_stays() {
+fn nan_and_overflow_are_not_folded() {
     for text in [
         "g () => (float y) { a = Constant <value = float {-1}> () y = Log (a) }",
         "g () => (float[1] y) <float[1] v = {3}> { y = Exp (v) }",
-        // Finite in one order of adding up, infinite in another.
+        // Finite in one order of summation, infinite in another.
         "g () => (float[1] y) {
             a = Constant <value = float[3] {3e38, 3e38, -3e38}> () y = ReduceSum (a)
         }",
@@ -357,7 +357,7 @@ fn sums_and_products_are_rounded_once() {
 }
 
 #[test]
-fn places_and_orders_fold() {
+fn indices_and_orders_fold() {
     let c = "c = Constant <value = int32[2,3] {1, 2, 3, 4, 5, 6}> ()";
     for (result, op, expected) in [
         (
@@ -455,7 +455,7 @@ fn places_and_orders_fold() {
 }
 
 #[test]
-fn what_repeats_a_number_is_looked_through() {
+fn folding_looks_through_repeated_numbers() {
     assert_eq!(
         operators(
             &REWRITE,

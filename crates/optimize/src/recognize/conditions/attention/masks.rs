@@ -1,34 +1,36 @@
-//! Masks and biases of scores, as `Attention` takes them.
+//! Masks and biases of attention scores in the form that `Attention` accepts.
 
+use onnx::facts::{Comparison, Triangle};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::{Roles, missed};
-use crate::index_vectors::{Comparison, Element};
+use crate::index_vectors::Element;
 use crate::movement::{self, Atoms, Layout};
 use crate::recognize::found::Found;
-use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
-/// What is masked has to be as far below the other scores, to count as nothing.
+/// The upper bound for the value of masked scores. Below it, their weights are zero.
 const FAR_BELOW: f64 = -30000.0;
 
-/// How scores are masked.
+/// The way in which scores are masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Masking {
     Nothing,
-    /// Queries see the keys up to their own.
+    /// Each query attends to the keys up to its own position.
     Causal,
-    /// All queries of an example see as many keys, from the first one on.
+    /// All queries of an example attend to the same number of leading keys.
     Lengths,
-    /// By truth values.
+    /// A Boolean mask.
     Truth,
-    /// By what is added.
+    /// A mask that is added to the scores.
     Added,
 }
 
-/// How a mask or a bias can be written. `Attention` gives zeros for a query that sees no keys. JAX
-/// gives the mean of all values if masked scores are numbers, and NaN if they are -∞.
+/// Determines how a mask or a bias can be passed to `Attention`.
+///
+/// For a query without visible keys, `Attention` returns zeros. JAX returns the mean of all values
+/// if masked scores are finite, and NaN if they are -∞.
 pub(super) fn masking(
     found: &Found<'_, '_>,
     roles: &Roles,
@@ -71,17 +73,18 @@ pub(super) fn masking(
     }
 }
 
-/// How many keys the queries of each example see.
+/// The number of keys that the queries of each example attend to.
 pub(super) struct Lengths {
     count: Element,
-    /// The axis of the mask that counts examples.
+    /// The batch axis of the mask.
     batch: Option<usize>,
 }
 
 impl Lengths {
-    /// What the comparison of positions with a number shows, if queries see at least one key each.
+    /// Reads the lengths from a comparison of key positions with a number. Returns `None` unless
+    /// every query attends to at least one key.
     pub(super) fn of(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Option<Self> {
-        // The first opset in which `Attention` takes lengths.
+        // The first opset whose `Attention` accepts lengths.
         const FIRST: i64 = 24;
         let axes = layout.iter().enumerate().filter(|(_, atoms)| !atoms.is_empty());
         let mut of_keys = axes.clone().filter(|(_, atoms)| **atoms == roles.keys);
@@ -92,8 +95,9 @@ impl Lengths {
             [(axis, atoms)] if **atoms == roles.batch => Some(*axis),
             _ => return None,
         };
-        let Comparison { op, left, right } = Comparison::of(m.graph(), mask)?;
-        // Keys before a number, or a number behind keys.
+        let Comparison { op, left, right } = m.facts().comparison(mask)?;
+        let (left, right) = (Element::from_form(left)?, Element::from_form(right)?);
+        // Either `position < count` or `count > position`.
         let (places, count, inclusive) = match op {
             "Less" => (left, right, false),
             "LessOrEqual" => (left, right, true),
@@ -111,7 +115,7 @@ impl Lengths {
         count.is_at_least(m.graph(), &Dim::Known(1)).then_some(Self { count, batch })
     }
 
-    /// The operand of `Attention`.
+    /// Emits the lengths as an operand of `Attention`.
     pub(super) fn emit(
         &self,
         m: &mut Match<'_>,
@@ -132,7 +136,7 @@ impl Lengths {
     }
 }
 
-/// A bias must not be what `Attention` takes for a mask of everything.
+/// Checks that `Attention` will not treat the bias as a mask that hides all keys.
 fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
     let least = f64::from(f32::MIN) * 0.99;
     let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);
@@ -160,21 +164,21 @@ fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> R
     }
 }
 
-/// What a constant mask lets queries see.
+/// The keys that a mask leaves visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Seen {
-    /// All keys up to their own.
+    /// Each query sees exactly the keys up to its own position.
     Causal,
-    /// At least one key each.
+    /// Each query sees at least one key.
     Some,
-    /// Perhaps no key at all.
+    /// A query may see no key.
     #[default]
     Unknown,
 }
 
-/// What the comparison of positions shows, whatever the length is.
+/// Classifies a mask that compares positions, for any sequence length.
 fn compared(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Seen {
-    let triangle = Triangle::of(m.graph(), mask, &m.ty(mask).shape);
+    let triangle = m.facts().triangle(mask, &m.ty(mask).shape);
     let is_causal = triangle == Some(Triangle { upper: false, k: 0 });
     match is_causal && is_square(layout, roles) {
         true => Seen::Causal,
@@ -182,7 +186,7 @@ fn compared(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> See
     }
 }
 
-/// Whether a mask has a row for each query and a column for each key.
+/// Returns `true` if a mask has one row per query and one column per key.
 fn is_square(layout: &Layout, roles: &Roles) -> bool {
     !roles.queries.is_empty() && layout.concat() == [&*roles.queries, &*roles.keys].concat()
 }
@@ -205,7 +209,7 @@ fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
     }
 }
 
-/// The mask as `Attention` takes it: for each query and key, with batch and heads before them.
+/// Emits the mask in the layout of `Attention`: queries and keys last, batch and heads before them.
 pub(super) fn mask_operand(
     m: &mut Match<'_>,
     atoms: &Atoms,
@@ -257,7 +261,8 @@ pub(super) fn mask_operand(
     Ok(mask)
 }
 
-/// `otherwise` where the mask is true, and so far below everything that all of it is the same.
+/// Selects `otherwise` where the mask is true. Elsewhere it writes a number so low that adding
+/// scores to it makes no difference.
 fn masked(
     m: &mut Match<'_>,
     mask: ValueId,

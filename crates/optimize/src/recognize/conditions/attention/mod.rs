@@ -1,8 +1,8 @@
-//! Attention: what its axes are; `masks.rs` has the masks that mean the same.
+//! Attention: infers the roles of the axes. `masks.rs` converts the masks.
 //!
-//! Axes are known by what they do. What queries, keys and values share are batch and heads; what is
-//! summed over first are features; what is summed over last are keys; what only queries have are
-//! queries, and heads that share keys.
+//! Axes are identified by their use. Batch and heads occur in queries, keys and values. Features
+//! are reduced by the first product and keys by the second. Axes that occur only in queries are
+//! query positions, or heads that share keys.
 
 mod masks;
 
@@ -15,12 +15,12 @@ use crate::recognize::found::Found;
 use crate::{Match, Skip};
 use masks::{Lengths, Masking, mask_operand, masking};
 
-/// A value that is moved before it is multiplied.
+/// An operand of a product, together with its layout changes.
 struct Operand {
     source: ValueId,
-    /// Its axes before it is moved.
+    /// The view of its axes before the layout changes.
     view: usize,
-    /// And after that.
+    /// The view of its axes after the layout changes.
     moved: usize,
 }
 
@@ -28,9 +28,9 @@ struct Operand {
 #[derive(Clone, Debug)]
 struct Roles {
     batch: Vec<usize>,
-    /// Heads of keys and values.
+    /// The heads of keys and values.
     shared_heads: Vec<usize>,
-    /// Heads of queries that share keys and values.
+    /// The query heads that share one head of keys and values.
     groups: Vec<usize>,
     queries: Vec<usize>,
     keys: Vec<usize>,
@@ -38,10 +38,10 @@ struct Roles {
     values: Vec<usize>,
 }
 
-/// An operator's operands and its result, in this order: query, key, value, result.
+/// The layouts of the operands and the result, in the order query, key, value, result.
 struct Plan {
     roles: Roles,
-    /// Whether heads are part of the last axis.
+    /// `true` if heads are part of the last axis.
     is_flat: bool,
     layouts: [Layout; 4],
     steps: [Vec<Step>; 3],
@@ -72,7 +72,7 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let before = climb_to(found, first, q)?;
 
     let mut atoms = Atoms::default();
-    // Keys and values that are repeated for heads that share them are read as they were before.
+    // Reads keys and values from before they are repeated for the heads that share them.
     let is_repeated = |value| repeated(found.m, &Chain::to(found.m, value)).is_some();
     let is_shared = is_repeated(v) && is_repeated(q) != is_repeated(k);
     let of = if is_shared { shared_operand } else { operand };
@@ -86,8 +86,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         if node.is_movement() {
             atoms.follow(scores, graph, &[*id])?;
         }
-        // A mask may have more axes than the scores of a single query: it puts axes of size one in
-        // front of them.
+        // A mask may have a higher rank than the scores of a single query. Broadcasting then
+        // prepends unit axes to the scores.
         let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
         let layout = atoms.layout(scores);
         if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {
@@ -177,7 +177,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The node above `value` that `is_end`, and what lies between, in the order of execution.
+/// Returns the closest upstream node that satisfies `is_end`, and the nodes in between in order of
+/// execution.
 fn climb(
     found: &Found<'_, '_>,
     mut value: ValueId,
@@ -198,7 +199,7 @@ fn climb(
     }
 }
 
-/// The operand of a node between two products that is not a mask, a bias or a constant.
+/// Returns the operand of a node between the two products that is not a mask, a bias or a constant.
 fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Result<ValueId, Skip> {
     let graph = found.m.graph();
     let other = |value: &ValueId| Some(*value) != bias && graph.constant(*value).is_none();
@@ -210,7 +211,7 @@ fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Res
     above.ok_or(Skip::Because("it is computed otherwise"))
 }
 
-/// The movements between `source` and `value`.
+/// Returns the data-movement nodes between `source` and `value`.
 fn climb_to(
     found: &Found<'_, '_>,
     mut value: ValueId,
@@ -230,8 +231,8 @@ fn climb_to(
     Ok(between)
 }
 
-/// Where `value` comes from, as far as its axes can be followed, and where it goes by `more`
-/// movements.
+/// Finds the most upstream source of `value` from which its axes can be tracked, and applies the
+/// data movement in `more` to it.
 fn operand(
     m: &Match<'_>,
     atoms: &mut Atoms,
@@ -259,7 +260,7 @@ fn operand(
     }
 }
 
-/// As `operand`, from before the elements are repeated along an axis.
+/// Does the same as `operand`, but starts before the elements are repeated along an axis.
 fn shared_operand(
     m: &Match<'_>,
     atoms: &mut Atoms,
@@ -278,7 +279,7 @@ fn shared_operand(
     Ok(Operand { moved, ..once })
 }
 
-/// What is repeated along one axis before it is moved, and the axis.
+/// Returns the value that is repeated along one axis before the data movement, and the axis.
 fn repeated(m: &Match<'_>, chain: &Chain) -> Option<(ValueId, usize)> {
     let from = m.producer(chain.source, &["Expand"])?.input(0)?;
     let (before, after) = (&m.ty(from).shape, &m.ty(chain.source).shape);
@@ -288,7 +289,7 @@ fn repeated(m: &Match<'_>, chain: &Chain) -> Option<(ValueId, usize)> {
     (before.len() == after.len() && axes.next().is_none()).then_some((from, axis))
 }
 
-/// The axes of a value that is broadcast against others.
+/// Returns the axes of a value that is broadcast against `against`.
 fn broadcast(m: &Match<'_>, value: ValueId, against: &Layout) -> Result<Layout, Skip> {
     let shape = &m.ty(value).shape;
     let skipped = against.len().checked_sub(shape.len()).ok_or("a mask has more axes")?;
@@ -300,7 +301,7 @@ fn broadcast(m: &Match<'_>, value: ValueId, against: &Layout) -> Result<Layout, 
     Ok(axes.map(axis).collect())
 }
 
-/// The axes of the result after everything that only moves it.
+/// Returns the axes of the result after all data movement that follows it.
 fn end(m: &Match<'_>, atoms: &mut Atoms, result: usize) -> Result<usize, Skip> {
     let graph = m.graph();
     let (mut value, mut nodes) = (m.result()?, Vec::new());
@@ -329,7 +330,7 @@ fn same_atoms(a: &[usize], b: &[usize]) -> bool {
     a.len() == b.len() && contains_all(a, b)
 }
 
-/// The roles of all axes, in the cheapest of all ways to write them.
+/// Assigns roles to all axes, and chooses the cheapest layout.
 fn best_plan(
     atoms: &Atoms,
     [q, k, v]: [&Operand; 3],
@@ -385,7 +386,7 @@ fn best_plan(
                     continue;
                 }
                 let cost = steps.iter().chain([&after]).map(|s| movement::cost(s, false)).sum();
-                // The first axis is the batch, where that does not matter.
+                // At equal cost, prefers a single batch axis.
                 let rank = (cost, first != 1);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     let roles = roles.clone();
@@ -398,7 +399,8 @@ fn best_plan(
     Ok(plan)
 }
 
-/// All runs of `count` things, the empty one included.
+/// Returns all contiguous runs in `count` items as pairs of start and length, including the empty
+/// run.
 fn runs(count: usize) -> Vec<(usize, usize)> {
     let all = (0..count).flat_map(|start| (1..=count - start).map(move |n| (start, n)));
     all.chain([(0, 0)]).collect()
@@ -409,7 +411,8 @@ impl Roles {
         [&*self.shared_heads, &*self.groups].concat()
     }
 
-    /// Whether a mask can have these atoms: of batch and heads, all or none.
+    /// Returns `true` if a mask can have these atoms: for each of batch, heads, queries and keys,
+    /// all of its atoms or none.
     fn can_be_masked(&self, atoms: &[usize]) -> bool {
         let heads = self.heads();
         let all_or_none = |axis: &[usize]| {

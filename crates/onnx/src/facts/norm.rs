@@ -1,33 +1,33 @@
-//! What a normalization keeps within bounds: what is computed from it by parameters whose elements are known.
+//! Norms: bounds on values that follow from a normalized value by parameters whose elements are known.
 //!
-//! A row that was normalized is bounded, unless it holds NaN. Products with parameters, movements and the like keep
-//! it so. NaN spreads: a product with a matrix has NaN in all elements of the row.
+//! A normalized row is bounded, unless it holds NaN. Products with parameters and data movement keep it bounded. NaN
+//! spreads: a product with a matrix has NaN in all elements of the row.
 //!
-//! People may give parameters other elements later. Bounds say nothing but how large a number may get, and are
-//! only compared with what is larger by orders of magnitude.
+//! People may give parameters other elements later. So bounds are only compared with numbers that are larger by orders of
+//! magnitude.
 
-use onnx::{Attr, Graph, Node, Producer, ValueId, fold};
-use tensor::{DType, Dim, Norms, division::product};
+use tensor::division::product;
+use tensor::{DType, Dim, Norms};
 
-/// How many nodes are looked at for one value. Rotary embeddings in elementary operators have some twenty.
-const NODES: u32 = 100;
+use super::Facts;
+use crate::{Attr, Node, Producer, ValueId, fold};
 
-/// A value that follows, row by row, from one that was normalized.
+/// A bound on a value that follows, row by row, from a normalized one.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bounded {
-    /// What was normalized.
-    pub(crate) source: ValueId,
-    /// For each axis of the rows of the source, which axis it is here; `None` for those of size one.
-    pub(crate) rows: Vec<Option<usize>>,
-    /// What the Euclidean norm of all elements that belong to a row does not exceed, unless the row holds NaN.
-    pub(crate) norm: f64,
-    /// Where NaN is if the row holds it.
-    pub(crate) spread: Spread,
+pub struct NormBound {
+    /// The normalized value.
+    pub source: ValueId,
+    /// The axis of the value for each axis of the rows of the source; `None` for those of size one.
+    pub rows: Vec<Option<usize>>,
+    /// An upper bound on the Euclidean norm of all elements that belong to a row, unless the row holds NaN.
+    pub norm: f64,
+    /// The extent of NaN if the row holds it.
+    pub spread: NanSpread,
 }
 
-/// How far the NaN of a row has spread among the elements that belong to it. All others are bounded.
+/// The extent of NaN among the elements that belong to a row with NaN. All others are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Spread {
+pub enum NanSpread {
     /// There may be none.
     Unknown,
     /// There is one at least.
@@ -36,21 +36,16 @@ pub(crate) enum Spread {
     All,
 }
 
-impl Spread {
-    /// What is known if some of the elements are left out.
+impl NanSpread {
+    /// Returns what holds for a part of the elements.
     fn of_part(self) -> Self {
-        if self == Spread::All { self } else { Spread::Unknown }
+        if self == NanSpread::All { self } else { NanSpread::Unknown }
     }
 }
 
-impl Bounded {
-    /// What `value` follows from, if it is bounded.
-    pub(crate) fn of(graph: &Graph, value: ValueId) -> Option<Self> {
-        Search { graph, left: NODES }.bounded(value)
-    }
-
-    /// How far from the end the axes of the rows are.
-    pub(crate) fn places_from_end(&self, rank: usize) -> Vec<Option<usize>> {
+impl NormBound {
+    /// Returns the distance of each axis of the rows from the end.
+    pub fn rows_from_end(&self, rank: usize) -> Vec<Option<usize>> {
         self.rows.iter().map(|axis| axis.map(|axis| rank - axis)).collect()
     }
 
@@ -67,29 +62,15 @@ impl Bounded {
     }
 }
 
-/// What the absolute values of `value` do not exceed, if it follows from constants and integers alone.
-pub(crate) fn largest(graph: &Graph, value: ValueId) -> Option<f64> {
-    Search { graph, left: NODES }.largest(value)
-}
-
-struct Search<'g> {
-    graph: &'g Graph,
-    left: u32,
-}
-
-impl<'g> Search<'g> {
-    fn producer(&mut self, value: ValueId) -> Option<&'g Node> {
-        self.left = self.left.checked_sub(1)?;
-        let node = self.graph.node(self.graph.producer(value)?);
-        node.op.domain.is_empty().then_some(node)
+impl Facts<'_> {
+    /// Returns the bound of `value`, if it follows from a normalized value.
+    pub fn norm_bound(&self, value: ValueId) -> Option<NormBound> {
+        let node = self.node(value)?;
+        let find = || self.find_norm_bound(node, value);
+        self.answer(|answers| &mut answers.norms, &value, find)?
     }
 
-    fn shape(&self, value: ValueId) -> &'g [Dim] {
-        &self.graph.ty(value).shape
-    }
-
-    fn bounded(&mut self, value: ValueId) -> Option<Bounded> {
-        let node = self.producer(value)?;
+    fn find_norm_bound(&self, node: &Node, value: ValueId) -> Option<NormBound> {
         let is_first = node.outputs.first() == Some(&value);
         let found = match node.op.name {
             "LayerNormalization" | "RMSNormalization" if is_first => self.normalized(node, value),
@@ -97,8 +78,8 @@ impl<'g> Search<'g> {
             "Gemm" => self.gemm(node),
             "Add" | "Mul" | "Sub" => self.combined(node, value),
             "Div" => self.divided(node, value),
-            "Identity" | "Neg" => self.bounded(node.input(0)?),
-            "Cast" if self.graph.ty(value).dtype.is_float() => self.bounded(node.input(0)?),
+            "Identity" | "Neg" => self.norm_bound(node.input(0)?),
+            "Cast" if self.graph.ty(value).dtype.is_float() => self.norm_bound(node.input(0)?),
             "Slice" | "Split" => self.part(node, value),
             "Gather" => self.picked(node),
             "Concat" => self.joined(node, value),
@@ -109,35 +90,35 @@ impl<'g> Search<'g> {
         is_finite(found.norm, self.graph.ty(value).dtype).then_some(found)
     }
 
-    /// A normalized value is a source of its own, unless it belongs to the rows of another one.
-    fn normalized(&mut self, node: &Node, value: ValueId) -> Option<Bounded> {
+    /// Bounds a normalized value. It is a source of its own, unless it belongs to the rows of another one.
+    fn normalized(&self, node: &Node, value: ValueId) -> Option<NormBound> {
         let shape = self.shape(value);
         let first = fold::axis(node.int("axis", -1), shape.len()).ok()?;
-        let mut room = self.largest(node.input(1)?)?;
+        let mut room = self.magnitude(node.input(1)?)?;
         if let Some(bias) = node.input(2) {
-            room += self.largest(bias)?;
+            room += self.magnitude(bias)?;
         }
-        let own = Bounded {
+        let own = NormBound {
             source: value,
             rows: (0..first).map(|axis| (shape[axis] != Dim::Known(1)).then_some(axis)).collect(),
             norm: 0.0,
-            // What is infinite beside numbers leaves zeros if only the root mean square is divided by.
-            spread: if node.is("LayerNormalization") { Spread::All } else { Spread::Some },
+            // Infinity beside numbers leaves zeros if only the root mean square is divided by.
+            spread: if node.is("LayerNormalization") { NanSpread::All } else { NanSpread::Some },
         };
-        // Without what is added to the variance, equal elements would be NaN in a row that holds none.
+        // Without epsilon, equal elements would be NaN in a row that holds none.
         let is_safe = match node.attr("epsilon") {
             Some(Attr::Float(epsilon)) => *epsilon >= 1e-12,
             _ => true,
         };
-        let outer = is_safe.then(|| self.bounded(node.input(0)?)).flatten();
+        let outer = is_safe.then(|| self.norm_bound(node.input(0)?)).flatten();
         let outer = outer.filter(|outer| outer.rows.iter().flatten().all(|axis| *axis < first));
         let found = outer.unwrap_or(own);
         let norm = room * self.per_row(&found, value)?.sqrt();
         Some(found.with_norm(norm))
     }
 
-    /// How many elements of `value` belong to a row.
-    fn per_row(&self, rows: &Bounded, value: ValueId) -> Option<f64> {
+    /// Returns the number of elements of `value` that belong to a row.
+    fn per_row(&self, rows: &NormBound, value: ValueId) -> Option<f64> {
         let mut count = 1.0;
         for (axis, size) in self.shape(value).iter().enumerate() {
             if !rows.has_axis(axis) {
@@ -147,8 +128,8 @@ impl<'g> Search<'g> {
         Some(count)
     }
 
-    /// A product with a matrix of parameters.
-    fn product(&mut self, node: &Node) -> Option<Bounded> {
+    /// Bounds a product with a matrix of parameters.
+    fn product(&self, node: &Node) -> Option<NormBound> {
         let (x, matrix) = (node.input(0)?, node.input(1)?);
         let shape = self.shape(x);
         let last = shape.len().checked_sub(1)?;
@@ -156,16 +137,16 @@ impl<'g> Search<'g> {
             return None;
         }
         let size = self.norms(matrix)?.euclidean;
-        let found = self.bounded(x).filter(|found| !found.has_axis(last))?;
+        let found = self.norm_bound(x).filter(|found| !found.has_axis(last))?;
         let is_summed = |axis: usize| axis == last || shape[axis] == Dim::Known(1);
         let sums_all = (0..last).all(|axis| is_summed(axis) || found.has_axis(axis));
         let norm = found.norm * size;
         let spread =
-            if sums_all && found.spread >= Spread::Some { Spread::All } else { found.spread };
-        Some(Bounded { norm, spread, ..found })
+            if sums_all && found.spread >= NanSpread::Some { NanSpread::All } else { found.spread };
+        Some(NormBound { norm, spread, ..found })
     }
 
-    fn gemm(&mut self, node: &Node) -> Option<Bounded> {
+    fn gemm(&self, node: &Node) -> Option<NormBound> {
         let is_plain = |name| node.attr(name).is_none();
         if node.int("transA", 0) != 0 || !is_plain("alpha") || !is_plain("beta") {
             return None;
@@ -177,23 +158,23 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// A bounded value with a constant added to it.
-    fn shifted(&mut self, found: Bounded, by: ValueId, result: ValueId) -> Option<Bounded> {
-        let more = self.largest(by)? * self.per_row(&found, result)?.sqrt();
+    /// Bounds a bounded value plus a constant.
+    fn shifted(&self, found: NormBound, by: ValueId, result: ValueId) -> Option<NormBound> {
+        let more = self.magnitude(by)? * self.per_row(&found, result)?.sqrt();
         let norm = found.norm + more;
         Some(found.with_norm(norm))
     }
 
-    /// A sum, a difference or a product of two bounded values, or of one and a constant.
-    fn combined(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
+    /// Bounds a sum, a difference or a product of two bounded values, or of one and a constant.
+    fn combined(&self, node: &Node, result: ValueId) -> Option<NormBound> {
         let (a, b) = (node.input(0)?, node.input(1)?);
         let is_product = node.is("Mul");
         for (x, other) in [(a, b), (b, a)] {
-            let Some(size) = self.largest(other) else { continue };
+            let Some(size) = self.magnitude(other) else { continue };
             if self.shape(x) != self.shape(result) {
                 return None;
             }
-            let found = self.bounded(x)?;
+            let found = self.norm_bound(x)?;
             let norm = found.norm * size;
             return match is_product {
                 true => Some(found.with_norm(norm)),
@@ -203,82 +184,82 @@ impl<'g> Search<'g> {
         if self.shape(a) != self.shape(b) {
             return None;
         }
-        let found = self.bounded(a)?;
-        let other = self.bounded(b).filter(|other| found.is_row_of(other))?;
+        let found = self.norm_bound(a)?;
+        let other = self.norm_bound(b).filter(|other| found.is_row_of(other))?;
         let norm = if is_product { found.norm * other.norm } else { found.norm + other.norm };
-        Some(Bounded { norm, spread: found.spread.max(other.spread), ..found })
+        Some(NormBound { norm, spread: found.spread.max(other.spread), ..found })
     }
 
-    /// A bounded value, divided by one number.
-    fn divided(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
+    /// Bounds a bounded value that is divided by one number.
+    fn divided(&self, node: &Node, result: ValueId) -> Option<NormBound> {
         let (x, divisor) = (node.input(0)?, node.input(1)?);
         let divisor = self.graph.constant(divisor)?.splat().filter(|divisor| *divisor != 0.0)?;
         if self.shape(x) != self.shape(result) {
             return None;
         }
-        let found = self.bounded(x)?;
+        let found = self.norm_bound(x)?;
         let norm = found.norm / divisor.abs();
         Some(found.with_norm(norm))
     }
 
-    /// Some elements of each row.
-    fn part(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
+    /// Bounds a part of each row.
+    fn part(&self, node: &Node, result: ValueId) -> Option<NormBound> {
         let x = node.input(0)?;
         let rank = self.shape(result).len();
         let axes: Vec<i64> = match node.op.name {
             "Split" => vec![node.int("axis", 0)],
             _ => self.graph.constant(node.input(3)?)?.to_i64s()?,
         };
-        let found = self.bounded(x)?;
+        let found = self.norm_bound(x)?;
         let is_beside =
             |axis: &i64| fold::axis(*axis, rank).is_ok_and(|axis| !found.has_axis(axis));
         let is_part = axes.iter().all(is_beside);
-        is_part.then(|| Bounded { spread: found.spread.of_part(), ..found })
+        is_part.then(|| NormBound { spread: found.spread.of_part(), ..found })
     }
 
-    /// One place of an axis, which is gone then.
-    fn picked(&mut self, node: &Node) -> Option<Bounded> {
+    /// Bounds one index along an axis, which is removed.
+    fn picked(&self, node: &Node) -> Option<NormBound> {
         let (x, place) = (node.input(0)?, node.input(1)?);
         let axis = fold::axis(node.int("axis", 0), self.shape(x).len()).ok()?;
         if !self.shape(place).is_empty() {
             return None;
         }
-        let found = self.bounded(x).filter(|found| !found.has_axis(axis))?;
+        let found = self.norm_bound(x).filter(|found| !found.has_axis(axis))?;
         let rows =
             found.rows.iter().map(|row| row.map(|row| if row > axis { row - 1 } else { row }));
         let (rows, spread) = (rows.collect(), found.spread.of_part());
-        Some(Bounded { rows, spread, ..found })
+        Some(NormBound { rows, spread, ..found })
     }
 
-    fn joined(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
+    fn joined(&self, node: &Node, result: ValueId) -> Option<NormBound> {
         let axis = fold::axis(node.int("axis", 0), self.shape(result).len()).ok()?;
         let mut parts = node.inputs.iter();
-        let mut found = self.bounded((*parts.next()?)?).filter(|found| !found.has_axis(axis))?;
+        let mut found = self.norm_bound((*parts.next()?)?).filter(|found| !found.has_axis(axis))?;
         for part in parts {
-            let part = self.bounded((*part)?).filter(|part| found.is_row_of(part))?;
+            let part = self.norm_bound((*part)?).filter(|part| found.is_row_of(part))?;
             found.norm += part.norm;
             // NaN in some elements of one part is NaN in some of all.
             let (least, most) = (found.spread.min(part.spread), found.spread.max(part.spread));
-            found.spread = least.max(most.min(Spread::Some));
+            found.spread = least.max(most.min(NanSpread::Some));
         }
         Some(found)
     }
 
-    fn rotated(&mut self, node: &Node) -> Option<Bounded> {
-        let by = self.largest(node.input(1)?)? + self.largest(node.input(2)?)?;
-        let found = self.bounded(node.input(0)?)?;
+    fn rotated(&self, node: &Node) -> Option<NormBound> {
+        let by = self.magnitude(node.input(1)?)? + self.magnitude(node.input(2)?)?;
+        let found = self.norm_bound(node.input(0)?)?;
         let norm = found.norm * by;
         Some(found.with_norm(norm))
     }
 
-    fn moved(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
+    fn moved(&self, node: &Node, result: ValueId) -> Option<NormBound> {
         let x = node.input(0)?;
         let (from, to) = (self.shape(x), self.shape(result));
         let perm = match node.op.name {
             "Transpose" => Some(fold::permutation(node, from.len()).ok()?),
             _ => None,
         };
-        let found = self.bounded(x)?;
+        let found = self.norm_bound(x)?;
         let mut rows = Vec::new();
         for row in &found.rows {
             rows.push(match (row, &perm) {
@@ -287,20 +268,21 @@ impl<'g> Search<'g> {
                 (Some(axis), None) => Some(same_axis(from, *axis, to)?),
             });
         }
-        Some(Bounded { rows, ..found })
+        Some(NormBound { rows, ..found })
     }
 
-    fn norms(&mut self, value: ValueId) -> Option<Norms> {
+    fn norms(&self, value: ValueId) -> Option<Norms> {
         if let Producer::Constant(tensor) = self.graph.value(value).producer() {
             return tensor.norms().filter(|norms| norms.euclidean.is_finite());
         }
-        let node = self.producer(value)?;
+        let node = self.node(value)?;
         let keeps = node.is_movement() || ["Cast", "Identity", "Neg"].contains(&node.op.name);
         let found = keeps.then(|| self.norms(node.input(0)?)).flatten()?;
         is_finite(found.largest, self.graph.ty(value).dtype).then_some(found)
     }
 
-    fn largest(&mut self, value: ValueId) -> Option<f64> {
+    /// Returns an upper bound on the absolute values of `value`, if it follows from constants and integers alone.
+    pub fn magnitude(&self, value: ValueId) -> Option<f64> {
         let dtype = self.graph.ty(value).dtype;
         if let Some((low, high)) = dtype.int_range() {
             #[expect(
@@ -309,11 +291,16 @@ impl<'g> Search<'g> {
             )]
             return Some(low.unsigned_abs().max(high.unsigned_abs()) as f64);
         }
+        let find = || self.find_magnitude(value, dtype);
+        self.answer(|answers| &mut answers.magnitudes, &value, find)?
+    }
+
+    fn find_magnitude(&self, value: ValueId, dtype: DType) -> Option<f64> {
         if let Some(norms) = self.norms(value) {
             return Some(norms.largest);
         }
-        let node = self.producer(value)?;
-        let mut operand = |index: usize| self.largest(node.input(index)?);
+        let node = self.node(value)?;
+        let operand = |index: usize| self.magnitude(node.input(index)?);
         let found = match node.op.name {
             "Add" | "Sub" => operand(0)? + operand(1)?,
             "Mul" => operand(0)? * operand(1)?,
@@ -336,14 +323,14 @@ impl<'g> Search<'g> {
     }
 }
 
-/// Which axis `axis` is after a `Reshape`: one of the same size, with as much before it.
+/// Returns the axis that `axis` is after a `Reshape`: one of the same size, with as many elements before it.
 fn same_axis(from: &[Dim], axis: usize, to: &[Dim]) -> Option<usize> {
     let before = product(&from[..axis]);
     (0..to.len()).find(|other| to[*other] == from[axis] && product(&to[..*other]) == before)
 }
 
-/// Whether numbers up to `largest` stay finite in `dtype`, with room for rounding.
-pub(crate) fn is_finite(largest: f64, dtype: DType) -> bool {
+/// Returns `true` if numbers up to `largest` stay finite in `dtype`, with room for rounding.
+pub fn is_finite(largest: f64, dtype: DType) -> bool {
     let Some((exponent, _)) = dtype.float_fields() else { return false };
     let most = f64::from((1u32 << (exponent - 1)) - 4);
     largest < most.exp2()

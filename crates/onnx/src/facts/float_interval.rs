@@ -1,75 +1,67 @@
-//! What is known of floats without running the model: between which numbers they lie, and whether one of them may be
-//! NaN or a negative zero. Rounding keeps the order of numbers, so what a type makes of a bound is a bound again.
+//! Intervals of floats, and whether an element may be NaN or a negative zero.
+//!
+//! Rounding is monotonic, so a bound that is rounded to a type is a bound again.
 
-use onnx::{Graph, Node, Producer, ValueId};
 use tensor::bounds::lower_bound;
 use tensor::division::exact_div;
 use tensor::{Atom, DType, Dim, DimOp, Tensor};
 
-use crate::ranges::Range;
+use super::{Facts, Interval};
+use crate::{Node, ValueId};
 
-/// How deep a value's operands are followed.
-const DEPTH: u32 = 16;
-
-/// How many nodes are looked at for one value.
-const NODES: u32 = 32;
-
-/// Constants with more elements are not looked at.
+/// The largest number of elements of a constant that are read one by one.
 const ELEMENTS: usize = 4096;
 
-/// JAX counts sizes in 32 bits. This is the largest of them that float32 has.
+/// The largest size that float32 has, since JAX counts sizes in 32 bits.
 const LARGEST_SIZE: f64 = 2_147_483_520.0;
 
-/// Where all elements of a value lie that are not NaN.
+/// An interval that contains all elements of a value that are not NaN.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Floats {
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    /// Whether an element may be NaN.
-    pub(crate) nan: bool,
-    /// Whether an element may be `-0.0`.
-    pub(crate) minus_zero: bool,
-    /// A size that no element exceeds, but for what rounding adds to it.
+pub struct FloatInterval {
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
+    /// `true` if an element may be NaN.
+    pub has_nan: bool,
+    /// `true` if an element may be `-0.0`.
+    pub has_negative_zero: bool,
+    /// A size that no element exceeds, but for rounding.
     most: Option<Dim>,
 }
 
-impl Floats {
+impl FloatInterval {
     const UNKNOWN: Self = Self {
         low: f64::NEG_INFINITY,
         high: f64::INFINITY,
-        nan: true,
-        minus_zero: true,
+        has_nan: true,
+        has_negative_zero: true,
         most: None,
     };
 
-    /// What is known of the elements of `value` wherever none of the sizes `nonempty` is zero.
-    pub(crate) fn of(graph: &Graph, value: ValueId, nonempty: &[Dim]) -> Self {
-        Search { graph, nonempty, left: NODES }.floats(value, DEPTH)
+    /// Returns `true` if all elements are `number`, with its sign.
+    pub fn is(&self, number: f64) -> bool {
+        let is_signed = number != 0.0 || self.has_negative_zero == number.is_sign_negative();
+        !self.has_nan && self.low == number && self.high == number && is_signed
     }
 
-    /// Whether all elements are `number`, with its sign.
-    pub(crate) fn are(&self, number: f64) -> bool {
-        let is_signed = number != 0.0 || self.minus_zero == number.is_sign_negative();
-        !self.nan && self.low == number && self.high == number && is_signed
+    /// Returns `true` if no element is negative, nor `-0.0`.
+    pub fn is_non_negative(&self) -> bool {
+        self.low >= 0.0 && !self.has_negative_zero
     }
 
-    /// Whether no element is negative, nor `-0.0`.
-    pub(crate) fn are_positive_or_zero(&self) -> bool {
-        self.low >= 0.0 && !self.minus_zero
-    }
-
-    /// Whether a cast to integers makes what lies between these of all elements.
+    /// Returns `true` if a cast to integers brings all elements between these two.
     #[expect(clippy::cast_precision_loss, reason = "bounds of types are powers of two, less one")]
-    pub(crate) fn lie_within(&self, (low, high): (i128, i128)) -> bool {
-        !self.nan && self.low > low as f64 - 1.0 && self.high < high as f64
+    pub fn is_within(&self, (low, high): (i128, i128)) -> bool {
+        !self.has_nan && self.low > low as f64 - 1.0 && self.high < high as f64
     }
 
-    /// Whether the elements of `self` are chosen as the larger ones, whatever those of `other` are. What is NaN here is
-    /// chosen, too.
-    pub(crate) fn are_above(&self, other: &Self) -> bool {
+    /// Returns `true` if `Max` chooses the elements of `self`, whatever those of `other` are. NaN in `self` is chosen, too.
+    pub fn is_above(&self, other: &Self) -> bool {
         let is_tied = self.low == other.high;
-        let is_signed = !is_tied || self.low != 0.0 || !(self.minus_zero || other.minus_zero);
-        !other.nan && self.low >= other.high && is_signed
+        let is_signed =
+            !is_tied || self.low != 0.0 || !(self.has_negative_zero || other.has_negative_zero);
+        !other.has_nan && self.low >= other.high && is_signed
     }
 
     fn has_zero(&self) -> bool {
@@ -80,18 +72,18 @@ impl Floats {
         self.low == f64::NEG_INFINITY || self.high == f64::INFINITY
     }
 
-    /// What is known of elements that are here or there.
+    /// Returns an interval that contains both.
     fn or(&self, other: &Self) -> Self {
         Self {
             low: self.low.min(other.low),
             high: self.high.max(other.high),
-            nan: self.nan || other.nan,
-            minus_zero: self.minus_zero || other.minus_zero,
+            has_nan: self.has_nan || other.has_nan,
+            has_negative_zero: self.has_negative_zero || other.has_negative_zero,
             most: None,
         }
     }
 
-    /// What `dtype` makes of the elements.
+    /// Rounds the bounds to `dtype`.
     fn rounded(self, dtype: DType) -> Self {
         let low = round(dtype, self.low, f64::NEG_INFINITY);
         let high = round(dtype, self.high, f64::INFINITY);
@@ -99,7 +91,7 @@ impl Floats {
     }
 }
 
-/// What `dtype` makes of a bound, or something farther in the direction `out`.
+/// Rounds a bound to `dtype`, or returns a bound that is farther in the direction `out`.
 fn round(dtype: DType, bound: f64, out: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "it is what is asked for")]
     let rounded = match dtype {
@@ -112,65 +104,83 @@ fn round(dtype: DType, bound: f64, out: f64) -> f64 {
     rounded
 }
 
-struct Search<'g> {
-    graph: &'g Graph,
-    nonempty: &'g [Dim],
-    left: u32,
-}
-
-impl Search<'_> {
-    fn floats(&mut self, value: ValueId, depth: u32) -> Floats {
-        let graph = self.graph;
-        let dtype = graph.ty(value).dtype;
-        // Smaller types make NaN of what is too large.
-        let is_known = matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64);
-        if !is_known || depth == 0 || self.left == 0 {
-            return Floats::UNKNOWN;
-        }
-        self.left -= 1;
-        let found = match graph.value(value).producer() {
-            // A person may give a parameter other elements.
-            Producer::Constant(tensor) if graph.value(value).name.is_empty() => constant(tensor),
-            Producer::Node(id, 0) if graph.node(*id).op.domain.is_empty() => {
-                self.computed(graph.node(*id), depth - 1).map(|found| found.rounded(dtype))
-            }
-            _ => None,
-        };
-        found.unwrap_or(Floats::UNKNOWN)
+impl Facts<'_> {
+    /// Returns an interval that contains the elements of `value` wherever none of the sizes `nonempty` is zero.
+    pub fn float_interval(&self, value: ValueId, nonempty: &[Dim]) -> FloatInterval {
+        self.float_interval_within(value, &self.positive_there(nonempty))
     }
 
-    fn computed(&mut self, node: &Node, depth: u32) -> Option<Floats> {
-        let graph = self.graph;
-        let mut operand = |index: usize| Some(self.floats(node.input(index)?, depth));
+    /// Returns the sizes among `nonempty` that may be zero elsewhere. There are hardly ever any.
+    pub(super) fn positive_there(&self, nonempty: &[Dim]) -> Vec<Dim> {
+        let may_be_zero = |size: &&Dim| {
+            size.as_known().is_none() && lower_bound(size).is_none_or(|least| least < 1)
+        };
+        nonempty.iter().filter(may_be_zero).cloned().collect()
+    }
+
+    pub(super) fn float_interval_within(
+        &self,
+        value: ValueId,
+        positive: &Vec<Dim>,
+    ) -> FloatInterval {
+        let dtype = self.graph.ty(value).dtype;
+        // Smaller types turn overflow into NaN.
+        let is_known = matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64);
+        let (stored, node) = (self.stored(value), self.node(value));
+        if !is_known || stored.is_none() && node.is_none_or(|node| node.outputs[0] != value) {
+            return FloatInterval::UNKNOWN;
+        }
+        let find = || match stored {
+            Some(tensor) => constant(tensor),
+            None => Some(self.computed_float_interval(node?, positive)?.rounded(dtype)),
+        };
+        let found = self.answer(
+            |answers| &mut answers.float_intervals,
+            &(value, positive.clone()),
+            || find().unwrap_or(FloatInterval::UNKNOWN),
+        );
+        found.unwrap_or(FloatInterval::UNKNOWN)
+    }
+
+    fn computed_float_interval(&self, node: &Node, positive: &Vec<Dim>) -> Option<FloatInterval> {
+        let operand = |index: usize| Some(self.float_interval_within(node.input(index)?, positive));
         Some(match node.op.name {
-            "Cast" if !graph.ty(node.input(0)?).dtype.is_float() => self.counted(node.input(0)?),
+            "Cast" if !self.graph.ty(node.input(0)?).dtype.is_float() => {
+                self.cast_integers(node.input(0)?, positive)
+            }
             "Cast" => {
                 let x = operand(0)?;
-                // What is too small becomes zero.
-                Floats { minus_zero: x.minus_zero || x.low < 0.0, ..x }
+                // Underflow gives zero.
+                FloatInterval { has_negative_zero: x.has_negative_zero || x.low < 0.0, ..x }
             }
             "Expand" | "Gather" | "Identity" | "Slice" | "Tile" => operand(0)?,
             _ if node.is_movement() => operand(0)?,
-            "Where" => operand(1)?.or(&operand(2)?),
+            "Where" => {
+                let (chosen, mut other) = (operand(1)?, operand(2)?);
+                let test = self.node(node.input(0)?).filter(|test| test.is("IsNaN"));
+                other.has_nan &= test.and_then(|test| test.input(0)) != node.input(2);
+                chosen.or(&other)
+            }
             "Abs" => {
                 let x = operand(0)?;
                 let (a, b) = (x.low.abs(), x.high.abs());
                 let low = if x.has_zero() { 0.0 } else { a.min(b) };
                 let most = x.most.clone().filter(|_| x.low >= 0.0);
-                Floats { low, high: a.max(b), nan: x.nan, minus_zero: false, most }
+                FloatInterval { low, high: a.max(b), has_negative_zero: false, most, ..x }
             }
             "Neg" => {
                 let x = operand(0)?;
-                let minus_zero = x.has_zero();
-                Floats { low: -x.high, high: -x.low, nan: x.nan, minus_zero, most: None }
+                let has_negative_zero = x.has_zero();
+                let (low, high) = (-x.high, -x.low);
+                FloatInterval { low, high, has_negative_zero, most: None, ..x }
             }
             "Relu" => {
                 let x = operand(0)?;
-                Floats { low: x.low.max(0.0), high: x.high.max(0.0), ..x }
+                FloatInterval { low: x.low.max(0.0), high: x.high.max(0.0), ..x }
             }
             "Floor" => {
                 let x = operand(0)?;
-                Floats { low: x.low.floor(), high: x.high.floor(), ..x }
+                FloatInterval { low: x.low.floor(), high: x.high.floor(), ..x }
             }
             "Max" | "Min" if node.inputs.len() == 2 => {
                 let (a, b) = (operand(0)?, operand(1)?);
@@ -186,55 +196,56 @@ impl Search<'_> {
                 }
                 x
             }
-            // Without elements it is zero.
+            // The sum of no elements is zero.
             "ReduceSum" => {
                 let x = operand(0).filter(|x| x.low >= 0.0)?;
-                Floats { low: 0.0, high: f64::INFINITY, most: None, ..x }
+                FloatInterval { low: 0.0, high: f64::INFINITY, most: None, ..x }
             }
             "Add" => sum(&operand(0)?, &operand(1)?),
             "Sub" => difference(&operand(0)?, &operand(1)?),
             "Mul" => product(&operand(0)?, &operand(1)?),
             "Div" => {
-                let (a, b) = (operand(0)?, operand(1)?);
-                let size = graph.float_size(node.input(1)?);
-                quotient(&a, &b, size.as_ref())
+                let size = self.size(node.input(1)?);
+                quotient(&operand(0)?, &operand(1)?, size.as_ref())
             }
             _ => return None,
         })
     }
 
-    /// Integers as floats.
-    fn counted(&self, integers: ValueId) -> Floats {
-        let Range { low, high } = Range::of(self.graph, integers);
-        let is_size = |bound: &&Dim| self.nonempty.contains(bound);
-        let least = low.as_ref().filter(is_size).map_or(i64::MIN, |_| 1);
+    /// Returns the interval of integers that are cast to floats.
+    fn cast_integers(&self, integers: ValueId, positive: &[Dim]) -> FloatInterval {
+        let Interval { low, high } = self.interval(integers);
+        let is_positive = |bound: &&Dim| positive.contains(bound);
+        let least = low.as_ref().filter(is_positive).map_or(i64::MIN, |_| 1);
         #[expect(clippy::cast_precision_loss, reason = "it is what the runtime does")]
         let float = |bound: i64| bound as f64;
         let (lowest, highest) = (float(i64::MIN), 2.0 * float(i64::MAX));
         let below = low.as_ref().and_then(lower_bound).map_or(lowest, |low| float(low.max(least)));
         let above = high.as_ref().and_then(longest).unwrap_or(highest);
         let most = high.filter(|high| high.as_known().is_none());
-        Floats { low: below, high: above, nan: false, minus_zero: false, most }
+        FloatInterval { low: below, high: above, has_nan: false, has_negative_zero: false, most }
     }
 }
 
-fn constant(tensor: &Tensor) -> Option<Floats> {
+/// Returns the interval of a constant.
+fn constant(tensor: &Tensor) -> Option<FloatInterval> {
     let count = tensor.shape().iter().try_fold(1, |count: usize, size| count.checked_mul(*size))?;
-    if count == 0 || count > ELEMENTS {
-        return None;
-    }
-    let numbers = tensor.to_f64s()?;
+    let numbers = match count {
+        0 => return None,
+        1..=ELEMENTS => tensor.to_f64s()?,
+        _ => vec![tensor.splat()?],
+    };
     let (first, last) = (f64::INFINITY, f64::NEG_INFINITY);
-    Some(Floats {
+    Some(FloatInterval {
         low: numbers.iter().copied().fold(first, f64::min),
         high: numbers.iter().copied().fold(last, f64::max),
-        nan: numbers.iter().any(|number| number.is_nan()),
-        minus_zero: numbers.iter().any(|number| *number == 0.0 && number.is_sign_negative()),
+        has_nan: numbers.iter().any(|number| number.is_nan()),
+        has_negative_zero: numbers.iter().any(|number| *number == 0.0 && number.is_sign_negative()),
         most: None,
     })
 }
 
-/// What a sum of lengths of axes, or of parts of them, does not exceed.
+/// Returns an upper bound on a sum of sizes, or of parts of them.
 fn longest(dim: &Dim) -> Option<f64> {
     if let Some(known) = dim.as_known() {
         #[expect(clippy::cast_precision_loss, reason = "it is what the runtime does")]
@@ -260,18 +271,18 @@ fn longest(dim: &Dim) -> Option<f64> {
     dim.terms().iter().map(term).sum()
 }
 
-fn larger(a: &Floats, b: &Floats) -> Floats {
+fn larger(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let (low, high) = (a.low.max(b.low), a.high.max(b.high));
-    Floats { low, high, ..a.or(b) }
+    FloatInterval { low, high, ..a.or(b) }
 }
 
-fn smaller(a: &Floats, b: &Floats) -> Floats {
+fn smaller(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let (low, high) = (a.low.min(b.low), a.high.min(b.high));
     let most = a.most.clone().or(b.most.clone());
-    Floats { low, high, most, ..a.or(b) }
+    FloatInterval { low, high, most, ..a.or(b) }
 }
 
-fn sum(a: &Floats, b: &Floats) -> Floats {
+fn sum(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let meet = a.high == f64::INFINITY && b.low == f64::NEG_INFINITY
         || a.low == f64::NEG_INFINITY && b.high == f64::INFINITY;
     let most = match (&a.most, &b.most) {
@@ -279,63 +290,75 @@ fn sum(a: &Floats, b: &Floats) -> Floats {
         (None, Some(size)) => shifted(size, a.high),
         _ => None,
     };
-    Floats {
+    FloatInterval {
         low: or(a.low + b.low, f64::NEG_INFINITY),
         high: or(a.high + b.high, f64::INFINITY),
-        nan: a.nan || b.nan || meet,
+        has_nan: a.has_nan || b.has_nan || meet,
         // Only two negative zeros add up to one.
-        minus_zero: a.minus_zero && b.minus_zero,
+        has_negative_zero: a.has_negative_zero && b.has_negative_zero,
         most,
     }
 }
 
-/// A size that is at least `size + number`.
+/// Returns a size that is at least `size + number`.
 fn shifted(size: &Dim, number: f64) -> Option<Dim> {
     let up = number.ceil();
     #[expect(clippy::cast_possible_truncation, reason = "it is small")]
     (up.abs() <= 128.0).then(|| size.clone() + Dim::Known(up as i64))
 }
 
-fn difference(a: &Floats, b: &Floats) -> Floats {
-    let minus_zero = a.minus_zero && b.has_zero();
-    let negative = Floats { low: -b.high, high: -b.low, nan: b.nan, minus_zero: false, most: None };
-    Floats { minus_zero, ..sum(a, &negative) }
+fn difference(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
+    let has_negative_zero = a.has_negative_zero && b.has_zero();
+    let negative = FloatInterval {
+        low: -b.high,
+        high: -b.low,
+        has_nan: b.has_nan,
+        has_negative_zero: false,
+        most: None,
+    };
+    FloatInterval { has_negative_zero, ..sum(a, &negative) }
 }
 
-fn product(a: &Floats, b: &Floats) -> Floats {
+fn product(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let corners = [(a.low, b.low), (a.low, b.high), (a.high, b.low), (a.high, b.high)];
     // Zero times what may be infinite is zero or NaN.
     let corners = corners.map(|(x, y)| or(x * y, 0.0));
-    let is_positive = a.are_positive_or_zero() && b.are_positive_or_zero();
+    let is_positive = a.is_non_negative() && b.is_non_negative();
     let most = a.most.clone().zip(b.most.clone()).filter(|_| is_positive);
-    Floats {
+    FloatInterval {
         low: corners.into_iter().fold(f64::INFINITY, f64::min),
         high: corners.into_iter().fold(f64::NEG_INFINITY, f64::max),
-        nan: a.nan || b.nan || a.has_zero() && b.is_infinite() || a.is_infinite() && b.has_zero(),
-        minus_zero: !is_positive,
+        has_nan: a.has_nan
+            || b.has_nan
+            || a.has_zero() && b.is_infinite()
+            || a.is_infinite() && b.has_zero(),
+        has_negative_zero: !is_positive,
         most: most.map(|(a, b)| a * b),
     }
 }
 
-/// A quotient of what is not negative, where `size` is what the divisor is.
-fn quotient(a: &Floats, b: &Floats, size: Option<&Dim>) -> Floats {
-    if !a.are_positive_or_zero() || !b.are_positive_or_zero() {
-        return Floats::UNKNOWN;
+/// Returns the interval of a quotient of numbers that are not negative; `size` is the divisor.
+fn quotient(a: &FloatInterval, b: &FloatInterval, size: Option<&Dim>) -> FloatInterval {
+    if !a.is_non_negative() || !b.is_non_negative() {
+        return FloatInterval::UNKNOWN;
     }
     let most = a.most.as_ref().zip(size).and_then(|(most, size)| exact_div(most, size));
     let most = most.filter(|_| b.low >= 1.0);
     let high = or(a.high / b.low, f64::INFINITY);
     let longest = most.as_ref().and_then(longest).unwrap_or(f64::INFINITY);
-    Floats {
+    FloatInterval {
         low: or(a.low / b.high, 0.0),
         high: high.min(longest),
-        nan: a.nan || b.nan || a.has_zero() && b.has_zero() || a.is_infinite() && b.is_infinite(),
-        minus_zero: false,
+        has_nan: a.has_nan
+            || b.has_nan
+            || a.has_zero() && b.has_zero()
+            || a.is_infinite() && b.is_infinite(),
+        has_negative_zero: false,
         most,
     }
 }
 
-/// The bound, or `other` if it is none.
+/// Returns the bound, or `other` if it is NaN.
 fn or(bound: f64, other: f64) -> f64 {
     if bound.is_nan() { other } else { bound }
 }
@@ -345,11 +368,12 @@ mod tests {
     use provenance::Origins;
 
     use super::*;
-    use crate::testing::graph;
+    use crate::Graph;
+    use crate::text::parse;
 
-    fn found(text: &str, nonempty: &[Dim]) -> Floats {
-        let graph = graph(text, &mut Origins::default());
-        Floats::of(&graph, graph.block(Graph::MAIN).outputs()[0], nonempty)
+    fn found(text: &str, nonempty: &[Dim]) -> FloatInterval {
+        let graph = parse(text, &mut Origins::default()).unwrap();
+        graph.facts().float_interval(graph.block(Graph::MAIN).outputs()[0], nonempty)
     }
 
     const INF: f32 = f32::INFINITY;
@@ -366,23 +390,23 @@ mod tests {
         &[f32::NAN, 1.0],
     ];
 
-    fn holds(found: &Floats, result: f32) -> bool {
+    fn holds(found: &FloatInterval, result: f32) -> bool {
         if result.is_nan() {
-            return found.nan;
+            return found.has_nan;
         }
-        let is_signed = result != 0.0 || result.is_sign_positive() || found.minus_zero;
+        let is_signed = result != 0.0 || result.is_sign_positive() || found.has_negative_zero;
         is_signed && found.low <= f64::from(result) && f64::from(result) <= found.high
     }
 
     type Compute = fn(f32, f32) -> f32;
 
-    /// What keeps NaN, as in ONNX.
+    /// Picks an operand as `Max` and `Min` do, which propagate NaN.
     fn pick(a: f32, b: f32, first: bool) -> f32 {
         if a.is_nan() || b.is_nan() { f32::NAN } else { [b, a][usize::from(first)] }
     }
 
     #[test]
-    fn all_results_lie_where_they_are_said_to() {
+    fn intervals_contain_all_results() {
         let operators: [(&str, Compute); 10] = [
             ("Add (x, y)", |a, b| a + b),
             ("Sub (x, y)", |a, b| a - b),
@@ -433,20 +457,36 @@ mod tests {
         m = Mul (c, hf) z = Div (m, nf) }";
 
     #[test]
-    fn places_within_an_axis_are_no_larger_than_it() {
+    fn positions_within_an_axis_do_not_exceed_its_size() {
         let text = PLACES.replace("[T]", "[1]").replace("\"N\"", "K");
         let found = found(&text, &[]);
-        let Floats { low, high, nan, minus_zero, most } = found;
-        assert!(low > 0.0 && high <= LARGEST_SIZE && !nan && !minus_zero, "{low} {high} {nan}");
+        let FloatInterval { low, high, has_nan, has_negative_zero, most } = found;
+        assert!(
+            low > 0.0 && high <= LARGEST_SIZE && !has_nan && !has_negative_zero,
+            "{low} {high} {has_nan}"
+        );
         assert_eq!(most, Dim::parse("H").ok());
     }
 
     #[test]
-    fn what_may_be_empty_counts_only_where_it_is_not() {
+    fn sizes_that_may_be_zero_are_positive_where_there_are_elements() {
         let text = PLACES.replace("[T]", "[2]").replace("\"N\"", "\"floordiv(K, 2)\"");
         assert!(found(&text, &[]).high == f64::INFINITY);
         let half = Dim::parse("floordiv(K, 2)").unwrap();
         let inside = found(&text, &[half]);
-        assert!(inside.high <= LARGEST_SIZE && !inside.nan, "{inside:?}");
+        assert!(inside.high <= LARGEST_SIZE && !inside.has_nan, "{inside:?}");
+    }
+
+    #[test]
+    fn a_choice_by_is_nan_removes_nan() {
+        let text = |test: &str, other: &str| {
+            format!(
+                "g (float[B] x, float[B] y) => (float[B] z) {{
+                    c = Constant <value = float {{{other}}}> () n = IsNaN ({test}) z = Where (n, c, x) }}"
+            )
+        };
+        assert!(!found(&text("x", "0"), &[]).has_nan);
+        assert!(found(&text("y", "0"), &[]).has_nan);
+        assert!(found(&text("x", "nan"), &[]).has_nan);
     }
 }

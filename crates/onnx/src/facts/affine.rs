@@ -1,0 +1,562 @@
+//! Affine forms of integers: a number, plus a step for each index along an axis, plus a computed value.
+//!
+//! Iotas, the positions that `x[::2]` takes and the index vectors of a `ScatterND` have such forms, whatever the sizes
+//! of their axes are.
+
+use tensor::{DType, Dim, Tensor};
+
+use super::Facts;
+use crate::fold::axis;
+use crate::{Node, ValueId};
+
+const ONE: Dim = Dim::Known(1);
+
+/// The largest number of elements of index vectors, which have one for each axis at most.
+const LONGEST: usize = 64;
+
+/// Integers that are equally far apart along each axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progression {
+    /// The integer at the beginning of all axes.
+    pub first: Dim,
+    /// The difference between neighbours along each axis; 0 for an axis of size one.
+    pub steps: Vec<i64>,
+}
+
+/// An affine form of integers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affine {
+    /// The known terms.
+    pub progression: Progression,
+    /// The computed term.
+    pub base: Option<Base>,
+    /// The positive divisor, if the integers are the remainders of the sum.
+    pub modulo: Option<i64>,
+}
+
+/// A computed term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The term.
+    pub value: ValueId,
+    /// The axis of the form for each axis of the value; `None` for axes of size one.
+    pub axes: Vec<Option<usize>>,
+}
+
+/// A comparison of integers, and its operands in terms of the axes of its result.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The operator.
+    pub op: &'static str,
+    /// The first operand.
+    pub left: Affine,
+    /// The second operand.
+    pub right: Affine,
+}
+
+/// The terms that an affine form may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Terms {
+    /// Any first number, symbolic or not, and any steps, but no computed term.
+    Known,
+    /// A first number that is known, steps of one, and a computed term.
+    Computed,
+}
+
+/// The elements of a value at one index along an axis, or all elements.
+type Selection = Option<(usize, usize)>;
+
+/// A question about an affine form.
+pub(super) type Key = (ValueId, Selection, Terms);
+
+impl Facts<'_> {
+    /// Returns the progression that the integers `value` are.
+    pub fn progression(&self, value: ValueId) -> Option<Progression> {
+        Some(self.affine(value, None, Terms::Known)?.progression)
+    }
+
+    /// Returns `true` if `value` is a vector of the integers below `size`, in order, or of these integers as floats.
+    pub fn is_iota(&self, value: ValueId, size: &Dim) -> bool {
+        let cast = || self.node(value).filter(|node| node.is("Cast"))?.input(0);
+        let is_float = self.graph.ty(value).dtype.is_float();
+        let integers = if is_float { cast() } else { Some(value) };
+        let iota = Progression { first: Dim::Known(0), steps: vec![1] };
+        *self.shape(value) == [size.clone()]
+            && integers.and_then(|integers| self.progression(integers)).is_some_and(|p| p == iota)
+    }
+
+    /// Returns a progression for each element of the vectors in the last axis of `value`, along the axes before it;
+    /// `None` for other elements.
+    pub fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
+        let last = self.shape(value).len().checked_sub(1)?;
+        let count = usize::try_from(self.shape(value)[last].as_known()?).ok()?;
+        if count > LONGEST {
+            return None;
+        }
+        let element = |index: usize| {
+            let mut found = self.affine(value, Some((last, index)), Terms::Known)?.progression;
+            found.steps.truncate(last);
+            Some(found)
+        };
+        Some((0..count).map(element).collect())
+    }
+
+    /// Returns the form of the element at `index` of the vectors in the last axis of `indices`, with steps of one.
+    pub fn index_form(&self, indices: ValueId, index: usize) -> Option<Affine> {
+        let last = self.shape(indices).len().checked_sub(1)?;
+        self.affine(indices, Some((last, index)), Terms::Computed)
+    }
+
+    /// Returns the comparison that `mask` is the result of.
+    pub fn comparison(&self, mask: ValueId) -> Option<Comparison> {
+        let node = self.node(mask)?;
+        let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
+        let each = |form: fn(&Affine, &[Dim], &[Dim]) -> Option<Affine>| {
+            let Comparison { op, left, right } = self.comparison(node.input(0)?)?;
+            Some(Comparison { op, left: form(&left, from, to)?, right: form(&right, from, to)? })
+        };
+        match node.op.name {
+            op @ ("Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual") => {
+                let of = |index: usize| {
+                    self.affine(node.input(index)?, None, Terms::Computed)?.with_rank(to.len())
+                };
+                let is_integer = self.graph.ty(node.input(0)?).dtype.is_integer();
+                is_integer.then_some(Comparison { op, left: of(0)?, right: of(1)? })
+            }
+            "Expand" => each(|form, _, to| form.clone().with_rank(to.len())),
+            "Reshape" | "Squeeze" | "Unsqueeze" => {
+                each(|form, from, to| Some(form.moved(&kept_axes(from, to)?)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the single elements that the vectors in the last axis of `value` are concatenated from.
+    pub fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
+        let node = self.graph.node(self.graph.producer(value)?);
+        let rank = self.shape(value).len();
+        let joins =
+            node.is("Concat") && axis(node.int("axis", 0), rank).is_ok_and(|axis| axis + 1 == rank);
+        let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
+        let is_single = |part: &ValueId| self.shape(*part).last() == Some(&ONE);
+        parts.filter(|parts| joins && parts.iter().all(is_single))
+    }
+
+    fn affine(&self, value: ValueId, selection: Selection, terms: Terms) -> Option<Affine> {
+        let (shape, dtype) = (self.shape(value), self.graph.ty(value).dtype);
+        if !dtype.is_integer() {
+            return None;
+        }
+        let selection = selection.filter(|(axis, _)| shape.get(*axis) != Some(&ONE));
+        self.answer(
+            |answers| &mut answers.affine_forms,
+            &(value, selection, terms),
+            || {
+                if let Some(tensor) = self.stored(value) {
+                    return stored(tensor, selection).filter(|form| form.has_only(terms));
+                }
+                let is_allowed = |form: &Affine| form.has_only(terms);
+                let form = self.find_affine(value, selection, terms).filter(is_allowed);
+                form.or_else(|| Affine::computed(value, shape, selection).filter(is_allowed))
+            },
+        )?
+    }
+
+    fn find_affine(&self, value: ValueId, selection: Selection, terms: Terms) -> Option<Affine> {
+        let (shape, dtype) = (self.shape(value), self.graph.ty(value).dtype);
+        let rank = shape.len();
+        if terms == Terms::Known && !counts_sizes(dtype) {
+            return None;
+        }
+        if terms == Terms::Known
+            && let Some([first]) = self.graph.content(value).as_deref()
+        {
+            return Some(Affine::number(first.clone(), rank));
+        }
+        let node = self.node(value)?;
+        // Operands of fewer axes are aligned with the last ones.
+        let operand = |index: usize| {
+            let x = node.input(index)?;
+            let added = rank.checked_sub(self.shape(x).len())?;
+            let inner = |(axis, index): (usize, usize)| Some((axis.checked_sub(added)?, index));
+            self.affine(x, selection.and_then(inner), terms)?.with_rank(rank)
+        };
+        let mut form = match node.op.name {
+            "Add" if counts_sizes(dtype) => operand(0)?.plus(operand(1)?),
+            "Sub" if counts_sizes(dtype) => operand(0)?.plus(operand(1)?.times(-1)?),
+            "Mul" if counts_sizes(dtype) => {
+                let (a, b) = (operand(0)?, operand(1)?);
+                match (a.as_number(), b.as_number()) {
+                    (_, Some(factor)) => a.times(factor),
+                    (Some(factor), _) => b.times(factor),
+                    _ => None,
+                }
+            }
+            "Cast" => operand(0).filter(|form| self.keeps_integers(node, dtype, form)),
+            "Expand" | "Identity" => operand(0),
+            "Concat" => self.concatenated(node, selection?, rank, terms),
+            "Gather" if selection.is_none() => self.gathered(node, terms),
+            "Max" | "Min" if node.inputs.len() == 2 => {
+                let (a, b) = (operand(0)?.as_number()?, operand(1)?.as_number()?);
+                let number = if node.is("Max") { a.max(b) } else { a.min(b) };
+                Some(Affine::number(Dim::Known(number), rank))
+            }
+            "Mod" => {
+                let modulo = self.modulo(node);
+                let moves = |form: &Affine| form.progression.steps.iter().any(|step| *step != 0);
+                let form = operand(0).filter(|form| form.modulo.is_none() && moves(form))?;
+                Some(Affine { modulo: Some(modulo?), ..form })
+            }
+            "Range" => {
+                let (first, step) = (self.size(node.input(0)?)?, self.size(node.input(2)?)?);
+                let step = step.as_known()?;
+                Some(match selection {
+                    None => Affine::of(Progression { first, steps: vec![step] }),
+                    Some((_, index)) => Affine::number(first + product(Dim::from(index), step)?, 1),
+                })
+            }
+            "Slice" => self.reversed(node, operand(0)?, selection, shape),
+            // Indices that may count from the end, but do not.
+            "Where" => match self.truth(node.input(0)?)? {
+                true => operand(1),
+                false => operand(2),
+            },
+            _ if node.is_reshape() => {
+                let from = node.input(0)?;
+                let axes = kept_axes(self.shape(from), shape)?;
+                let inner = match selection {
+                    None => None,
+                    Some((axis, index)) => Some((axes[axis]?, index)),
+                };
+                Some(self.affine(from, inner, terms)?.moved(&axes))
+            }
+            _ => None,
+        }?;
+        for (step, size) in form.progression.steps.iter_mut().zip(shape) {
+            if *size == ONE {
+                *step = 0;
+            }
+        }
+        // A number that the type does not hold has wrapped around.
+        let (low, high) = dtype.int_range()?;
+        let holds = |first: i64| (low..=high).contains(&i128::from(first));
+        form.progression.first.as_known().is_none_or(holds).then_some(form)
+    }
+
+    /// Returns `true` if a `Cast` to `dtype` keeps integers of this form.
+    fn keeps_integers(&self, cast: &Node, dtype: DType, form: &Affine) -> bool {
+        let Some(from) = cast.input(0) else { return false };
+        let ranges = self.graph.ty(from).dtype.int_range().zip(dtype.int_range());
+        let is_wider = ranges.is_some_and(|(from, to)| to.0 <= from.0 && from.1 <= to.1);
+        // Sizes and what counts them are far from the limits of these types.
+        let counts =
+            form.base.is_none() && counts_sizes(self.graph.ty(from).dtype) && counts_sizes(dtype);
+        is_wider || counts || self.interval(from).fits(dtype)
+    }
+
+    /// Returns the form of one element of concatenated vectors.
+    fn concatenated(
+        &self,
+        node: &Node,
+        (along, index): (usize, usize),
+        rank: usize,
+        terms: Terms,
+    ) -> Option<Affine> {
+        if axis(node.int("axis", 0), rank).ok()? != along {
+            return None;
+        }
+        let mut before = 0;
+        for part in node.inputs.iter().copied().flatten() {
+            let size = usize::try_from(self.shape(part).get(along)?.as_known()?).ok()?;
+            if index < before + size {
+                return self.affine(part, Some((along, index - before)), terms);
+            }
+            before += size;
+        }
+        None
+    }
+
+    /// Returns the form of one element of vectors.
+    fn gathered(&self, node: &Node, terms: Terms) -> Option<Affine> {
+        let (vectors, index) = (node.input(0)?, self.stored(node.input(1)?)?);
+        let rank = self.shape(vectors).len();
+        let last = axis(node.int("axis", 0), rank).ok().filter(|axis| axis + 1 == rank)?;
+        let (&[index], &[_]) = (index.to_i64s()?.as_slice(), index.shape()) else { return None };
+        self.affine(vectors, Some((last, usize::try_from(index).ok()?)), terms)
+    }
+
+    /// Returns the positive constant that a remainder is of, if it has the sign of the divisor.
+    fn modulo(&self, node: &Node) -> Option<i64> {
+        let by = self.stored(node.input(1)?)?.to_i64s()?;
+        let (&[by], 0) = (by.as_slice(), node.int("fmod", 0)) else { return None };
+        (by > 0).then_some(by)
+    }
+
+    /// Returns the form after whole axes were reversed.
+    fn reversed(
+        &self,
+        node: &Node,
+        form: Affine,
+        selection: Selection,
+        shape: &[Dim],
+    ) -> Option<Affine> {
+        let ints = |index| self.graph.constant(node.input(index)?)?.to_i64s();
+        let is_whole = ints(1)?.iter().all(|start| *start == -1)
+            && ints(2)?.iter().all(|end| *end == i64::MIN)
+            && ints(4)?.iter().all(|step| *step == -1);
+        if !is_whole || selection.is_some() || form.base.is_some() || form.modulo.is_some() {
+            return None;
+        }
+        let Progression { mut first, mut steps } = form.progression;
+        for along in ints(3)? {
+            let along = axis(along, shape.len()).ok()?;
+            first = first + product(shape[along].clone() - ONE, steps[along])?;
+            steps[along] = steps[along].checked_neg()?;
+        }
+        Some(Affine::of(Progression { first, steps }))
+    }
+}
+
+/// Returns `true` if sizes are counted in `dtype`, so that they are far from its limits.
+fn counts_sizes(dtype: DType) -> bool {
+    matches!(dtype, DType::I32 | DType::I64)
+}
+
+impl Progression {
+    /// Adds axes before the others.
+    #[must_use]
+    pub fn with_rank(mut self, rank: usize) -> Option<Self> {
+        let added = rank.checked_sub(self.steps.len())?;
+        self.steps.splice(0..0, std::iter::repeat_n(0, added));
+        Some(self)
+    }
+}
+
+impl Affine {
+    fn of(progression: Progression) -> Self {
+        Self { progression, base: None, modulo: None }
+    }
+
+    fn number(first: Dim, rank: usize) -> Self {
+        Self::of(Progression { first, steps: vec![0; rank] })
+    }
+
+    /// Returns the form of a value as it is, if one element of it is selected from each vector.
+    fn computed(value: ValueId, shape: &[Dim], selection: Selection) -> Option<Self> {
+        let axes = (0..shape.len()).map(|axis| (shape[axis] != ONE).then_some(axis)).collect();
+        let form = Self::number(Dim::Known(0), shape.len());
+        let base = Some(Base { value, axes });
+        selection.is_none().then_some(Self { base, ..form })
+    }
+
+    fn has_only(&self, terms: Terms) -> bool {
+        let Progression { first, steps } = &self.progression;
+        match terms {
+            Terms::Known => self.base.is_none() && self.modulo.is_none(),
+            Terms::Computed => {
+                first.as_known().is_some() && steps.iter().all(|step| matches!(step, 0 | 1))
+            }
+        }
+    }
+
+    /// Returns the integer that all of them are.
+    fn as_number(&self) -> Option<i64> {
+        let is_same = self.progression.steps.iter().all(|step| *step == 0);
+        let is_known = self.base.is_none() && self.modulo.is_none();
+        self.progression.first.as_known().filter(|_| is_same && is_known)
+    }
+
+    /// Adds axes before the others.
+    fn with_rank(mut self, rank: usize) -> Option<Self> {
+        let added = rank.checked_sub(self.progression.steps.len())?;
+        self.progression = self.progression.with_rank(rank)?;
+        for axis in self.base.iter_mut().flat_map(|base| base.axes.iter_mut().flatten()) {
+            *axis += added;
+        }
+        Some(self)
+    }
+
+    /// Changes the axes: `axes` are those of the old ones that the new ones are; `None` for new axes of size one.
+    fn moved(&self, axes: &[Option<usize>]) -> Self {
+        let new = |old: &usize| axes.iter().position(|axis| *axis == Some(*old));
+        let base = self.base.as_ref().map(|Base { value, axes }| {
+            let axes = axes.iter().map(|axis| axis.as_ref().and_then(new)).collect();
+            Base { value: *value, axes }
+        });
+        let Progression { first, steps } = &self.progression;
+        let steps = axes.iter().map(|axis| axis.map_or(0, |axis| steps[axis])).collect();
+        let progression = Progression { first: first.clone(), steps };
+        Self { progression, base, modulo: self.modulo }
+    }
+
+    fn times(self, factor: i64) -> Option<Self> {
+        let rank = self.progression.steps.len();
+        match factor {
+            0 => return Some(Self::number(Dim::Known(0), rank)),
+            1 => return Some(self),
+            _ if self.base.is_some() || self.modulo.is_some() => return None,
+            _ => {}
+        }
+        let Progression { first, steps } = self.progression;
+        let steps = steps.iter().map(|step| step.checked_mul(factor)).collect::<Option<_>>()?;
+        Some(Self::of(Progression { first: product(first, factor)?, steps }))
+    }
+
+    fn plus(self, other: Self) -> Option<Self> {
+        if self.modulo.is_some() || other.modulo.is_some() {
+            return None;
+        }
+        let base = match (self.base, other.base) {
+            (Some(_), Some(_)) => return None,
+            (a, b) => a.or(b),
+        };
+        let (a, b) = (self.progression, other.progression);
+        let steps = a.steps.iter().zip(&b.steps).map(|(a, b)| a.checked_add(*b));
+        let steps = steps.collect::<Option<_>>()?;
+        let first = match (a.first, b.first) {
+            (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.checked_add(b)?),
+            (a, b) => a + b,
+        };
+        Some(Self { progression: Progression { first, steps }, base, modulo: None })
+    }
+}
+
+fn product(dim: Dim, factor: i64) -> Option<Dim> {
+    match dim {
+        Dim::Known(n) => n.checked_mul(factor).map(Dim::Known),
+        dim => Some(dim * Dim::Known(factor)),
+    }
+}
+
+/// Returns the form of the selected elements of a constant.
+fn stored(tensor: &Tensor, selection: Selection) -> Option<Affine> {
+    let (numbers, shape) = (tensor.to_i64s()?, tensor.shape());
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    let start = selection.map_or(0, |(axis, index)| index * strides[axis]);
+    let first = *numbers.get(start)?;
+    let mut steps = vec![0; shape.len()];
+    let mut expected = vec![(start, first)];
+    for axis in 0..shape.len() {
+        if shape[axis] == 1 || selection.is_some_and(|(selected, _)| selected == axis) {
+            continue;
+        }
+        let (stride, step) =
+            (strides[axis], numbers.get(start + strides[axis])?.checked_sub(first)?);
+        steps[axis] = step;
+        // Every number has to follow from the first steps.
+        let mut all = Vec::with_capacity(expected.len() * shape[axis]);
+        for (at, number) in expected {
+            for i in 0..shape[axis] {
+                let next = number.checked_add(step.checked_mul(i64::try_from(i).ok()?)?)?;
+                if numbers.get(at + i * stride) != Some(&next) {
+                    return None;
+                }
+                all.push((at + i * stride, next));
+            }
+        }
+        expected = all;
+    }
+    Some(Affine::of(Progression { first: Dim::Known(first), steps }))
+}
+
+/// Returns the axis of `from` that each axis of `to` is, if only axes of size one are added or removed; `None` for these.
+fn kept_axes(from: &[Dim], to: &[Dim]) -> Option<Vec<Option<usize>>> {
+    let mut rest = from.iter().enumerate().filter(|(_, size)| **size != ONE);
+    let kept = |size: &Dim| match *size == ONE {
+        true => Some(None),
+        false => rest.next().filter(|(_, other)| *other == size).map(|(axis, _)| Some(axis)),
+    };
+    let axes = to.iter().map(kept).collect::<Option<Vec<_>>>()?;
+    rest.next().is_none().then_some(axes)
+}
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::Graph;
+    use crate::text::parse;
+
+    /// Returns the progressions of the first result of a graph, if all elements of its vectors are some.
+    fn first(text: &str) -> Option<Vec<(String, Vec<i64>)>> {
+        each(text).into_iter().collect()
+    }
+
+    fn each(text: &str) -> Vec<Option<(String, Vec<i64>)>> {
+        let graph = parse(text, &mut Origins::default()).unwrap();
+        let found = graph.facts().progressions(graph.block(Graph::MAIN).outputs()[0]).unwrap();
+        let shown = |one: Progression| (one.first.to_string(), one.steps);
+        found.into_iter().map(|one| one.map(shown)).collect()
+    }
+
+    const COUNTED: &str = "zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+        two = Constant <value_int = 2> () minus = Constant <value_ints = [-1]> ()
+        all = Constant <value_ints = [-9223372036854775808]> () front = Constant <value_ints = [0]> ()
+        axis = Constant <value_ints = [1]> ()
+        size = Shape <start = 0, end = 1> (x) count = Squeeze (size, front) range = Range (zero, count, one)";
+
+    #[test]
+    fn progressions_are_found() {
+        let text = format!(
+            "g (float[L,4] x) => (int32[L,1] y) {{ {COUNTED}
+                m = Mul (two, range) c = Cast <to = 6> (m) y = Unsqueeze (c, axis) }}"
+        );
+        assert_eq!(first(&text), Some(vec![("0".to_owned(), vec![2])]));
+        let text = format!(
+            "g (float[L,4] x) => (int64[L,1] y) {{ {COUNTED}
+                last = Sub (count, one) m = Mul (range, two) d = Sub (last, m)
+                r = Slice (d, minus, all, front, minus) y = Unsqueeze (r, axis) }}"
+        );
+        assert_eq!(first(&text), Some(vec![("-L + 1".to_owned(), vec![2])]));
+    }
+
+    #[test]
+    fn vectors_have_a_progression_for_each_element() {
+        let text = format!(
+            "g (float[L,4] x) => (int64[L,3,2] y) {{ {COUNTED}
+                shape = Constant <value_ints = [-1, 1, 1]> ()
+                target = Constant <value_ints = [1, 3, 1]> ()
+                other = Constant <value = int64[3] {{5, 4, 3}}> ()
+                columns = Constant <value_ints = [3, 1]> ()
+                whole = Concat <axis = 0> (size, columns)
+                a = Reshape (range, shape) b = Expand (a, target)
+                c = Reshape (other, columns) d = Expand (c, whole)
+                y = Concat <axis = 2> (b, d) }}"
+        );
+        let expected = vec![("0".to_owned(), vec![1, 0]), ("5".to_owned(), vec![0, -1])];
+        assert_eq!(first(&text), Some(expected));
+    }
+
+    #[test]
+    fn elements_are_independent() {
+        let text = |low: &str, size: &str| {
+            format!(
+                "g (float[{size},4] x, int64[{size},1] i) => (int64[{size},2] y) {{ {COUNTED}
+                    low = Constant <value_int = {low}> ()
+                    c = Less (range, low) f = Add (range, count) w = Where (c, f, range)
+                    u = Unsqueeze (w, axis) y = Concat <axis = 1> (u, i) }}"
+            )
+        };
+        assert_eq!(each(&text("0", "L")), [Some(("0".to_owned(), vec![1])), None]);
+        assert_eq!(each(&text("1", "L")), [None, None]);
+        let stored = "g (int64[3,1] i) => (int64[3,2] y) {
+            c = Constant <value = int64[3,1] {4, 6, 8}> () y = Concat <axis = 1> (i, c) }";
+        assert_eq!(each(stored), [None, Some(("4".to_owned(), vec![2]))]);
+    }
+
+    #[test]
+    fn other_integers_are_no_progressions() {
+        for text in [
+            "g (int64[L,1] x) => (int64[L,1] y) { y = Neg (x) }",
+            "g (int8[L,1] x) => (int64[3,1] y) {
+                c = Constant <value = int64[3] {0, 1, 3}> () a = Constant <value_ints = [1]> ()
+                y = Unsqueeze (c, a) }",
+        ] {
+            assert_eq!(first(text), None);
+        }
+    }
+}

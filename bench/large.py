@@ -1,15 +1,15 @@
 """Memory and time of exporting a large model from a checkpoint: `python bench/large.py`.
 
-Writes a synthetic checkpoint of a Llama-like model in bfloat16, in shards as Hugging Face has them,
-and exports the model with parameters that have no values (`jax.eval_shape`). Each way to store the
-weights is measured in turns with copying the checkpoint, file by file. Before every measurement,
-the files are dropped from the page cache (`--cache cold`) or read once (`--cache warm`).
+Writes a synthetic checkpoint of a Llama-like model in bfloat16, in shards as on Hugging Face, and
+exports the model with parameters that have no values (`jax.eval_shape`). Each weight format is
+measured in turn with copying the checkpoint, file by file. Before every measurement, the files are
+dropped from the page cache (`--cache cold`) or read once (`--cache warm`).
 
     python bench/large.py --billions 8 --folder /scratch
 
-needs twice the size of the checkpoint on the disk: 33 GB for 8 billion parameters. What it writes
-is removed at the end; `--keep` leaves the checkpoint in the folder, and the next run uses it again.
-`--layout torch` has matrices transposed in the checkpoint, as PyTorch's linear layers hold them.
+needs twice the size of the checkpoint on the disk: 33 GB for 8 billion parameters. All output is
+removed at the end. `--keep` leaves the checkpoint in the folder for the next run. `--layout torch`
+stores transposed matrices in the checkpoint, as PyTorch's linear layers do.
 """
 
 import argparse
@@ -35,13 +35,14 @@ from peak import Peak
 
 from jax2onnx import Checkpoint, Stored, to_onnx
 
-# Bytes of one shard, of one piece of a copy, and of the random numbers that tensors consist of.
+# The size in bytes of one shard, of one chunk of a copy, and of the random numbers that tensors
+# consist of.
 SHARD, PIECE, NUMBERS = 4 << 30, 4 << 20, 64 << 20
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of Llama 3 8B, with as many layers and tokens as fit a number of parameters."""
+    """The sizes of Llama 3 8B, with layers and vocabulary scaled to a number of parameters."""
 
     layers: int
     vocabulary: int
@@ -57,7 +58,7 @@ class Sizes:
 
 
 def parameters(sizes):
-    """The model's parameters, as a program would initialise them."""
+    """Returns the model's parameters, as a program would initialise them."""
     kv = sizes.key_value_heads * sizes.head
     d, h = sizes.width, sizes.inner
     matrices = {
@@ -81,7 +82,7 @@ def parameters(sizes):
 
 
 def llama(sizes, params, ids):
-    """Logits of a sequence."""
+    """Returns the logits of a sequence."""
 
     def norm(x, scale):
         wide = x.astype(jnp.float32)
@@ -106,7 +107,7 @@ def llama(sizes, params, ids):
     return norm(x, params["norm"]) @ params["head"]
 
 
-# What the checkpoint calls the parameters.
+# The names of the parameters in the checkpoint.
 NAMES = {
     "embed": "model.embed_tokens.weight",
     "layers.{i}.norm1": "model.layers.{i}.input_layernorm.weight",
@@ -126,7 +127,7 @@ MATRICES = {
 
 
 def tensors(params, layout):
-    """Names and shapes in the checkpoint."""
+    """Yields the names and shapes in the checkpoint."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         keys = [str(getattr(key, "key", getattr(key, "idx", ""))) for key in path]
         pattern = ".".join("{i}" if key.isdigit() else key for key in keys)
@@ -137,8 +138,8 @@ def tensors(params, layout):
 
 
 def write_checkpoint(folder, params, layout):
-    """Writes the shards and their index. Tensors consist of the same finite random numbers, each
-    from another place on.
+    """Writes the shards and their index. All tensors consist of the same finite random numbers,
+    each with a different offset.
     """
     rng = np.random.default_rng(0)
     numbers = rng.standard_normal(NUMBERS // 2, dtype=np.float32) * 0.02
@@ -187,7 +188,7 @@ def prepare(files, cache):
 
 
 def copy(files, folder):
-    """Copies the files as a program would that has one buffer."""
+    """Copies the files through a single buffer."""
     for path in files:
         with (
             open(path, "rb", buffering=0) as one,
@@ -222,8 +223,8 @@ def check(model, checkpoint, layout):
 
 
 def export(sizes, params, checkpoint, path, layout, weights):
-    """Exports the model: as a user would, with the weights as they are or in another format."""
-    # PyTorch's linear layers hold matrices transposed.
+    """Exports the model as a user would, with unchanged weights or in another format."""
+    # PyTorch's linear layers store matrices transposed.
     matrices = {k: Stored(v, transpose=layout == "torch") for k, v in MATRICES.items()}
     to_onnx(
         functools.partial(llama, sizes, params),
@@ -236,7 +237,7 @@ def export(sizes, params, checkpoint, path, layout, weights):
 
 
 def measure(options, folder, out, layout):
-    """Lines of the table for one layout of the checkpoint."""
+    """Measures one layout of the checkpoint and prints its lines of the table."""
     sizes = Sizes.of(options.billions)
     params = jax.eval_shape(functools.partial(parameters, sizes))
     count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
@@ -256,7 +257,7 @@ def measure(options, folder, out, layout):
     for weights in options.weights:
         path = out / "model.onnx"
         ways[weights] = functools.partial(export, sizes, params, checkpoint, path, layout, weights)
-    # What the first export needs once does not count as memory of the weights.
+    # One-time memory of the first export does not count towards the weights.
     tiny, spec = out / "tiny.onnx", [jax.ShapeDtypeStruct((1,), jnp.float32)]
     to_onnx(lambda x: x + 1, spec, return_mode="file", output_path=tiny)
     seconds, cpu, extra, bytes_ = ({way: [] for way in ways} for _ in range(4))
@@ -274,7 +275,7 @@ def measure(options, folder, out, layout):
             seconds[way].append(time.perf_counter() - start)
             extra[way].append(watch.stop())
             bytes_[way].append(sum(file.stat().st_size for file in out.iterdir()))
-            # Small models hold their weights themselves.
+            # Small models contain their own weights.
             if way == "keep" and len(list(out.iterdir())) > 1:
                 check(out / "model.onnx", checkpoint, layout)
     if not options.keep:

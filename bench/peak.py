@@ -1,11 +1,11 @@
-"""How much memory this process uses while something runs."""
+"""Measures the memory that this process uses while something runs."""
 
 import resource
 import threading
 
 
 class Peak(threading.Thread):
-    """Watches the resident memory of this process, mapped files included."""
+    """A thread that watches the resident memory of this process, including mapped files."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -21,7 +21,7 @@ class Peak(threading.Thread):
             self.peak = max(self.peak, self._now())
 
     def stop(self):
-        """The largest number of bytes above those at the start."""
+        """Stops watching. Returns the peak number of bytes above the start."""
         self.stopped.set()
         self.join()
         return self.peak - self.base

@@ -1,7 +1,7 @@
-"""Speed and memory, as ratios within one run: `make bench`.
+"""Measures speed and memory as ratios within one run: `make bench`.
 
-The last table says how fast exported models run: onnxruntime's time divided by that of `jax.jit`,
-on one thread and on all.
+The last table shows the speed of exported models: onnxruntime's time divided by that of `jax.jit`,
+on one thread and on all threads.
 
 `make bench REFERENCE=1` also measures the PyPI package of the same name on the same models, in
 separate environments, with and without Equinox installed, and runs its models and, if torch is
@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from models import catalogue  # noqa: E402
 
-# What each level of metadata may cost, relative to a conversion without metadata.
+# The maximum cost of each level of metadata, relative to a conversion without metadata.
 METADATA = {"minimal": 1.05, "full": 1.15, "sourcemap": 1.05}
 
 
@@ -40,12 +40,12 @@ def task(name, *arguments, python=sys.executable):
 
 
 def median(name, *arguments, rounds=5, python=sys.executable):
-    """The median of a task's `seconds` over fresh processes."""
+    """Returns the median of a task's `seconds` over fresh processes."""
     runs = (task(name, *arguments, python=python)["seconds"] for _ in range(rounds))
     return statistics.median(runs)
 
 
-# The models that are run, and their sizes.
+# The models to run, with their sizes.
 RUN = (
     "nnx/gpt:layers=12,width=256,heads=8,vocabulary=1000,length=128,batch=1",
     "nnx/gpt:layers=48,width=64,heads=4,vocabulary=1000,length=64,batch=1",
@@ -69,7 +69,7 @@ class Table:
         self.rows = []
 
     def add(self, what, value, unit, target, *, at_least=False):
-        """Adds one measurement; `target` is `None` if it has no target."""
+        """Adds one measurement; `target` is `None` if there is no target."""
         met = target is None or (value >= target if at_least else value <= target)
         goal = "" if target is None else f"{'≥' if at_least else '≤'} {target:g}{unit}"
         row = {"what": what, "value": value, "unit": unit, "target": target, "met": met}
@@ -79,7 +79,7 @@ class Table:
 
 
 def reference_python(name, extras):
-    """The interpreter of an environment with the PyPI package."""
+    """Returns the interpreter of an environment with the PyPI package."""
     folder = BUILD / f"venv-{name}"
     python = folder / "bin" / "python"
     if not python.exists():
@@ -90,7 +90,7 @@ def reference_python(name, extras):
 
 
 def measure(table, layers):
-    """All measurements of this package."""
+    """Takes all measurements of this package."""
     jax = median("import_jax")
     imported = task("import_time")
     seconds = statistics.median(task("import_time")["seconds"] for _ in range(5))
@@ -122,7 +122,7 @@ def measure(table, layers):
 
 
 def speed(*arguments, python=sys.executable, needed=True):
-    """Runs `speed.py` in a fresh process; says why it fails if it is not needed."""
+    """Runs `speed.py` in a fresh process. Exits on a failure, unless the run is not `needed`."""
     command = [python, str(HERE / "speed.py"), *map(str, arguments)]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -137,7 +137,7 @@ def speed(*arguments, python=sys.executable, needed=True):
 
 
 def measure_speed(table, names, *, reference):
-    """How fast models run, beside those of other exporters: one process for each model."""
+    """Measures the speed of models beside those of other exporters, one process per model."""
     with tempfile.TemporaryDirectory() as folder:
         for number, name in enumerate(names):
             others = []
@@ -164,7 +164,7 @@ def measure_speed(table, names, *, reference):
 
 
 def measure_models(table, names):
-    """How long models of `tests/models` take, each in a separate process."""
+    """Measures the conversion time of models of `tests/models`, each in a separate process."""
     for name in names:
         warm = task("warm", name, "off")
         table.add(f"{name}: conversion, CPU ms", 1000 * warm["seconds"]["off"], "", None)
@@ -172,7 +172,7 @@ def measure_models(table, names):
 
 
 def compare(table, layers):
-    """The PyPI package on the same models, as multiples of this one's time."""
+    """Measures the PyPI package on the same models, as multiples of this package's time."""
     own_first = median("first_conversion", layers[0])
     own_warm = {depth: task("warm", depth, "off")["seconds"]["off"] for depth in layers}
     for name, extras in (("reference", []), ("reference-equinox", ["equinox"])):
@@ -202,7 +202,7 @@ def main():
         "--speed",
         nargs="*",
         metavar="NAME[:SIZE=N,…]",
-        help="measure only how fast models run: these, such as nnx/vit:layers=4, or the usual ones",
+        help="measure only the speed of models: these, such as nnx/vit:layers=4, or a selection",
     )
     options = parser.parse_args()
     BUILD.mkdir(exist_ok=True)

@@ -1,11 +1,11 @@
-"""How fast exported models run: onnxruntime's seconds divided by those of `jax.jit`.
+"""Measures the speed of exported models: onnxruntime's time divided by that of `jax.jit`.
 
     python speed.py export NAME FILE   a model of tests/models, by the installed jax2onnx
     python speed.py torch NAME FILE    the same architecture, by torch.onnx
     python speed.py run NAME THREADS [LABEL=FILE …]
 
-`run` exports the model itself, and runs it, `jax.jit` and the given files in turns, in one process
-on as many CPUs as it has threads. Each prints JSON.
+`run` exports the model, and runs it, `jax.jit` and the given files in turn, in one process on as
+many CPUs as it has threads. Each command prints JSON.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROUNDS = 12
-# Each measurement lasts at least as long.
+# The minimum duration of a measurement in seconds.
 SECONDS = 0.05
 
 
 def export(name, path):
-    """Writes a model with whatever package is called jax2onnx."""
+    """Exports a model with the installed package named jax2onnx."""
     from tasks import _model
 
     from jax2onnx import to_onnx
@@ -35,14 +35,14 @@ def export(name, path):
 
 
 def torch(name, path):
-    """Writes a model of the same architecture with torch.onnx, if torch is installed."""
+    """Exports a model of the same architecture with torch.onnx, if torch is installed."""
     import torch_models
 
     return {"path": path if torch_models.export(name, path) else None}
 
 
 def _pin(threads):
-    """Restricts this process to `threads` CPUs; has to come before JAX is imported."""
+    """Restricts this process to `threads` CPUs. Must be called before JAX is imported."""
     flags = os.environ.get("XLA_FLAGS", "")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -61,7 +61,7 @@ def _session(path, threads):
 
 
 def _runner(path, threads, arrays):
-    """A function that runs the model in a file."""
+    """Returns a function that runs the model in a file."""
     session = _session(path, threads)
     names = [value.name for value in session.get_inputs()]
     feeds = dict(zip(names, arrays, strict=True))
@@ -69,7 +69,7 @@ def _runner(path, threads, arrays):
 
 
 def _node_counts(path, folder):
-    """The nodes of the main graph in the file, and of what onnxruntime makes of it."""
+    """Counts the nodes of the main graph, as exported and as optimised by onnxruntime."""
     import onnx
     import onnxruntime as ort
 
@@ -82,7 +82,7 @@ def _node_counts(path, folder):
 
 
 def _jitted(model, inputs):
-    """The compiled function, on inputs that are on the device."""
+    """Returns the compiled function, applied to inputs on the device."""
     import jax
 
     with contextlib.suppress(ImportError):
@@ -97,7 +97,7 @@ def _jitted(model, inputs):
 
 
 def run(name, threads, *others):
-    """Nodes and times of each form of a model."""
+    """Returns the nodes and times of each form of a model."""
     threads = int(threads)
     _pin(threads)
     import jax
@@ -114,7 +114,7 @@ def run(name, threads, *others):
             try:
                 measure = _runner(path, threads, arrays)
                 measure()
-            except Exception as error:  # that it does not run is a result, unless it is ours
+            except Exception as error:  # a failure is a result, unless it is ours
                 if label == "ours":
                     raise
                 failed[label] = str(error).splitlines()[0]
@@ -131,7 +131,7 @@ def run(name, threads, *others):
 
 
 def _in_turns(measures):
-    """Seconds of a call, for each round. What else the machine does affects all of a round."""
+    """Returns the seconds per call in each repetition. Other load affects whole repetitions."""
     repeats = {}
     for label, measure in measures.items():
         measure()

@@ -20,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 def _interleaved(measures, rounds=15):
-    """CPU seconds of several functions, each called once per round, after a warm-up round.
+    """Returns the CPU seconds of several functions, each called once per repetition, after a
+    warm-up.
 
-    Whatever else the machine does in a round affects all of them.
+    Other load on the machine affects all functions of a repetition.
     """
     seconds = {name: [] for name in measures}
     for measure in measures.values():
@@ -37,12 +38,12 @@ def _interleaved(measures, rounds=15):
 
 
 def _ratio(numbers, others):
-    """The median ratio of measurements from the same rounds."""
+    """Returns the median ratio of measurements from the same repetitions."""
     return statistics.median(one / other for one, other in zip(numbers, others, strict=True))
 
 
 def _model(name):
-    """A model of `tests/models` by its name there, with sizes if any: `nnx/gpt:layers=12`.
+    """Returns a model of `tests/models` by name, with optional sizes: `nnx/gpt:layers=12`.
 
     A number is a GPT with that many layers.
     """
@@ -58,16 +59,17 @@ def _model(name):
 
 
 def _tracer(model, inputs):
-    """A function that traces the model from scratch each time."""
+    """Returns a function that traces the model from scratch each time."""
     import jax
 
-    # A new function every time: JAX would take a second trace of the same one from its cache.
+    # A new function every time, because JAX would take a second trace of the same one from its
+    # cache.
     def trace():
         jax.make_jaxpr(lambda *x: model(*x))(*inputs)
 
     try:
         trace()
-    except ValueError:  # some NNX modules may be called only in the trace that created them
+    except ValueError:  # some NNX modules can be called only in the trace that created them
         from flax import nnx
 
         graph, state = nnx.split(model)
@@ -76,7 +78,7 @@ def _tracer(model, inputs):
 
 
 def import_time():
-    """CPU seconds of importing `to_onnx` after JAX, and the modules that it must not pull in."""
+    """Measures importing `to_onnx` after JAX, and lists unwanted modules that it pulls in."""
     import jax  # noqa: F401
 
     start = time.process_time()
@@ -88,7 +90,7 @@ def import_time():
 
 
 def warm(name, details):
-    """Conversion at each level of metadata: CPU seconds, and multiples of a trace and of `off`."""
+    """Measures conversion at each level of metadata, relative to a trace and to `off`."""
     from jax2onnx import to_onnx
 
     model, inputs = _model(name)
@@ -110,7 +112,7 @@ def warm(name, details):
 
 
 def first_trace(name):
-    """CPU seconds of importing JAX and of the first trace in a fresh process."""
+    """Measures the CPU time of importing JAX and of the first trace in a fresh process."""
     model, inputs = _model(name)  # creating the model does not count
     import jax
 
@@ -120,7 +122,7 @@ def first_trace(name):
 
 
 def first_conversion(name):
-    """CPU seconds of importing the converter and of the first conversion in a fresh process."""
+    """Measures the CPU time of the import and the first conversion in a fresh process."""
     model, inputs = _model(name)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
@@ -132,7 +134,7 @@ def first_conversion(name):
 
 
 def import_jax():
-    """CPU seconds of `import jax`."""
+    """Measures the CPU time of `import jax`."""
     start = time.process_time()
     import jax  # noqa: F401
 
@@ -145,7 +147,7 @@ def _clear(folder):
 
 
 def memory(megabytes):
-    """Peak extra memory and speed of exporting a model with that many megabytes of weights."""
+    """Measures peak extra memory and speed of exporting this many megabytes of weights."""
     import jax
     import jax.numpy as jnp
 
@@ -183,8 +185,8 @@ def memory(megabytes):
                 os.fsync(file.fileno())
             plain.append(time.perf_counter() - start)
 
-        # Each runs after itself and after the other, and the best time counts: whatever else the
-        # machine does, such as freeing memory for its cache, only adds to the time.
+        # Each function runs after itself and after the other, and the best time counts. Other load
+        # on the machine, such as freeing memory for its cache, only adds to the time.
         for measure in (write, export, export, write) * 3:
             measure()
             _clear(folder)
@@ -197,8 +199,8 @@ def memory(megabytes):
 
 
 def checkpoint(megabytes, weights):
-    """Peak extra memory and speed of exporting that many megabytes from a safetensors file, as they
-    are (`keep`) or in another format.
+    """Measures peak extra memory and speed of exporting this many megabytes from a safetensors
+    file, unchanged (`keep`) or in another format.
     """
     import jax
     import jax.numpy as jnp

@@ -1,17 +1,17 @@
-"""The architectures of `tests/models` that are compared with torch.onnx, in PyTorch."""
+"""PyTorch versions of architectures in `tests/models`, for comparison with torch.onnx."""
 
 import math
 
 
 def sizes_of(name):
-    """The architecture and the sizes of a name such as `nnx/gpt:layers=12,width=256`."""
+    """Parses the architecture and the sizes in a name such as `nnx/gpt:layers=12,width=256`."""
     architecture, _, sizes = name.partition(":")
     pairs = (size.split("=") for size in sizes.split(",") if size)
     return architecture.partition("/")[2], {key: int(value) for key, value in pairs}
 
 
 def export(name, path):
-    """Writes the model to a file; false if there is none of that architecture, or no torch."""
+    """Exports the model to a file. Returns `False` if the architecture or torch is missing."""
     try:
         import torch
     except ImportError:
@@ -72,7 +72,7 @@ def _gpt(layers=2, width=32, heads=4, vocabulary=96, length=16, batch=2):
 
 
 def _resnet50(batch=1, size=64, width=64, classes=1000):
-    """Torchvision's, which takes NCHW: the shape of a square image is permuted, not its work."""
+    """Returns torchvision's model. It takes NCHW, which permutes the image but not the work."""
     if width != 64:
         return None
     try:

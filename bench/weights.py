@@ -1,9 +1,9 @@
-"""What smaller weights save and cost: `python bench/weights.py`.
+"""Measures the savings and costs of smaller weights: `python bench/weights.py`.
 
 Exports a Llama-like decoder with 8 layers of width 512 and random weights, stored in the formats
-that docs/weights.md lists, and prints that table: the bytes of the files, their ratio to float16's,
-and the CPU time of one decoding step on one thread, divided by that of the weights as they are. All
-models run in turns, and the fastest of many steps counts.
+that docs/weights.md lists, and prints that table: the size of the files in bytes, its ratio to
+float16's, and the CPU time of one decoding step on one thread, divided by that of unchanged
+weights. All models run in turn, and the fastest of many steps counts.
 """
 
 import os
@@ -33,7 +33,7 @@ ROUNDS = 60
 
 
 def parameters():
-    """Random weights of the usual size."""
+    """Returns random weights of the usual magnitude."""
     rng = np.random.default_rng(0)
 
     def weight(rows, columns):
@@ -60,7 +60,7 @@ def parameters():
 
 
 def step(params, token, position, keys, values):
-    """The logits after one token, and the buffers with its keys and values."""
+    """Returns the logits after one token, and the buffers with its keys and values."""
 
     def norm(x, scale):
         return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * scale

@@ -1,6 +1,6 @@
-"""`python -m conformance`: runs everything and writes `docs/COVERAGE.md`.
+"""`python -m conformance`: runs all cases and writes `docs/COVERAGE.md`.
 
-The results of an interrupted run are kept, as long as nothing that they depend on has changed.
+The results of an interrupted run are reused, as long as their dependencies have not changed.
 """
 
 import argparse
@@ -19,14 +19,14 @@ _ROOT = Path(__file__).parents[1]
 
 
 def main() -> int:
-    """Runs what has not run yet, and writes the page when everything has."""
+    """Runs the remaining cases, and writes the page when all cases have run."""
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     parser.add_argument("names", nargs="*", help="run only the groups or modules with these names")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes to use")
+    parser.add_argument("--jobs", type=int, default=2, help="the number of processes")
     parser.add_argument("--results", type=Path, default=_ROOT / "build/coverage.jsonl")
     parser.add_argument("--page", type=Path, default=_ROOT / "docs/COVERAGE.md")
     parser.add_argument(
-        "--primitives", action="store_true", help="run nothing, write the table of primitives"
+        "--primitives", action="store_true", help="only update the table of primitives"
     )
     options = parser.parse_args()
     if options.primitives:
@@ -66,7 +66,7 @@ def _run(names: list[str], jobs: int, path: Path, done: dict[str, Result]) -> No
 
 
 def _resume(path: Path) -> dict[str, Result]:
-    """The results that are still valid; if there are none, starts a new file of results."""
+    """Returns the results that are still valid; if there are none, starts a new results file."""
     key = _measured()
     path.parent.mkdir(parents=True, exist_ok=True)
     lines: list[Any] = []
@@ -80,11 +80,11 @@ def _resume(path: Path) -> dict[str, Result]:
 
 
 def _measured() -> list[str]:
-    """Everything that results depend on."""
+    """Returns everything that the results depend on."""
     import jax2onnx
 
     files = [
-        *Path(jax2onnx.__file__).parent.glob("*.py"),
+        *Path(jax2onnx.__file__).parent.rglob("*.py"),
         *Path(jax2onnx.__file__).parent.glob("_core*"),
         *Path(__file__).parent.glob("**/*.py"),
     ]

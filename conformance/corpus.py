@@ -16,7 +16,7 @@ from conformance import other_answers
 from conformance.evaluate import SKIPPED, Result, evaluate, one_line
 
 _WIDE = {"float64", "int64", "uint64", "complex128"}
-# These are about the last bit of a number: with any tolerance, the identity would pass.
+# These depend on the last bit of a number: with any tolerance, the identity would pass.
 _EXACT = {"nextafter", "reduce_precision"}
 
 
@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
     @property
     def dtype(self) -> str:
-        """The element type that the case is about; empty if there is none."""
+        """The element type of the case; empty if there is none."""
         return _dtype_name(self.harness.dtype)
 
     def evaluate(self) -> Result:
@@ -57,15 +57,15 @@ class Case(NamedTuple):
 
 @cache
 def cases() -> dict[str, Case]:
-    """All cases by name, sorted by group and name; JAX's own order varies."""
+    """Returns all cases by name, sorted by group and name; JAX's own order varies."""
     found = [Case(h.group_name, h.fullname, h) for h in _wide(_harnesses)]
     return {case.name: case for case in sorted(found, key=lambda case: case[:2])}
 
 
 def sample() -> dict[str, list[Case]]:
-    """A few cases of every group, with as many element types as possible.
+    """Returns a few cases of every group, with as many element types as possible.
 
-    The choice depends only on their names, so that versions of JAX share most of them.
+    The choice depends only on the names, so that versions of JAX share most of the cases.
     """
     groups = defaultdict(list)
     for case in cases().values():
@@ -77,7 +77,7 @@ def sample() -> dict[str, list[Case]]:
 
 
 def _turn(members: list[Case]) -> Callable[[Case], tuple[int, bytes]]:
-    """A key that alternates between element types, with the cases of each in arbitrary order."""
+    """Returns a sort key that alternates between element types, in arbitrary order within each."""
     seen: dict[str, int] = defaultdict(int)
     turns = {}
     for case in sorted(members, key=_hash):
@@ -103,7 +103,7 @@ def _harnesses() -> list[Any]:
 
 
 def _wide(make: Callable[[], Any]) -> Any:
-    """The result of a function with 64-bit types enabled, so nothing is narrowed or omitted."""
+    """Calls a function with 64-bit types enabled, so that nothing is narrowed or omitted."""
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
     try:

@@ -12,15 +12,15 @@ from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
 
 MATCH = "match"
-UNSUPPORTED = "unsupported"  # a clear error says so, and why
-NEWER = "newer"  # a model that does what JAX does only if a newer opset is asked for
-MISMATCH = "mismatch"  # a model that computes something else
-REFUSED = "refused"  # a model that ONNX Runtime cannot load or run
-FAILED = "failed"  # any other error of the export, a crash or a timeout
+UNSUPPORTED = "unsupported"  # a clear error with a reason
+NEWER = "newer"  # the model matches JAX only at a newer opset
+MISMATCH = "mismatch"  # the model computes something else
+REFUSED = "refused"  # ONNX Runtime cannot load or run the model
+FAILED = "failed"  # any other export error, a crash or a timeout
 SKIPPED = "skipped"  # JAX itself does not run it on a CPU
 
 
-_NEWEST = 26  # of what released versions of ONNX Runtime load
+_NEWEST = 26  # the newest opset that released versions of ONNX Runtime load
 
 
 class Result(NamedTuple):
@@ -44,11 +44,11 @@ def evaluate(
     """Exports a function, runs the model and compares the numbers with JAX's.
 
     Args:
-        function: What to export.
+        function: The function to export.
         args: Its arguments.
-        double: Whether 64-bit types are enabled.
-        exact: Whether every bit must agree.
-        accept: Decides whether numbers that differ from JAX's are just as good.
+        double: Enables 64-bit types.
+        exact: Requires that every bit agrees.
+        accept: A predicate for results that differ from JAX's but are just as correct.
     """
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", double)
@@ -94,6 +94,6 @@ def _evaluate(
 
 
 def one_line(error: BaseException) -> str:
-    """An error on one line of reasonable length, without folders."""
+    """Formats an error on one line of reasonable length, without folders."""
     text = " ".join(str(error).split()).replace(os.path.join(os.getcwd(), ""), "")
     return f"{type(error).__name__}: {text}"[:300]

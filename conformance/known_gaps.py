@@ -1,7 +1,7 @@
-"""The ledger of what cannot be exported, or not at the default opset: `known_gaps.toml`.
+"""The list of cases that cannot be exported, or not at the default opset: `known_gaps.toml`.
 
-Results are checked against it in both directions: a gap that is not in it is an error, and so is an
-entry that is no longer true.
+Results are checked against it in both directions: an unlisted gap is an error, and so is an entry
+that no longer applies.
 """
 
 import re
@@ -16,13 +16,13 @@ _FILE = Path(__file__).with_name("known_gaps.toml")
 
 @cache
 def known_gaps() -> list[tuple[re.Pattern[str], str]]:
-    """The entries of the ledger: which names, and why."""
+    """Returns the entries of the list: a pattern of names, and the reason."""
     entries = tomllib.loads(_FILE.read_text(encoding="utf-8")).get("gap", [])
     return [(re.compile(entry["names"]), entry["reason"]) for entry in entries]
 
 
 def surprise(name: str, result: Result) -> str:
-    """How a result differs from the ledger; empty if it does not."""
+    """Describes how a result contradicts the list; empty if it does not."""
     gap = next((reason for names, reason in known_gaps() if names.fullmatch(name)), None)
     if result.outcome == SKIPPED:
         return ""

@@ -1,4 +1,4 @@
-"""Whether numbers are the same as JAX's."""
+"""Comparison of numbers with JAX's."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from conformance.runtime import as_tensor
 
 Arrays = Sequence[np.ndarray]
 
-# Relative and absolute tolerance by the type that JAX returns; whole numbers are exact.
+# Relative and absolute tolerance by JAX's result type; whole numbers are exact.
 _TOLERANCE = {
     "float64": (1e-6, 1e-8),
     "float32": (1e-4, 1e-5),
@@ -19,7 +19,7 @@ _EIGHT_BITS = (2.5e-1, 6e-2)
 
 
 def tolerance(dtype: np.dtype) -> tuple[float, float]:
-    """The relative and the absolute tolerance of an element type."""
+    """Returns the relative and the absolute tolerance of an element type."""
     if dtype.kind in "biu":
         return 0.0, 0.0
     if dtype.kind == "c":
@@ -28,7 +28,7 @@ def tolerance(dtype: np.dtype) -> tuple[float, float]:
 
 
 def difference(found: Arrays, expected: Arrays, *, exact: bool = False) -> str:
-    """How a model's outputs differ from JAX's in type, shape or numbers; empty if they do not."""
+    """Describes differences from JAX's outputs in type, shape or numbers; empty if none."""
     if len(found) != len(expected):
         return f"{len(found)} results, JAX has {len(expected)}"
     texts = (_difference(one, other, exact) for one, other in zip(found, expected, strict=True))
@@ -44,7 +44,7 @@ def _difference(found: np.ndarray, expected: np.ndarray, exact: bool) -> str:
         return f"shape {found.shape}, JAX has {tensor.shape}"
     close = _close(found, tensor, rtol, atol)
     if np.iscomplexobj(expected):
-        # A part that is tiny compared with the other one has no correct digits.
+        # A component that is tiny compared with the other has no correct digits.
         close |= _whole_close(found, tensor, rtol, atol)
     if close.all():
         return ""
@@ -65,7 +65,7 @@ def _close(found: np.ndarray, expected: np.ndarray, rtol: float, atol: float) ->
 
 
 def _whole_close(found: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> np.ndarray:
-    """Complex numbers compared by their distance, for both parts of a trailing axis."""
+    """Compares complex numbers by their distance, for both components of a trailing axis."""
     with np.errstate(all="ignore"):
         distance = np.linalg.norm(found.astype(np.float64) - expected, axis=-1, keepdims=True)
         size = np.linalg.norm(expected.astype(np.float64), axis=-1, keepdims=True)

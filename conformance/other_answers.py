@@ -1,7 +1,7 @@
 """Answers that differ from JAX's and are just as correct.
 
 Eigenvectors, singular vectors and the columns of an orthogonal factor have arbitrary phases, a
-factorisation may leave half a matrix undefined, and an unstable sort may swap equal elements.
+factorisation may leave half of a matrix undefined, and an unstable sort may swap equal elements.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from conformance.numbers import Arrays, tolerance
 
 
 def are_right(group: str, params: dict[str, Any], args: Arrays, found: Arrays, jax: Arrays) -> bool:
-    """Whether results that differ from JAX's solve the same problem."""
+    """Returns `True` if results that differ from JAX's solve the same problem."""
     check = _CHECKS.get(group)
     if check is None or len(found) != len(jax):
         return False
@@ -32,7 +32,7 @@ def _from_parts(tensor: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _same(one: np.ndarray, other: np.ndarray, like: np.ndarray) -> bool:
-    """Equal as matrices: errors are relative to the largest element."""
+    """Returns `True` if two matrices agree, with errors relative to the largest element."""
     scale = max(1.0, np.abs(other).max(initial=0.0))
     return bool(np.abs(one - other).max(initial=0.0) <= 10 * tolerance(like.dtype)[0] * scale)
 

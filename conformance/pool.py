@@ -9,13 +9,13 @@ from multiprocessing.connection import Connection
 
 from conformance.evaluate import FAILED, Result
 
-_LIFETIME = 400  # cases of one process: JAX keeps whatever it compiles
+_LIFETIME = 400  # the number of cases per process: JAX never frees compiled code
 _START = 300.0
 _TIMEOUT = 120.0
 
 
 def evaluate_all(names: Iterable[str], jobs: int, report: Callable[[str, Result], None]) -> None:
-    """Evaluates cases by name. Results are reported one at a time, as they arrive."""
+    """Evaluates cases by name. Reports results one at a time, as they arrive."""
     todo: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
         todo.put(name)
@@ -66,7 +66,7 @@ class _Worker:
             raise RuntimeError("a process that evaluates cases did not start")
 
     def evaluate(self, name: str) -> tuple[Result, bool]:
-        """The outcome of a case, and whether the process can take another one."""
+        """Returns the outcome of a case, and `True` if the process can take another one."""
         self._served += 1
         self._pipe.send(name)
         if not self._pipe.poll(_TIMEOUT):

@@ -22,7 +22,7 @@ _BAD = (MISMATCH, REFUSED, FAILED)
 
 
 def page(results: dict[str, Result]) -> str:
-    """The whole page, from the results of a whole run."""
+    """Builds the whole page from the results of a complete run."""
     groups: dict[str, dict[str, Result]] = defaultdict(dict)
     for name, case in corpus.cases().items():
         if results[name].outcome != SKIPPED:
@@ -66,13 +66,13 @@ def page(results: dict[str, Result]) -> str:
 
 
 def with_primitives(page: str) -> str:
-    """The page with the table of primitives as it is now."""
+    """Replaces the table of primitives in the page by the current one."""
     measured, _, _ = page.partition(_PRIMITIVES)
     return measured + "\n".join(primitives())
 
 
 def primitives() -> list[str]:
-    """The table of primitives: what each can be exported with."""
+    """Builds the table of primitives and their supported types."""
     rows = _core.primitives()
     cells = (
         f"| {row.name} | {_support(row.without_complex)} | {_support(row.without_keys)} |"
@@ -97,7 +97,7 @@ def _support(refusal: str | None) -> str:
 
 
 def versions() -> list[str]:
-    """The versions that were measured."""
+    """Returns the measured versions."""
     return [f"{name} {version(name)}" for name in ("jax", "onnxruntime")]
 
 
@@ -122,7 +122,7 @@ def _gaps(title: str, groups: dict[str, dict[str, Result]]) -> list[str]:
 
 
 def _functions(results: dict[str, Result]) -> list[str]:
-    """The functions of JAX's modules, and those that cannot be exported."""
+    """Lists the functions of JAX's modules, and those that cannot be exported."""
     lines = [
         "## Functions of JAX's modules",
         "",
@@ -165,12 +165,12 @@ def _share(members: dict[str, Result]) -> float:
 
 
 def _percent(share: float) -> str:
-    """Rounded down: 100 % is all of them."""
+    """Formats a percentage, rounded down, so that 100 % means all of them."""
     return f"{int(share * 10000) / 100:.2f} %"
 
 
 def _without_numbers(result: Result) -> str:
-    """The reason, without what varies between cases of the same gap."""
+    """Returns the reason, without details that vary between cases of the same gap."""
     has_none = result.outcome in (UNSUPPORTED, NEWER)
     text = result.why if has_none else re.sub(r"-?\d[\d.e+-]*", "…", result.why)
     return text.replace("|", "\\|").replace("\n", " ")

@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import onnxruntime
 
-# Types that ONNX Runtime's NumPy interface does not accept: their names there, and ONNX's numbers.
+# Types that ONNX Runtime's NumPy interface does not accept: their names there, and ONNX's type
+# codes.
 _RAW = {
     ml_dtypes.bfloat16: ("tensor(bfloat16)", 16),
     ml_dtypes.float8_e4m3fn: ("tensor(float8e4m3fn)", 17),
@@ -23,7 +24,7 @@ _TYPES = {name: np.dtype(kind) for kind, (name, _) in _RAW.items()}
 
 
 def load(model: bytes) -> onnxruntime.InferenceSession:
-    """A session with default optimisation, on one thread."""
+    """Creates a session with default optimisation on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -31,7 +32,7 @@ def load(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(session: onnxruntime.InferenceSession, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a model for flat inputs in their order."""
+    """Runs a model on flat inputs in their order, and returns its outputs."""
     names = [value.name for value in session.get_inputs()]
     tensors = [np.array(as_tensor(array), order="C") for array in inputs]
     feeds = {name: _feed(t) for name, t in zip(names, tensors, strict=True)}
@@ -40,14 +41,14 @@ def run(session: onnxruntime.InferenceSession, inputs: Sequence[np.ndarray]) -> 
 
 
 def as_array(value: Any) -> np.ndarray:
-    """A value of JAX as an array; keys are the integers that they are made of."""
+    """Converts a JAX value to an array; keys become their underlying integers."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     return np.asarray(value)
 
 
 def as_tensor(array: np.ndarray) -> np.ndarray:
-    """The tensor that an array is in a model: complex numbers are a trailing axis of two."""
+    """Converts an array to its tensor in a model: complex numbers become a trailing axis of two."""
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 

@@ -1,4 +1,4 @@
-"""Builds the standalone command line for a platform and packs it, with its licences, in
+"""Builds the standalone command line for a platform and packs it with its licences in
 dist/programs.
 """
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 TOP = Path(__file__).parent.parent
 PLACE = TOP / "dist" / "programs"
-# The README of packages: its links lead to the repository.
+# The README of the packages, whose links point to the repository.
 BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "python/README.md")
 
 
 def main(target: str) -> None:
-    """Builds, tries and packs the program."""
+    """Builds, tests and packs the program."""
     build = ["cargo", "build", "--profile=dist", "--locked", "--package=cli", f"--target={target}"]
     subprocess.run(build, cwd=TOP, check=True)
     name = "jax2onnx.exe" if "windows" in target else "jax2onnx"

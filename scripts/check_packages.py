@@ -1,4 +1,4 @@
-"""Checks what `make wheel` built: the contents of the wheel and the sdist, and that each can be
+"""Checks the output of `make wheel`: the contents of the wheel and the sdist, and that both can be
 installed and used with every Python on this machine, without the repository and (the wheel) without
 a Rust toolchain.
 """
@@ -20,15 +20,15 @@ TOP = Path(__file__).parent.parent
 SMOKE_TEST = TOP / "scripts" / "smoke_test.py"
 MINORS = range(11, 20)
 
-# A wheel that grows past this has something in it that does not belong there.
+# A larger wheel contains something that does not belong there.
 LARGEST = 16 * 1024 * 1024
 
-# The newest glibc that a Linux wheel may need.
+# The newest glibc that a Linux wheel may require.
 NEWEST_GLIBC = (2, 28)
 
 
 def pythons() -> Iterator[str]:
-    """One interpreter of each version that is supported."""
+    """Yields one interpreter per supported version."""
     homes = [Path(path) for path in os.environ.get("PATH", "").split(os.pathsep)]
     homes += sorted(Path.home().glob(".pyenv/versions/3.*/bin"))
     hosted = Path(os.environ.get("AGENT_TOOLSDIRECTORY", ""))
@@ -50,7 +50,7 @@ def _version(python: str) -> tuple[int, int] | None:
 
 
 def check_wheel(wheel: Path) -> None:
-    """Licences, SBOM, types, size and platform."""
+    """Checks licences, SBOM, types, size and platform."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         for needed in (
@@ -81,7 +81,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def check_sbom(text: str) -> None:
-    """It is a CycloneDX document, and has every crate that is linked, with version and licence."""
+    """Checks that the SBOM is valid CycloneDX, with version and licence of every linked crate."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
@@ -92,7 +92,7 @@ def check_sbom(text: str) -> None:
     listed = {(c["name"], c["version"]): c for c in sbom["components"]}
     licenses = (TOP / "THIRD-PARTY-LICENSES.txt").read_text(encoding="utf-8")
     linked = re.findall(r"^([\w-]+) (\d+\.\d+\.\d+\S*) \([\w.-]+\)$", licenses, re.MULTILINE)
-    # The list of licences is for all platforms, the SBOM may be for one.
+    # The licence list covers all platforms; the SBOM may cover only one.
     missing = [
         c for c in linked if c not in listed and not c[0].startswith(("windows", "anstyle-w"))
     ]
@@ -102,7 +102,7 @@ def check_sbom(text: str) -> None:
 
 
 def check_sdist(sdist: Path) -> None:
-    """What is needed to build it, and nothing that takes space."""
+    """Checks that the sdist contains everything needed for a build, and no large files."""
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for needed in (
@@ -117,7 +117,7 @@ def check_sdist(sdist: Path) -> None:
 
 
 def install_and_use(package: Path, python: str, *, cargo: bool) -> None:
-    """Installs into a fresh environment, and runs the smoke test there, from another folder."""
+    """Installs a package into a fresh environment and runs the smoke test from another folder."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         subprocess.run([python, "-m", "venv", place / "env"], check=True)

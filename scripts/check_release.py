@@ -1,5 +1,5 @@
-"""Checks that the repository is ready for a release: one version everywhere, a section in the
-changelog, and no placeholder left. With a tag, also that the tag is that version.
+"""Checks that the repository is ready for a release: a single version, a section in the changelog,
+and no placeholders. With a tag, also checks that the tag matches the version.
 """
 
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 
 TOP = Path(__file__).parent.parent
 
-# Written in two parts, so that this file does not contain it.
+# Split so that this file does not contain the placeholder.
 PLACEHOLDER = "OWNER" + "/jax2onnx"
 
 
 def problems(tag: str | None) -> list[str]:
-    """What is not ready, in sentences."""
+    """Returns the problems, in full sentences."""
     found = []
     version = tomllib.loads((TOP / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     if tag is not None and tag != f"v{version}":

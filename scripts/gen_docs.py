@@ -1,7 +1,7 @@
-"""Prepares the documentation site in build/docs: the pages of docs/, and those that are generated.
+"""Prepares the documentation site in build/docs: the pages of docs/ and the generated pages.
 
-Generated are the references for Python (from docstrings) and the command line (from its help), a
-page with a real model in it, and two files for language models: llms.txt lists the pages,
+The generated pages are the references for Python (from docstrings) and the command line (from its
+help), a page with a real model in it, and two files for language models: llms.txt lists the pages,
 llms-full.txt contains them.
 """
 
@@ -27,7 +27,7 @@ PLACE = TOP / "build" / "docs"
 
 PLAIN = re.DOTALL | re.MULTILINE
 
-# Pages that live at the top of the repository.
+# Pages at the top level of the repository.
 ELSEWHERE = {
     "architecture.md": "ARCHITECTURE.md",
     "changelog.md": "CHANGELOG.md",
@@ -42,7 +42,7 @@ SECTIONS = {
     "Attributes": "Attributes",
 }
 
-# The names of the package, by what they are for.
+# The names of the package, by purpose.
 NAMES = {
     "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
     "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
@@ -78,9 +78,9 @@ onnxruntime took. [Open it on a page of its own](gpt.html#node={LIVE_NODE}).
 
 
 def command_line(*arguments: str) -> str:
-    """What a command prints."""
+    """Returns the output of a command."""
     command = [sys.executable, "-m", "jax2onnx", *arguments]
-    # As wide as a block of code on the page.
+    # The width of a code block on the page.
     environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "80"}
     return subprocess.run(
         command, check=True, capture_output=True, text=True, env=environment
@@ -88,14 +88,14 @@ def command_line(*arguments: str) -> str:
 
 
 def commands() -> list[str]:
-    """The names of all commands, as the help lists them."""
+    """Returns the names of all commands, as listed in the help."""
     listed = command_line("--help").partition("Commands:\n")[2].partition("\n\n")[0]
     names = re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
     return [name for name in names if name != "help"]
 
 
 def command_reference() -> str:
-    """The page about the command line."""
+    """Builds the page about the command line."""
     parts = ["# Command line\n", f"```text\n{command_line('--help').rstrip()}\n```\n"]
     for name in commands():
         parts += [f"## {name}\n", f"```text\n{command_line(name, '--help').rstrip()}\n```\n"]
@@ -103,7 +103,7 @@ def command_reference() -> str:
 
 
 def python_reference() -> str:
-    """The page about the package."""
+    """Builds the page about the package."""
     listed = [name for names in NAMES.values() for name in names]
     assert sorted(listed) == sorted(jax2onnx.__all__), "NAMES is not what the package has"
     parts = ["# Python\n", f"{inspect.getdoc(jax2onnx)}\n"]
@@ -117,13 +117,13 @@ def python_reference() -> str:
 
 
 def public(module: ModuleType) -> list[tuple[str, object]]:
-    """The functions and classes that a module defines."""
+    """Returns the functions and classes that a module defines."""
     own = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and callable(v)]
     return [(n, v) for n, v in own if getattr(v, "__module__", None) == module.__name__]
 
 
 def described(name: str, value: object) -> str:
-    """A function or a class, with its members."""
+    """Describes a function or a class with its members."""
     parts = [f"### {name}\n"]
     plain_class = inspect.isclass(value) and not issubclass(value, Exception)
     if plain_class or not inspect.isclass(value):
@@ -140,7 +140,7 @@ def described(name: str, value: object) -> str:
 
 
 def signature(name: str, value: object) -> str:
-    """A call as a block of code, one parameter per line if it is long. Attributes have none."""
+    """Formats a signature as a code block, one parameter per line if it is long."""
     try:
         found = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ def signature(name: str, value: object) -> str:
 
 
 def docstring(value: object) -> str:
-    """A docstring in Google's style, as Markdown."""
+    """Converts a docstring in Google's style to Markdown."""
     lines: list[str] = []
     in_section = False
     for line in (inspect.getdoc(value) or "").splitlines():
@@ -177,13 +177,13 @@ def docstring(value: object) -> str:
 
 
 def repository() -> str:
-    """The address of the repository's files."""
+    """Returns the URL of the repository's files."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
     return f"{project['urls']['Source']}/blob/main"
 
 
 def with_links(text: str, source: Path) -> str:
-    """A page whose links to files outside the site lead to the repository."""
+    """Redirects links to files outside the site to the repository."""
     inside = {(TOP / file).resolve(): page for page, file in ELSEWHERE.items()}
 
     def replaced(match: re.Match[str]) -> str:
@@ -194,7 +194,7 @@ def with_links(text: str, source: Path) -> str:
         if target in inside:
             return f"]({inside[target]}{hash_}{anchor})"
         if target.is_relative_to(TOP / "docs"):
-            # From the top of the repository, the pages lie in docs/.
+            # Relative to the top level of the repository, the pages are in docs/.
             here = source.parent if source.is_relative_to(TOP / "docs") else TOP / "docs"
             return f"]({os.path.relpath(target, here)}{hash_}{anchor})"
         return f"]({repository()}/{target.relative_to(TOP)}{hash_}{anchor})"
@@ -203,8 +203,8 @@ def with_links(text: str, source: Path) -> str:
 
 
 def navigation() -> dict[str, dict[str, str]]:
-    """The pages by section, each with its title, as mkdocs.yml lists them."""
-    # Other parts of the file have tags that only MkDocs reads.
+    """Returns the pages by section, each with its title, as listed in mkdocs.yml."""
+    # Other parts of the file have tags that only MkDocs understands.
     text = (TOP / "mkdocs.yml").read_text()
     sections: dict[str, dict[str, str]] = {"": {}}
     for entry in yaml.safe_load(text[text.index("\nnav:") :])["nav"]:
@@ -217,8 +217,8 @@ def navigation() -> dict[str, dict[str, str]]:
 
 
 def first_sentence(page: str) -> str:
-    """What a page is about."""
-    # Neither settings nor code, headings, tables, pictures and lists.
+    """Returns the first sentence of a page's text."""
+    # Skips front matter, code, headings, tables, pictures and lists.
     text = re.sub(r"\A---\n.*?\n---\n|^```.*?^```$", "", page, flags=PLAIN)
     found = re.search(r"^(?![#!<|\[]|- ).+(?:\n(?!\n).+)*", text, re.MULTILINE)
     sentence = re.split(r"(?<=\.)\s", " ".join(found[0].split()))[0] if found else ""
@@ -226,7 +226,7 @@ def first_sentence(page: str) -> str:
 
 
 def llms() -> str:
-    """An index of the pages for language models."""
+    """Builds an index of the pages for language models."""
     lines = [
         "# jax2onnx",
         "",
@@ -246,7 +246,7 @@ def llms() -> str:
 
 
 def llms_full() -> str:
-    """All pages in one file, in the order of the navigation."""
+    """Concatenates all pages in the order of the navigation."""
     pages = [page for pages in navigation().values() for page in pages.values()]
     kept = [page for page in pages if page not in ("COVERAGE.md", "live.md", "changelog.md")]
     texts = ((page, (PLACE / page).read_text().strip()) for page in kept)

@@ -3,8 +3,8 @@
     python scripts/gen_filetests.py [NAME ...]
     INSTA_UPDATE=always cargo test -p pipeline --test files
 
-The second command adds what the programs become. Without names, all programs are written; files
-that are not made here stay as they are. Graphs that would be too long are shown by their operators.
+The second command adds the resulting graphs. Without names, all programs are written; files from
+other sources are left unchanged. Graphs that would be too long are summarised by their operators.
 The programs of `conversions.py` have options, which are part of their files.
 """
 
@@ -27,7 +27,7 @@ from primitives import GROUPS, conversions, other_versions  # noqa: E402
 from primitives.operands import type_of  # noqa: E402
 
 LONGEST = 120
-"""Graphs of more lines than this are shown by their operators."""
+"""The maximum number of lines of a graph. Longer graphs are summarised by their operators."""
 
 OPTIONS = ("opset", "target", "operators", "weights", "assume")
 
@@ -60,7 +60,7 @@ def is_long(program: str) -> bool:
 
 
 def trace(function: Any, *operands: Any, **options: Any) -> str:
-    """The program of a function, with these options and without what does not matter to a rule."""
+    """Returns the program of a function with these options, without irrelevant details."""
     wide = (jnp.float64, jnp.complex128)
     double = any(o.dtype in wide for o in operands)
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ def trace(function: Any, *operands: Any, **options: Any) -> str:
 
 
 def head(model: re.Match[str]) -> str:
-    """What the recording of a program says about its options."""
+    """Returns the options in the recording of a program."""
     lines = (line.strip() for line in model[1].splitlines())
     kept = [line for line in lines if line.startswith(OPTIONS) and not line.endswith("=None")]
     return "\n".join(["model[", *(f"  {line}" for line in kept), "]", ""]) if kept else ""

@@ -1,8 +1,8 @@
-"""Writes what onnxruntime makes of operators on constants. The optimiser has to agree.
+"""Writes onnxruntime's results of operators on constants. The optimiser must agree with them.
 
     python scripts/gen_folded_operators.py
 
-The results of transcendental functions are those of double precision, rounded once.
+The results of transcendental functions are computed in double precision and rounded once.
 """
 
 from pathlib import Path
@@ -166,7 +166,7 @@ def layouts() -> list[Case]:
 
 
 def written(array: np.ndarray) -> str:
-    """A tensor in the text syntax of ONNX."""
+    """Formats a tensor in ONNX text syntax."""
     code = helper.np_dtype_to_tensor_dtype(array.dtype)
     dtype = onnx.TensorProto.DataType.Name(code).lower()
     shape = f"[{','.join(map(str, array.shape))}]" if array.ndim else ""

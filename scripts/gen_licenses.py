@@ -1,6 +1,6 @@
-"""Writes THIRD-PARTY-LICENSES.txt: the licences of everything that is linked into the package.
+"""Writes THIRD-PARTY-LICENSES.txt: the licences of all code that is linked into the package.
 
-With --check, fails if the file is not up to date. Either way, fails if a crate has a licence that
+With --check, fails if the file is out of date. In both modes, fails if a crate has a licence that
 `deny.toml` does not allow, or if there are two versions of a crate.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 TOP = Path(__file__).parent.parent
 OUTPUT = TOP / "THIRD-PARTY-LICENSES.txt"
 
-# The platforms that releases are built for. Others would only add crates that are never linked.
+# The platforms of releases. Other platforms would only add crates that are never linked.
 PLATFORMS = (
     "aarch64-apple-darwin",
     "aarch64-pc-windows-msvc",
@@ -27,7 +27,7 @@ PLATFORMS = (
     "x86_64-unknown-linux-musl",
 )
 
-# Code of others inside a crate.
+# Third-party code inside a crate.
 VENDORED = {"libmimalloc-sys": "c_src/mimalloc/**/LICENSE"}
 
 INTRODUCTION = """\
@@ -38,7 +38,7 @@ that is used here is stated.
 
 
 def linked(metadata: dict[str, Any]) -> list[dict[str, Any]]:
-    """The packages of others that are linked, in alphabetical order."""
+    """Returns the linked third-party packages in alphabetical order."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     (root,) = (i for i, p in packages.items() if p["name"] == "python" and p["source"] is None)
@@ -60,10 +60,10 @@ def _is_macro(package: dict[str, Any]) -> bool:
 
 
 def choice(package: dict[str, Any], allowed: list[str]) -> str:
-    """The licence that is used, the first allowed one."""
+    """Returns the licence to use: the first allowed one."""
     offered = package["license"].replace("/", " OR ").split(" OR ")
     if any(" AND " in one or "(" in one for one in offered):
-        sys.exit(f"{package['name']}: {package['license']} has to be read by a person")
+        sys.exit(f"{package['name']}: {package['license']} needs a manual review")
     for name in allowed:
         if name in offered:
             return name
@@ -71,7 +71,7 @@ def choice(package: dict[str, Any], allowed: list[str]) -> str:
 
 
 def texts(package: dict[str, Any], spdx: str) -> list[str]:
-    """The texts of a package's licence."""
+    """Returns the texts of a package's licence."""
     folder = Path(package["manifest_path"]).parent
     files = [f for f in sorted(folder.iterdir()) if f.name.lower().startswith("licen")]
     # `LICENSE-MIT`, or a single `LICENSE`.
@@ -90,7 +90,7 @@ def _tidy(text: str) -> str:
 
 
 def document(packages: list[dict[str, Any]], allowed: list[str]) -> str:
-    """The whole file. A text that several packages share appears once."""
+    """Builds the whole file. A text that several packages share appears once."""
     users: dict[str, list[str]] = collections.defaultdict(list)
     for package in packages:
         spdx = choice(package, allowed)

@@ -1,17 +1,18 @@
-"""Writes crates/onnx/src/schema/table.rs: what ONNX and onnxruntime accept, operator by operator.
+"""Writes crates/onnx/src/schema/table.rs: the operators and types that ONNX and onnxruntime accept.
 
     python scripts/gen_op_table.py            measure, and write the table
     python scripts/gen_op_table.py --new      measure only the versions that the table lacks
     python scripts/gen_op_table.py --check    check the table without measuring, in seconds
 
-The specification comes from `onnx.defs`. What runs comes from running onnxruntime (see
-`measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find what runs but is wrong) and,
-for operators without a sample that runs, from its list of CPU kernels. A version that is newer than
-the newest opset that onnxruntime loads is taken to run what the version before it runs.
+The specification comes from `onnx.defs`. The supported types come from running onnxruntime (see
+`measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find types that run but compute
+wrong results). For operators without a sample that runs, they come from its list of CPU kernels. A
+version newer than the newest opset that onnxruntime loads is assumed to run the types of the
+previous version.
 
-Measuring runs tens of thousands of one-node models, which takes more than ten minutes. So `--check`
-compares everything that comes from the specification or the kernel list, and compares the
-measurements only with their digest in the header, which shows whether somebody edited them.
+Measuring runs tens of thousands of one-node models, which takes more than ten minutes. `--check`
+therefore compares everything that comes from the specification or the kernel list, but compares the
+measurements only with their digest in the header, which reveals manual edits.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ TABLE = Path(__file__).parent.parent / "crates/onnx/src/schema/table.rs"
 BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
 MAX_INT = 2**31 - 1
 
-# Kernels that onnxruntime 1.30 does not have yet. Models should run there as well.
+# Kernels that onnxruntime 1.30 lacks. Models should run there as well.
 TOO_NEW = {"Where": {"int8", "uint32"}}
 
 ROW = re.compile(r'(\w+)\("(\w*)", &\[([^]]*)\]\)')
@@ -82,7 +83,7 @@ pub(super) static TABLE: &[Schema] = &[
 
 
 def element_type(text: str) -> str | None:
-    """`float` for `tensor(float)`; none for anything but a tensor of a known type."""
+    """Returns `float` for `tensor(float)`; `None` for anything but a tensor of a known type."""
     name = text.removeprefix("tensor(").removesuffix(")")
     return name if text.startswith("tensor(") and name in ELEMENT_TYPES else None
 
@@ -92,7 +93,7 @@ def mask(types: Sequence[str]) -> int:
 
 
 class Schema:
-    """One version of an operator and the opsets at which it is current."""
+    """One version of an operator, and the opsets at which it is current."""
 
     def __init__(self, schema: onnx.defs.OpSchema, until: int) -> None:
         self.schema = schema
@@ -112,7 +113,7 @@ class Schema:
         return Version(
             op=s.name,
             since=s.since_version,
-            # A function is expanded into operators of the model's opset, so try both ends.
+            # A function is expanded into operators of the model's opset, so both ends are tried.
             opsets=tuple(sorted({max(s.since_version, OLDEST), min(self.until, LOADED)})),
             constraints=tuple(self.constraints),
             inputs=tuple(self.index[p.type_str] for p in s.inputs),
@@ -120,11 +121,11 @@ class Schema:
         )
 
     def kernel_rows(self) -> set[Row]:
-        """The rows according to the kernel list.
+        """Returns the rows according to the kernel list.
 
         A kernel without an end implements only the version at which it starts. Constraints have
-        their names in the schema, or (`GatherND`, `Reshape`, `StringNormalizer`) those of a
-        parameter. Names from another version of the operator (`BatchNormalization`'s `U`,
+        their names in the schema, or those of a parameter (`GatherND`, `Reshape`,
+        `StringNormalizer`). Names from another version of the operator (`BatchNormalization`'s `U`,
         `QuantizeLinear`'s `T3`) do not constrain anything.
         """
         if self.schema.name == "Constant":
@@ -148,7 +149,7 @@ class Schema:
         return rows
 
     def rows(self, measured: dict[str, Measurement], wrong: dict[str, WrongTypes]) -> list[str]:
-        """The rows of each variant: those that are always right, then those that are not."""
+        """Returns the rows of each variant: the correct ones first, then the others."""
         if not measured:
             return [show_row("row", "", row) for row in merge(self.kernel_rows())]
         found = []
@@ -171,11 +172,11 @@ class Schema:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Name and version, which identify a line of the table."""
+        """The name and version, which identify a line of the table."""
         return self.schema.name, self.schema.since_version
 
     def line(self, runs: str) -> str:
-        """The line of the table; `runs` are its rows."""
+        """Formats a line of the table; `runs` are its rows."""
         s = self.schema
         inputs = ", ".join(self.param(p) for p in s.inputs)
         outputs = ", ".join(self.param(p) for p in s.outputs)
@@ -211,7 +212,7 @@ def show_row(kind: str, variant: str, row: Row) -> str:
 
 
 def merge(rows: set[Row]) -> list[Row]:
-    """Fewer rows for the same combinations: rows that differ in one place become one."""
+    """Merges rows that differ in one position, preserving the set of combinations."""
     width = len(next(iter(rows), ()))
     changed = True
     while changed:
@@ -228,7 +229,7 @@ def merge(rows: set[Row]) -> list[Row]:
 
 
 def schemas() -> list[Schema]:
-    """Every operator version that is current at a supported opset and not deprecated."""
+    """Returns every operator version that is current at a supported opset and not deprecated."""
     history: dict[str, list[onnx.defs.OpSchema]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "" and schema.since_version <= NEWEST:
@@ -261,7 +262,7 @@ def table(found: list[Schema], runs: dict[tuple[str, int], str], versions: dict[
 
 
 def measured_table(jobs: int, known: dict[tuple[str, int], str]) -> str:
-    """The table; what is known already is not measured."""
+    """Measures and formats the table, except for the versions in `known`."""
     found = [s for s in schemas() if s.schema.since_version <= LOADED and s.key not in known]
     measured = measure_all([s.version() for s in found], jobs)
     wrong = {"small": wrong_types(), "numbers": nan_losers(), "terms": failing_types()}
@@ -272,7 +273,7 @@ def measured_table(jobs: int, known: dict[tuple[str, int], str]) -> str:
 
 
 def inherit(found: list[Schema], runs: dict[tuple[str, int], str]) -> None:
-    """Gives versions that onnxruntime does not load yet the rows of the version before them."""
+    """Copies the rows of the previous version to versions that onnxruntime does not load yet."""
     for before, new in itertools.pairwise(found):
         if new.schema.since_version <= LOADED:
             continue
@@ -289,16 +290,16 @@ def inherit(found: list[Schema], runs: dict[tuple[str, int], str]) -> None:
 
 
 def known_runs(old: str) -> dict[tuple[str, int], str]:
-    """The rows of a table."""
+    """Parses the rows of a table."""
     pattern = r'Schema \{ name: "(\w+)", since: (\d+),.*?runs: &\[(.*)\], function:'
     return {(op, int(since)): rows for op, since, rows in re.findall(pattern, old)}
 
 
 def checked_table(old: str) -> str:
-    """What `old` should be, if its measurements are right."""
+    """Rebuilds the table from the measurements in `old`."""
     made = re.search(r"Generated from onnx (\S+) and onnxruntime (\S+) by", old)
     if made is None:
-        sys.exit(f"{TABLE.name} does not say what it was generated from")
+        sys.exit(f"{TABLE.name} does not record its source versions")
     versions = {"onnx": made[1], "ort": made[2]}
     runs = known_runs(old)
     found = schemas()
@@ -318,7 +319,7 @@ def checked_table(old: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="check the table without measuring")
-    parser.add_argument("--new", action="store_true", help="measure only versions that are new")
+    parser.add_argument("--new", action="store_true", help="measure only new versions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if not arguments.check:

@@ -37,7 +37,7 @@ def take_view(folder: Path) -> None:
 
 
 def take_against(folder: Path) -> None:
-    """The same model with another activation."""
+    """Takes the picture of a comparison: the same model with another activation."""
     old = export(folder / "before.onnx", gpt(layers=4), stacktrace_metadata="sourcemap")
     new = folder / "after.onnx"
     proto = onnx.load(old)

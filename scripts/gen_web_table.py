@@ -1,12 +1,13 @@
-"""Writes crates/onnx/src/schema/web.rs: what onnxruntime-web runs, and what it runs on the GPU.
+"""Writes crates/onnx/src/schema/web.rs: the types that onnxruntime-web runs, on the CPU and on the
+GPU.
 
     python scripts/gen_web_table.py build/web/node_modules/onnxruntime-web
 
 Needs node, a Chromium with WebGPU (SwiftShader will do) and the npm package (`make web`).
 
-Every combination of an operator version and element types that onnxruntime runs is tried, one node
-a model: in the package's WebAssembly build, and in its WebGPU build, which lacks types and whose
-log says where the node is placed. Only what differs from onnxruntime is written.
+Every combination of an operator version and element types that onnxruntime runs is tried as a
+one-node model: in the package's WebAssembly build, and in its WebGPU build, which lacks some types
+and logs the placement of the node. Only differences from onnxruntime are written.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ Case = tuple[str, str, tuple[int, ...], str]
 
 
 def bindings(schema: Schema, rows: str, cases: list[Sample]) -> list[Case]:
-    """A model for every combination of types that onnxruntime runs."""
+    """Builds a model for every combination of types that onnxruntime runs."""
     version = schema.version()
     opset = max(version.since, OLDEST)
     found: list[Case] = []
@@ -87,7 +88,7 @@ def bindings(schema: Schema, rows: str, cases: list[Sample]) -> list[Case]:
 
 
 def in_webassembly(package: Path, models: list[str]) -> list[str]:
-    """For each model `cpu`, or nothing if it does not load."""
+    """Returns `cpu` for each model that loads, and an empty string for the others."""
     script = Path(__file__).parent / "web_session.mjs"
     command = ["node", str(script), str(package)]
     done = subprocess.run(
@@ -97,7 +98,7 @@ def in_webassembly(package: Path, models: list[str]) -> list[str]:
 
 
 def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
-    """For each model `gpu` or `cpu`, or nothing if it does not load."""
+    """Returns `gpu` or `cpu` for each model that loads, and an empty string for the others."""
     found: list[str] = []
     with tempfile.TemporaryDirectory() as folder, WebPage(Path(folder), package, "webgpu") as page:
         for start in range(0, len(models), 200):
@@ -107,7 +108,7 @@ def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
 
 
 def table(name: str, doc: str, rows: dict[tuple[str, int], list[str]]) -> str:
-    """One line for the versions of an operator that run the same."""
+    """Formats a table. Versions of an operator with equal rows share a line."""
     versions: dict[tuple[str, str], list[int]] = {}
     for (op, since), texts in sorted(rows.items()):
         versions.setdefault((op, ", ".join(texts)), []).append(since)
@@ -156,7 +157,8 @@ def main() -> None:
             tables["GPU"][key] = show(on_gpu)
     version = json.loads((package / "package.json").read_text())["version"]
     docs = {
-        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types there.",
+        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types "
+        "there.",
         "WEBGPU": "The same for the WebGPU build, which runs operators on the CPU or the GPU.",
         "GPU": "The combinations that the WebGPU build runs on the GPU.",
     }

@@ -1,12 +1,12 @@
-"""Hunts for rewrites of onnxruntime that change results: random graphs of two or three operators
-on hostile numbers, optimised against unoptimised.
+"""Hunts for onnxruntime rewrites that change results. Runs random graphs of two or three operators
+on hostile numbers, optimised and unoptimised.
 
     python scripts/hunt_runtime_rewrites.py --seconds 300 --seed 0 [--out findings/]
 
-Each class of difference is reported once: which optimiser is responsible, what changes (NaN,
+Each class of difference is reported once: the responsible optimiser, the kind of change (NaN,
 infinities, signs of zero, numbers, shapes, a session that cannot be created), and the smallest
-graph that was found, as ONNX text. What our exports can contain is avoided in
-`crates/optimize/src/legalize/runtime_bugs/`; each entry there holds such a graph.
+graph found, as ONNX text. `crates/optimize/src/legalize/runtime_bugs/` avoids the cases that our
+exports can contain; each entry there holds such a graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import onnxruntime as ort
 from optimiser_differences import SILENT, Finding, examine, text_of
 from random_graphs import draw
 
-# A worker that says nothing for this long hangs.
+# A worker that is silent for this many seconds hangs.
 PATIENCE = 60
 SEEDS_A_WORKER = 400
 
@@ -39,7 +39,7 @@ def work(seeds: range, queue: Any) -> None:
 
 
 def hunt(seconds: float, seed: int) -> Iterator[Finding]:
-    """Findings, from a process of their own, since onnxruntime may crash."""
+    """Yields findings from a separate process, because onnxruntime may crash."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         queue: Any = multiprocessing.Queue()

@@ -1,10 +1,10 @@
-"""Which integer types onnxruntime's CPU provider computes wrongly although it runs them.
+"""Finds integer types that onnxruntime's CPU provider runs but computes incorrectly.
 
-Found so far: sums and products of integers are accumulated in double precision and saturate, the
-remainder with `fmod=1` and powers go through double precision, and 64-bit integers whose upper
-halves agree are compared by their lower halves as if those were signed.
+Known so far: sums and products of integers are accumulated in double precision and saturate, the
+remainder with `fmod=1` and powers are computed in double precision, and 64-bit integers with equal
+upper halves are compared by their lower halves as signed numbers.
 
-Everything is compared with exact arithmetic that wraps around, on numbers of all magnitudes.
+All results are compared with exact wrap-around arithmetic, on numbers of all magnitudes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Arrays = list[np.ndarray]
 
 @dataclass
 class Check:
-    """An operator on random operands, and its expected result."""
+    """An operator on random operands, with its expected result."""
 
     op: str
     expected: Callable[..., np.ndarray]
@@ -40,7 +40,7 @@ class Check:
 
 
 def numbers(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of every magnitude, extremes, or numbers that differ only in their lower halves."""
+    """Draws numbers of every magnitude, extremes, or numbers with equal upper halves."""
     dtype = ELEMENT_TYPES[name][1]
     info, count = np.iinfo(dtype), int(np.prod(shape))
     if info.bits == 64 and rng.integers(2):
@@ -54,7 +54,7 @@ def numbers(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.n
 
 
 def wrapped(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Python integers modulo the width of `dtype`."""
+    """Reduces Python integers modulo the width of `dtype`."""
     modulus = 1 << (8 * dtype.itemsize)
     return (
         np.array([int(v) % modulus for v in values.flat], np.uint64)
@@ -69,7 +69,7 @@ def elementwise(function: Callable[[int, int], int]) -> Callable[..., np.ndarray
 
 
 def divisible(arrays: Arrays) -> Arrays:
-    """Avoids division by zero, and divisions whose result does not fit."""
+    """Avoids division by zero, and divisions whose result overflows."""
     a, b = arrays
     b = np.where(b == 0, 1, b).astype(b.dtype)
     overflows = (a == np.iinfo(a.dtype).min) & (b.astype(np.int64) == -1)
@@ -204,7 +204,7 @@ def axis_checks(axis: int) -> list[Check]:
 
 
 def session(check: Check, arrays: Arrays) -> ort.InferenceSession:
-    """The operator between inputs of these types and its first result."""
+    """Builds a session that applies the operator to inputs of these types."""
     given = [
         helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
         for i, a in enumerate(arrays)
@@ -227,14 +227,14 @@ def session(check: Check, arrays: Arrays) -> ort.InferenceSession:
 
 
 def is_wrong(check: Check, name: str) -> bool:
-    """Whether the kernel runs and gives a wrong result."""
+    """Returns `True` if the kernel runs and gives a wrong result."""
     rng = np.random.default_rng(0)
     built = None
     for _ in range(ROUNDS):
         arrays = check.prepare([numbers(rng, name, SHAPE) for _ in range(check.operands)])
         try:
             built = built or session(check, arrays)
-        except Exception:  # there is no kernel, so it is neither right nor wrong
+        except Exception:  # no kernel, so there is no result to judge
             return False
         got = built.run(["y"], {f"x{i}": a for i, a in enumerate(arrays)})[0]
         with np.errstate(all="ignore"):
@@ -244,14 +244,14 @@ def is_wrong(check: Check, name: str) -> bool:
 
 
 def wrong_types() -> dict[tuple[str, str], set[str]]:
-    """By operator and variant (see `measure_kernels`): the integer types it gets wrong."""
+    """Returns the integer types that are wrong, by operator and variant (see `measure_kernels`)."""
     ort.set_default_logger_severity(SILENT)
     found: dict[tuple[str, str], set[str]] = {}
     for check in checks():
         bad = {name for name in TYPES if is_wrong(check, name)}
         if bad:
             found.setdefault((check.op, check.variant), set()).update(bad)
-    # `ScatterElements` is `ScatterND` with other indices.
+    # `ScatterElements` is `ScatterND` with different indices.
     for (op, variant), bad in list(found.items()):
         if op == "ScatterND":
             found["ScatterElements", variant] = bad

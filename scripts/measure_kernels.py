@@ -1,11 +1,11 @@
-"""Which element types onnxruntime's CPU provider really runs, found by running one-node models.
+"""Finds the element types that onnxruntime's CPU provider really runs, by running one-node models.
 
-The kernel list shows what is registered. Running shows more: float16 works wherever there is a
-float32 kernel (casts are inserted when the session is created), functions are expanded, and some
-registered kernels reject a type when they run.
+The kernel list shows only what is registered. float16 works wherever there is a float32 kernel
+(casts are inserted when the session is created), functions are expanded, and some registered
+kernels reject a type at run time.
 
-The samples are the operators' own examples in `onnx.backend.test`. For every sample that runs as it
-is, all bindings of the operator's type constraints are tried.
+The samples are the operators' own examples in `onnx.backend.test`. For every sample that runs
+unchanged, all bindings of the operator's type constraints are tried.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-# Operator versions with more bindings than this are not tried.
+# The maximum number of bindings. Operator versions with more of them are not tried.
 MAX_BINDINGS = 5000
-# How many samples of an operator are tried, chosen to differ in their attributes.
+# The maximum number of samples per operator, chosen to differ in their attributes.
 MAX_SAMPLES = 12
-# The attributes that choose an operator's result type.
+# The attributes that determine an operator's result type.
 DTYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype")
-# Their operands are subgraphs, strings, images or sequences; the kernel list is exact for them.
+# Operators on subgraphs, strings, images or sequences; the kernel list is exact for them.
 NOT_MEASURED = {"If", "Loop", "Scan", "Constant", "ImageDecoder", "SequenceMap"}
 
-# Operators with an attribute that decides which types run: its name and its default.
+# Operators with an attribute that determines the supported types: its name and its default.
 VARIANT_ATTRIBUTES = {
     "Gelu": ("approximate", "none"),
     "Mod": ("fmod", "0"),
@@ -41,7 +41,7 @@ VARIANT_ATTRIBUTES = {
     "ScatterND": ("reduction", "none"),
 }
 SILENT = 4
-# Attributes that only some types may have.
+# Attributes that only some types support.
 TYPE_SPECIFIC_ATTRIBUTES = {"saturate", "round_mode"}
 
 ELEMENT_TYPES = {
@@ -83,7 +83,7 @@ Measurement = tuple[list[int], set[Binding]]
 
 @dataclass(frozen=True)
 class Constraint:
-    """The types that some inputs and outputs of an operator share."""
+    """A set of types that some inputs and outputs of an operator share."""
 
     name: str
     types: tuple[str, ...]
@@ -91,7 +91,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Version:
-    """One version of an operator, as far as element types go."""
+    """The type signature of one version of an operator."""
 
     op: str
     since: int
@@ -103,7 +103,7 @@ class Version:
 
 @dataclass
 class Sample:
-    """A node and its operands, `None` for one that is omitted."""
+    """A node and its operands; an omitted operand is `None`."""
 
     name: str
     node: onnx.NodeProto
@@ -111,7 +111,7 @@ class Sample:
 
 
 def samples() -> dict[str, list[Sample]]:
-    """The examples of each operator that consist of a single node, on tensors."""
+    """Collects the examples of each operator that consist of a single node on tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
@@ -138,7 +138,7 @@ def samples() -> dict[str, list[Sample]]:
 
 
 def extra_samples() -> dict[str, list[Sample]]:
-    """Operators that have no example with a single node."""
+    """Returns samples of operators that have no example with a single node."""
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
     rows: list[tuple[str, list[np.ndarray], dict[str, Any]]] = [
         ("GlobalLpPool", [x], {"p": 2}),
@@ -156,7 +156,7 @@ def extra_samples() -> dict[str, list[Sample]]:
 
 
 def spread(cases: list[Sample]) -> list[Sample]:
-    """A few samples, starting with those whose attributes and input counts are new."""
+    """Selects a few samples, starting with those whose attributes and input counts are new."""
     seen: set[object] = set()
     fresh: list[Sample] = []
     rest: list[Sample] = []
@@ -170,7 +170,7 @@ def spread(cases: list[Sample]) -> list[Sample]:
 
 
 def convert(array: np.ndarray, name: str) -> np.ndarray:
-    """Similar data of another type: in range, and without zeros to divide by."""
+    """Converts an array to another type: in range, and without zeros to divide by."""
     target = ELEMENT_TYPES[name][1]
     if array.dtype == target:
         return array
@@ -193,7 +193,7 @@ def convert(array: np.ndarray, name: str) -> np.ndarray:
 def one_node_model(
     version: Version, opset: int, sample: Sample, binding: dict[int, str]
 ) -> onnx.ModelProto:
-    """The sample with the types of `binding` (constraint index to type)."""
+    """Builds a model of the sample with the types of `binding` (constraint index to type)."""
     node = onnx.NodeProto()
     node.CopyFrom(sample.node)
     initializers = []
@@ -213,7 +213,7 @@ def one_node_model(
 
 
 def set_result_type(version: Version, node: onnx.NodeProto, binding: dict[int, str]) -> None:
-    """Writes the type of a result that an attribute chooses into that attribute."""
+    """Sets the attribute that determines the type of a result."""
     for index in set(version.outputs) - set(version.inputs):
         if index not in binding:
             continue
@@ -228,7 +228,7 @@ def set_result_type(version: Version, node: onnx.NodeProto, binding: dict[int, s
 
 
 def runs(model: onnx.ModelProto) -> str:
-    """Why the model does not run; empty if it does."""
+    """Runs the model. Returns the error, or an empty string if it succeeds."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = SILENT
@@ -240,13 +240,13 @@ def runs(model: onnx.ModelProto) -> str:
         run_options.log_severity_level = SILENT
         names = [output.name for output in session.get_outputs()]
         session._sess.run_with_ort_values({}, names, run_options)
-    except Exception as error:  # onnxruntime has many exception types and raises others as well
+    except Exception as error:  # onnxruntime raises many types of exceptions
         return str(error).splitlines()[0] or type(error).__name__
     return ""
 
 
 def free_constraints(version: Version, sample: Sample) -> list[int]:
-    """The constraints whose type the model chooses: by an operand, or by an attribute."""
+    """Returns the constraints whose type the model chooses, by an operand or by an attribute."""
     used = {
         version.inputs[min(i, len(version.inputs) - 1)]
         for i, array in enumerate(sample.inputs)
@@ -259,14 +259,14 @@ def free_constraints(version: Version, sample: Sample) -> list[int]:
 
 
 def variant(op: str, node: onnx.NodeProto) -> str:
-    """The value of the attribute that decides which kernels exist; empty if none does."""
+    """Returns the value of the attribute that determines the supported types, if any."""
     name, default = VARIANT_ATTRIBUTES.get(op, ("", ""))
     values = {a.name: a.s.decode() or str(a.i) for a in node.attribute}
     return values.get(name, default)
 
 
 def measure(version: Version, cases: Iterable[Sample]) -> dict[str, Measurement]:
-    """By variant: the bindings that run in every sample of it that runs at all."""
+    """Returns, by variant, the bindings that run in every sample that runs at all."""
     found: dict[str, Measurement] = {}
     for case in cases:
         free = free_constraints(version, case)
@@ -291,7 +291,7 @@ def measure(version: Version, cases: Iterable[Sample]) -> dict[str, Measurement]
 
 
 def measure_all(versions: list[Version], jobs: int) -> list[dict[str, Measurement]]:
-    """The measurements of each version, in child processes; none for versions without a sample."""
+    """Measures each version in child processes. Versions without a sample have no measurements."""
     with ProcessPoolExecutor(jobs, initializer=start_worker) as pool:
         return list(pool.map(measure_in_worker, versions))
 

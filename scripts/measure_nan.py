@@ -1,7 +1,7 @@
-"""Which float types onnxruntime's CPU provider loses NaN in.
+"""Finds float types in which onnxruntime's CPU provider loses NaN.
 
-Found so far: reductions to the largest and the smallest element may skip NaN, depending on where it
-is, updates of that kind lose it, and the sign of a 16-bit NaN is 0.
+Known so far: maximum and minimum reductions may skip NaN, depending on its position; maximum and
+minimum updates lose it; and the sign of a 16-bit NaN is 0.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ NEWEST = 26
 
 
 def session(op: str, name: str, operands: int, axis: int | None) -> ort.InferenceSession | None:
-    """The operator, and whether its results are NaN."""
+    """Builds a session that applies the operator and `IsNaN` to its result."""
     code = ELEMENT_TYPES[name][0]
     given = [helper.make_tensor_value_info(f"x{i}", code, SHAPE) for i in range(operands)]
     constants = [] if axis is None else [numpy_helper.from_array(np.array([axis]), "axes")]
@@ -82,7 +82,7 @@ def session(op: str, name: str, operands: int, axis: int | None) -> ort.Inferenc
 
 
 def model(nodes: list, given: list, constants: list) -> ort.InferenceSession | None:
-    """A session with the result `nan`; none if there is no kernel."""
+    """Builds a session with the result `nan`; `None` if there is no kernel."""
     result = helper.make_empty_tensor_value_info("nan")
     graph = helper.make_graph(nodes, "g", given, [result], constants)
     imports = [helper.make_opsetid("", NEWEST)]
@@ -106,7 +106,7 @@ def feed(name: str, array: np.ndarray) -> ort.OrtValue:
 
 
 def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) -> bool:
-    """Whether a NaN among numbers is missing from the result."""
+    """Returns `True` if a NaN among numbers is missing from the result."""
     built = session(op, name, operands, axis)
     if built is None:
         return False
@@ -122,7 +122,7 @@ def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) ->
 
 
 def scatter_loses_nan(op: str, reduction: str, name: str) -> bool:
-    """Whether a NaN is lost when a number updates it."""
+    """Returns `True` if a NaN is lost when a number updates it."""
     code, place = ELEMENT_TYPES[name][0], (1, 1) if op == "ScatterND" else (1,)
     given = [helper.make_tensor_value_info(x, code, [1]) for x in ("data", "updates")]
     indices = numpy_helper.from_array(np.zeros(place, np.int64), "indices")
@@ -138,13 +138,13 @@ def scatter_loses_nan(op: str, reduction: str, name: str) -> bool:
     orders = [{"data": nan, "updates": number}, {"data": number, "updates": nan}]
     try:
         found = [built.run_with_ort_values(["nan"], feeds)[0].numpy() for feeds in orders]
-    except Exception:  # some types are rejected only now
+    except Exception:  # some types are rejected only at run time
         return False
     return not np.all(found)
 
 
 def nan_losers() -> dict[tuple[str, str], set[str]]:
-    """By operator and variant (see `measure_kernels`): the float types it loses NaN in."""
+    """Returns the float types that lose NaN, by operator and variant (see `measure_kernels`)."""
     ort.set_default_logger_severity(SILENT)
     found: dict[tuple[str, str], set[str]] = {}
     for name in TYPES:

@@ -1,6 +1,6 @@
-"""Which types onnxruntime's CPU provider cannot sum up nothing in.
+"""Finds the types in which onnxruntime's CPU provider cannot reduce an empty axis.
 
-Found so far: unsigned products along an axis without elements fail.
+Known so far: unsigned products along an empty axis fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NEWEST = 26
 
 
 def fails(name: str) -> bool:
-    """Whether a product runs, but not along an axis without elements."""
+    """Returns `True` if a product runs, but not along an empty axis."""
     code, dtype = ELEMENT_TYPES[name]
     declared = [helper.make_tensor_value_info(v, code, [None, None]) for v in "aby"]
     node = helper.make_node("MatMul", ["a", "b"], ["y"])
@@ -26,7 +26,7 @@ def fails(name: str) -> bool:
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=providers)
         session.run(None, {"a": np.ones((2, 1), dtype), "b": np.ones((1, 3), dtype)})
-    except Exception:  # there is no kernel, or NumPy does not have the type
+    except Exception:  # no kernel, or a type that NumPy lacks
         return False
     try:
         found = session.run(None, {"a": np.ones((2, 0), dtype), "b": np.ones((0, 3), dtype)})[0]
@@ -36,7 +36,7 @@ def fails(name: str) -> bool:
 
 
 def failing_types() -> dict[tuple[str, str], set[str]]:
-    """By operator and variant (see `measure_kernels`): the types in which sums need terms."""
+    """Returns the types that cannot reduce an empty axis, by operator and variant."""
     ort.set_default_logger_severity(SILENT)
     return {("MatMul", ""): {name for name in ELEMENT_TYPES if fails(name)}}
 

@@ -1,6 +1,6 @@
-"""What ONNX's own operators are worth in onnxruntime, against what they are made of.
+"""Measures the speed and accuracy of ONNX's own operators in onnxruntime, against elementary forms.
 
-Each operator is exported from JAX twice, as one node and spelled out, and both models run in turns.
+Each operator is exported from JAX twice, as one node and decomposed, and both models run in turn.
 The table that `operators="auto"` follows is `crates/optimize/src/recognize/measured.rs`:
 
     python scripts/measure_operators.py            prints the figures and writes the table,
@@ -10,11 +10,11 @@ The table that `operators="auto"` follows is `crates/optimize/src/recognize/meas
                                                    gains that are known
 
 Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
-one, the best of many runs each, on one thread and on all. An error is the largest difference to JAX
-in float64; the native form's is divided by the elementary one's, and the median of several samples
-counts. On hostile numbers the largest ratio counts, and an elementary form that is more exact than
-a few roundings gains nothing by that. A form agrees with JAX if NaN and infinities are where JAX
-has them.
+form. Each time is the best of many runs, on one thread and on all threads. An error is the largest
+difference from JAX in float64. The error of the native form is divided by that of the elementary
+form, and the median over several samples counts. On hostile numbers, the largest ratio counts, and
+an elementary form that is more exact than a few roundings gains nothing by that. A form agrees with
+JAX if NaN and infinities occur in the same elements.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ import onnxruntime as ort
 import tables
 
 import jax2onnx
-from jax2onnx import _options
+from jax2onnx._export import options as checked_options
 
 TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
-# As many times as large as that of the elementary form may an error be.
+# The largest acceptable ratio of errors.
 MOST_ERROR = 1.2
-# The same for hostile numbers, of which a single one decides.
+# The largest acceptable ratio on hostile numbers, where a single number decides.
 MOST_HOSTILE_ERROR = 4.0
-# So many roundings of the largest result, or of one, are no error on hostile numbers.
+# On hostile numbers, this many roundings of the largest result, or of one, do not count as an
+# error.
 ROUNDINGS = 4
 DTYPES = {
     "F16": np.dtype(np.float16),
@@ -72,7 +73,7 @@ def _layer_norm(x: Any) -> Any:
 
 
 def _like(x: Any, value: float) -> Any:
-    """A parameter: numbers around `value`. Equal ones would become a scalar."""
+    """Returns a parameter with numbers around `value`. Equal numbers would become a scalar."""
     return (value * np.linspace(0.8, 1.2, x.shape[-1])).astype(x.dtype)
 
 
@@ -92,7 +93,7 @@ def _instance_norm(x: Any) -> Any:
 
 
 def _attention(x: Any) -> Any:
-    # Values are finite: NaN among keys that are masked reaches nothing.
+    # Values are finite, so that NaN among masked keys cannot reach the result.
     values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
     heads = x.reshape(1, 128, 8, 64)
     scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
@@ -122,7 +123,7 @@ def _group_norm(x: Any) -> Any:
 
 
 def _split_group_norm(x: Any) -> Any:
-    """As Keras spells it: parameters are those of the groups, and the mean is subtracted last."""
+    """Normalises groups as Keras does: parameters per group, and the mean subtracted last."""
     images = _images(x)
     groups = images.reshape(*images.shape[:3], 8, 8)
     mean = groups.mean((1, 2, 4), keepdims=True)
@@ -150,7 +151,7 @@ def _gru(state: Any, x: Any, h: Any) -> Any:
 
 
 def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
-    """A layer, spelled as people do, and as it has to be to keep NaN: with no bias."""
+    """Returns two forms of a layer: the usual one, and one without a bias, which preserves NaN."""
 
     def layer(x: Any, is_biased: bool) -> Any:
         xs = jnp.swapaxes(x[1::4].reshape(16, 8, 128), 0, 1)
@@ -170,7 +171,7 @@ def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
 
 
 def _masked_softmax(x: Any) -> Any:
-    # Scores are computed: only then can a mask work in place.
+    # Scores are computed, because only then can a mask work in place.
     heads = x.reshape(1, 128, 64, 8)
     scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.25
     hidden = jnp.finfo(x.dtype).min
@@ -181,8 +182,8 @@ def _moved(split: tuple[int, ...], perm: tuple[int, ...], to: tuple[int, ...]) -
     return lambda x: x.reshape(split).transpose(perm).reshape(to)
 
 
-# The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;
-# or two of them, if the native form is spelled otherwise.
+# The operator, the attribute that distinguishes its forms, and a function that JAX decomposes; or
+# two functions, if the native form is written differently.
 CASES: dict[tuple[str, str], Any] = {
     ("Attention", ""): _attention,
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
@@ -225,10 +226,10 @@ CASES: dict[tuple[str, str], Any] = {
     ("Trilu", "softmax"): _masked_softmax,
 }
 
-# Operators that others are made of.
+# The forms of other operators that an operator contains.
 PARTS = {"Attention": {"Softmax": "native"}, "Trilu": {"Softmax": "native"}}
 
-# What is moved or split has to be a picture from the start.
+# Shapes of operands that must be images from the start.
 SHAPES = {
     "DepthToSpace": (4, 64, 16, 16),
     "GroupNormalization": (4, 16, 16, 64),
@@ -236,7 +237,7 @@ SHAPES = {
 }
 
 
-# Reductions, which are measured on long rows as well.
+# Reductions, which are also measured on long rows.
 LONG_SHAPE = (1, 1 << 20)
 LONG_SHAPES = {"GroupNormalization": (4, 64, 64, 64)}
 REDUCTIONS = {
@@ -259,7 +260,7 @@ def _slope(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of an operator and a type."""
+    """The measurements of an operator for one element type."""
 
     operator: str
     variant: str
@@ -271,7 +272,7 @@ class Row:
     agrees: bool
 
     def rust(self) -> str:
-        """The row as the table holds it."""
+        """Formats the row for the table."""
         figures = f"{self.one:.2f}, {self.all:.2f}, [{self.error:.2f}, {self.hostile:.2f}]"
         agrees = str(self.agrees).lower()
         return f'    row("{self.operator}", "{self.variant}", {self.dtype}, {figures}, {agrees}),'
@@ -280,7 +281,7 @@ class Row:
 def export(
     fn: Callable[[Any], Any], shape: tuple[int, ...], dtype: np.dtype[Any], operators: Any
 ) -> Any:
-    """The function as a model. What numpy does not know is cast at the ends."""
+    """Exports the function. Types that NumPy lacks are cast at the boundary."""
     double = dtype == np.float64
     if dtype == ml_dtypes.bfloat16:
         small = fn
@@ -291,7 +292,7 @@ def export(
 
 
 def session(model: Any, threads: int) -> Callable[[np.ndarray], np.ndarray]:
-    """What runs the model."""
+    """Returns a function that runs the model."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
@@ -301,16 +302,16 @@ def session(model: Any, threads: int) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def boundary(x: np.ndarray) -> np.ndarray:
-    """An array as the model takes it."""
+    """Converts an array to the model's input type."""
     return x.astype(np.float32) if x.dtype == ml_dtypes.bfloat16 else x
 
 
 def gain(elementary: Any, native: Any, threads: int, x: np.ndarray) -> float:
-    """How many times as fast the native form is."""
+    """Returns the speed-up of the native form."""
     best = [np.inf, np.inf]
     for _ in range(ROUNDS):
         for i, model in enumerate((elementary, native)):
-            # One at a time: idle threads of another session would keep cores busy.
+            # One session at a time, because idle threads of another session would keep cores busy.
             run = session(model, threads)
             run(x)
             begin = time.perf_counter()
@@ -321,13 +322,13 @@ def gain(elementary: Any, native: Any, threads: int, x: np.ndarray) -> float:
 
 
 def reference(fn: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
-    """JAX in float64."""
+    """Computes the function with JAX in float64."""
     with jax.enable_x64(True):
         return np.asarray(jax.jit(fn)(jnp.asarray(x.astype(np.float64))))
 
 
 def same_kind(y: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether NaN and infinities are in the same places."""
+    """Returns `True` if NaN and infinities occur in the same elements."""
     y, expected = y.astype(np.float64), expected.astype(np.float64)
     same_nan = np.array_equal(np.isnan(y), np.isnan(expected))
     infinite = [np.where(np.isinf(v), np.sign(v), 0) for v in (y, expected)]
@@ -335,7 +336,7 @@ def same_kind(y: np.ndarray, expected: np.ndarray) -> bool:
 
 
 def specials(dtype: np.dtype[Any]) -> np.ndarray:
-    """Rows with one special value each, some with two, and rows of nothing else."""
+    """Returns rows with one or two special values, and rows that consist of them."""
     rng = np.random.default_rng(1)
     x = rng.standard_normal(SHAPE)
     for i, value in enumerate(SPECIALS):
@@ -346,9 +347,9 @@ def specials(dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def relative_error(fn: Callable[[Any], Any], forms: Any, x: np.ndarray) -> float:
-    """The error of the second form divided by that of the first."""
+    """Returns the error of the second form divided by that of the first."""
     exact = reference(fn, x)
-    # Less than this is luck.
+    # Smaller errors are down to luck.
     rounding = float(np.abs(exact).max()) * float(ml_dtypes.finfo(x.dtype).eps) / 8
     results = [run(boundary(x)).astype(np.float64) for run in forms]
     elementary, native = (max(float(np.abs(y - exact).max()), rounding) for y in results)
@@ -356,12 +357,13 @@ def relative_error(fn: Callable[[Any], Any], forms: Any, x: np.ndarray) -> float
 
 
 def hostile_samples(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[list[np.ndarray]]:
-    """Numbers that cancel, vanish, or are of very different sizes. Those of a list count as one
-    sample: the sum of a single constant may happen to be exact."""
+    """Yields numbers that cancel, vanish or differ widely in magnitude. Each list counts as one
+    sample, because the sum of a single constant may happen to be exact.
+    """
     rng = np.random.default_rng(7)
     normal = rng.standard_normal(shape)
     digits = -math.log2(float(ml_dtypes.finfo(dtype).eps))
-    # The spread is still a few spacings of numbers as large as the mean.
+    # The spread is still a few units in the last place of the mean.
     large = {7: 30.0, 10: 300.0}.get(round(digits), 1e4)
     top, tiny = (300.0, 1e-3) if dtype == np.float16 else (1e6, 1e-6)
     samples = [
@@ -380,7 +382,7 @@ def hostile_samples(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[li
 
 
 def hostile_ratio(fn: Callable[[Any], Any], forms: Any, xs: list[np.ndarray]) -> float:
-    """The error of the second form divided by that of the first, or by a few roundings."""
+    """Returns the error of the second form divided by that of the first, or by a few roundings."""
     worst = [0.0, 0.0]
     for x in xs:
         exact = reference(fn, x)
@@ -389,7 +391,7 @@ def hostile_ratio(fn: Callable[[Any], Any], forms: Any, xs: list[np.ndarray]) ->
         for i, run in enumerate(forms):
             y = np.nan_to_num(run(boundary(x)).astype(np.float64), nan=np.inf)
             error = max(float(np.abs(y - exact).max()), least)
-            # Of results of different sizes, what is relative to them counts.
+            # For results of different magnitudes, the relative error counts.
             worst[i] = max(worst[i], error / size)
     elementary, native = worst
     # Both may overflow.
@@ -397,7 +399,7 @@ def hostile_ratio(fn: Callable[[Any], Any], forms: Any, xs: list[np.ndarray]) ->
 
 
 def hostile_error(operator: str, fns: Any, forms: Any, dtype: np.dtype[Any]) -> float:
-    """The largest ratio of errors on hostile numbers, on long rows too."""
+    """Returns the largest ratio of errors on hostile numbers, including long rows."""
     fn, _ = spellings(fns)
     ratios = [hostile_ratio(fn, forms, xs) for xs in hostile_samples(shape_of(operator), dtype)]
     if operator in REDUCTIONS:
@@ -409,21 +411,21 @@ def hostile_error(operator: str, fns: Any, forms: Any, dtype: np.dtype[Any]) -> 
 
 
 def spellings(fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The function to measure, and how it is spelled for the native form."""
+    """Returns the function to measure, and its variant for the native form."""
     return fns if isinstance(fns, tuple) else (fns, fns)
 
 
 def forms_of(
     operator: str, fns: Any, shape: tuple[int, ...], dtype: np.dtype[Any], rest: dict[str, str]
 ) -> tuple[Any, Any]:
-    """Models without and with the operator."""
+    """Exports models without and with the operator."""
     fn, native_fn = spellings(fns)
     native = export(native_fn, shape, dtype, rest | {operator: "measured"})
     return export(fn, shape, dtype, rest), native
 
 
 def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[Any, Any]]]:
-    """Models without and with the operator, for each type that has a native form."""
+    """Exports models without and with the operator, for each type that has a native form."""
     for name, dtype in DTYPES.items():
         models = forms_of(operator, fns, shape_of(operator), dtype, rest_of(operator))
         if operator in {node.op_type for node in models[1].graph.node}:
@@ -431,7 +433,7 @@ def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tu
 
 
 def rest_of(operator: str) -> dict[str, str]:
-    """The forms of all other operators."""
+    """Returns the forms of all other operators."""
     return {"*": "elementary", **PARTS.get(operator, {})}
 
 
@@ -445,7 +447,7 @@ def sample(index: int, operator: str, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def error_of(operator: str, fn: Callable[[Any], Any], forms: Any, dtype: np.dtype[Any]) -> float:
-    """The median of the relative errors of several samples."""
+    """Returns the median relative error of several samples."""
     errors = [relative_error(fn, forms, sample(i, operator, dtype)) for i in range(SAMPLES)]
     return float(np.median(errors))
 
@@ -454,13 +456,13 @@ Gains = dict[tuple[str, str, str], tuple[float, float]]
 
 
 def known_gains() -> Gains:
-    """The gains that the table holds, by operator, variant and type."""
+    """Returns the gains in the table, by operator, variant and type."""
     lines = re.findall(r'row\("(\w+)", "([^"]*)", (\w+), ([\d.]+), ([\d.]+),', TABLE.read_text())
     return {(op, variant, dtype): (float(a), float(b)) for op, variant, dtype, a, b in lines}
 
 
 def measure(operator: str, variant: str, fns: Any, gains: Gains) -> Iterator[Row]:
-    """One row for each type that has a native form. Gains that are known are not measured."""
+    """Yields one row for each type that has a native form. Known gains are not measured again."""
     fn, _ = spellings(fns)
     for name, dtype, (elementary, native) in both_forms(operator, fns):
         forms = [session(model, 1) for model in (elementary, native)]
@@ -484,7 +486,8 @@ def measure(operator: str, variant: str, fns: Any, gains: Gains) -> Iterator[Row
         )
 
 
-HEAD = """//! The speed and accuracy of ONNX's own operators in onnxruntime {version}, relative to elementary
+HEAD = """\
+//! The speed and accuracy of ONNX's own operators in onnxruntime {version}, relative to elementary
 //! operators. Written by `python scripts/measure_operators.py`.
 
 use std::sync::LazyLock;
@@ -579,7 +582,7 @@ static TABLE: &[Row] = &[
 
 
 def write_errors(rows: Iterable[Row]) -> None:
-    """Writes the table in the documentation."""
+    """Writes the error table in the documentation."""
     known = {(row.operator, row.variant, row.dtype): row for row in rows}
     lines = [f"onnxruntime {ort.__version__}:", ""]
     lines.append(f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |")
@@ -592,7 +595,7 @@ def write_errors(rows: Iterable[Row]) -> None:
 
 
 def cell(row: Row | None) -> str:
-    """The error on normal numbers and on hostile ones."""
+    """Formats the errors on normal and on hostile numbers."""
     if row is None:
         return "–"
     pairs = ((row.error, MOST_ERROR), (row.hostile, MOST_HOSTILE_ERROR))
@@ -600,7 +603,7 @@ def cell(row: Row | None) -> str:
 
 
 def ratio(error: float, most: float) -> str:
-    """A ratio, in bold if it is too large."""
+    """Formats a ratio, in bold if it is too large."""
     text = f"{error:.2f}" if error < 100 else f"{error:.0e}" if error < 1e9 else "∞"
     return f"**{text}**" if error > most else text
 
@@ -609,10 +612,10 @@ def main() -> int:
     """Measures, prints, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="measure these only, and write nothing")
-    parser.add_argument("--errors", action="store_true", help="keep the gains that are known")
+    parser.add_argument("--errors", action="store_true", help="keep the known gains")
     options = parser.parse_args()
-    # Inexact forms are measured as well.
-    _options.FORMS = (*_options.FORMS, "measured")
+    # Also measures inexact forms.
+    checked_options.FORMS = (*checked_options.FORMS, "measured")
     gains = known_gains() if options.errors else {}
     chosen = options.operators
     rows = []

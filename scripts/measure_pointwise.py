@@ -1,10 +1,10 @@
-"""How fast onnxruntime runs blocks of ConvNeXt in each form, for the table in docs/operators.md:
+"""Measures ConvNeXt blocks in each form in onnxruntime, for the table in docs/operators.md:
 
     python scripts/measure_pointwise.py
 
 A block is a depthwise convolution, a norm over channels, two dense layers and a scale, with a
-shortcut. All forms run in turns, on one thread. The figure of a form is the median over the rounds
-of its processor time divided by that of products with channels last.
+shortcut. All forms run in turn on one thread. The figure of a form is its processor time divided by
+that of products with channels last, as the median over the repetitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import tables
 from onnx import TensorProto, helper, numpy_helper
 
 BLOCKS, SECONDS, EPSILON = 3, 10, 1e-6
-# Channels and rows: the stages of ConvNeXt-T, channels that are not in blocks, and few pixels.
+# Channels and rows: the stages of ConvNeXt-T, channel counts that are not multiples of a block, and
+# few pixels.
 SIZES = ((96, 56), (192, 28), (384, 14), (768, 7), (390, 14), (774, 7), (384, 2), (384, 1))
 STAGES = 4
 BATCHES = (1, 8)
@@ -27,7 +28,7 @@ LAST, SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 class Graph:
-    """Nodes under construction."""
+    """A graph under construction."""
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
@@ -79,7 +80,7 @@ class Graph:
         return self.op("Add", self.op("MatMul", x, self.constant(kernel.T)), self.constant(bias))
 
     def layers(self, x: str, *, second: bool) -> str:
-        """What follows the norm, with channels second or last."""
+        """Adds the layers after the norm, with channels second or last."""
         wide = 4 * self.channels
         x = self.op("Gelu", self.dense(x, wide, second=second, of=self.channels))
         x = self.dense(x, self.channels, second=second, of=wide)
@@ -130,7 +131,7 @@ FORMS: dict[str, Callable[[Graph], str]] = {
 
 
 def measured(channels: int, rows: int, batch: int) -> list[float]:
-    """The time of each form divided by that of the first."""
+    """Returns the time of each form divided by that of the first."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     sessions = []
@@ -155,7 +156,7 @@ def measured(channels: int, rows: int, batch: int) -> list[float]:
 
 
 def run(model: bytes, x: np.ndarray) -> np.ndarray:
-    """What one thread computes."""
+    """Runs the model on one thread."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model, options, ["CPUExecutionProvider"])
@@ -164,7 +165,7 @@ def run(model: bytes, x: np.ndarray) -> np.ndarray:
 
 
 def error(channels: int, rows: int, mean: float) -> float:
-    """The error of the norm spelled out, divided by that of the operator (root mean squares)."""
+    """Returns the ratio of the decomposed norm's error to the operator's (root mean squares)."""
     x = mean + np.random.default_rng(0).standard_normal((1, channels, rows, rows))
     x = x.astype(np.float32)
     graph = Graph(channels)

@@ -1,10 +1,10 @@
-"""How fast onnxruntime computes weights of `jax.image.resize`, for the table in docs/operators.md:
+"""Measures how onnxruntime computes the weights of `jax.image.resize`, for docs/operators.md:
 
     python scripts/measure_resizing.py
 
-Sizes are not known when a model is made. The time of a form is the least processor time of many
-runs, in turns with all others, on one thread, with the products that read the weights. It is
-divided by that of what JAX computes. The error is the largest one of a weight, against float64.
+Sizes are unknown at export. The time of a form is the minimum processor time of many runs on one
+thread, interleaved with all others. It includes the products that read the weights, and is divided
+by the time of JAX's form. The error is the largest error of a weight, against float64.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS = [(32, 64), (224, 1024), (1024, 224)]
 
 
 class Graph:
-    """Nodes under construction."""
+    """A graph under construction."""
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -50,7 +50,7 @@ class Graph:
         return name
 
     def size(self, vector: str) -> tuple[str, str]:
-        """A size as an integer, and as a float."""
+        """Returns a size as an integer and as a float."""
         size = self.op("Squeeze", vector, [0])
         return size, self.op("Cast", size, to=TensorProto.FLOAT)
 
@@ -147,7 +147,7 @@ def exact(m: int, n: int, method: str) -> Any:
 
 
 def measured(models: list[bytes], old: tuple[int, ...], new: tuple[int, ...]) -> list[float]:
-    """The time of each form divided by that of the first."""
+    """Returns the time of each form divided by that of the first."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     sessions = [ort.InferenceSession(m, options, ["CPUExecutionProvider"]) for m in models]
@@ -163,9 +163,9 @@ def measured(models: list[bytes], old: tuple[int, ...], new: tuple[int, ...]) ->
 
 
 def errors(models: list[bytes], m: int, n: int, method: str) -> list[float]:
-    """The error of each form divided by that of the first, on average over sizes about as large.
+    """Returns the mean error of each form divided by that of the first, over similar sizes.
 
-    Products with the identity are the weights.
+    A product with the identity yields the weights.
     """
     sessions = [ort.InferenceSession(model) for model in models]
     error = np.zeros(len(models))

@@ -1,4 +1,5 @@
-"""Prints the table in `docs/source-map.md`: the nodes whose lines are found after other tools ran.
+"""Prints the table in `docs/source-map.md`: the nodes whose lines are still found after other tools
+have run.
 
 python scripts/measure_survival.py
 """

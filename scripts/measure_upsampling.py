@@ -1,9 +1,9 @@
-"""How fast onnxruntime repeats pixels in each form, for the table in docs/operators.md:
+"""Measures how fast onnxruntime repeats pixels in each form, for the table in docs/operators.md:
 
     python scripts/measure_upsampling.py
 
-The time of a form is the least processor time of many runs, in turns with all others, on one
-thread. It is divided by that of `Reshape`, `Expand` and `Reshape` for each axis, as JAX has it.
+The time of a form is the minimum processor time of many runs on one thread, interleaved with all
+others. It is divided by that of JAX's form: `Reshape`, `Expand` and `Reshape` for each axis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAYOUTS = {"channels last": (1, 2), "channels second": (2, 3)}
 
 
 class Graph:
-    """Nodes under construction."""
+    """A graph under construction."""
 
     def __init__(self, axes: tuple[int, int], is_symbolic: bool) -> None:
         self.axes = axes
@@ -45,7 +45,7 @@ class Graph:
         return name
 
     def reshape(self, x: str, shape: list[int], factors: list[int]) -> str:
-        """`x` in the shape of the input times some factors, which `shape` is."""
+        """Reshapes `x` to `shape`, which is the shape of the input times `factors`."""
         if not self.is_symbolic:
             return self.op("Reshape", x, self.constant(shape))
         sizes = self.op("Mul", self.op("Shape", "x"), self.constant(factors))
@@ -62,7 +62,7 @@ class Graph:
 
 
 def copied(graph: Graph, op: str, axes: tuple[int, ...], x: str, done: list[int]) -> str:
-    """`x` repeated along `axes` by one `op` on an axis of its own behind each."""
+    """Repeats `x` along `axes` with one `op`, which acts on a new axis behind each."""
     new = [axis + 1 + i for i, axis in enumerate(axes)]
     counts = [FACTOR if i in new else 1 for i in range(4 + len(axes))]
     wide = graph.op("Unsqueeze", x, graph.constant(new))
@@ -108,7 +108,7 @@ FORMS: dict[str, Callable[[Graph], str]] = {
 
 
 def measured(axes: tuple[int, int], is_symbolic: bool) -> list[float]:
-    """The time of each form divided by that of the first."""
+    """Returns the time of each form divided by that of the first."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     sessions = []

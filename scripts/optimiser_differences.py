@@ -1,4 +1,4 @@
-"""What the optimisers of onnxruntime change in the results of a graph, and which of them does."""
+"""Finds graphs whose results onnxruntime's optimisers change, and the optimiser responsible."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import onnxruntime as ort
 from random_graphs import NUMPY, draw, numbers
 
 SILENT = 4
-# Larger numbers leave nothing of smaller ones in a sum.
+# In a sum, larger numbers absorb smaller ones completely.
 HUGE = 1e29
 TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-10}
-# The optimisers that a difference can be blamed on, by the names that onnxruntime knows them by.
+# The optimisers that a difference can be attributed to, by onnxruntime's names.
 OPTIMISERS = [
     "BiasDropoutFusion",
     "BiasGeluFusion",
@@ -89,7 +89,7 @@ def session(
 
 
 def difference(a: list[np.ndarray], b: list[np.ndarray]) -> str | None:
-    """What is different between two lists of results."""
+    """Describes the difference between two lists of results."""
     for one, other in zip(a, b, strict=True):
         if what := difference_of(one, other):
             return what
@@ -106,7 +106,7 @@ def difference_of(one: np.ndarray, other: np.ndarray) -> str | None:
         return "NaN"
     x, y = x[~np.isnan(x)], y[~np.isnan(y)]
     if not np.array_equal(np.where(np.isinf(x), x, 0), np.where(np.isinf(y), y, 0)):
-        # Sums of huge numbers overflow in another order.
+        # Sums of huge numbers may overflow in another order.
         return "overflow" if np.abs(x[np.isfinite(x)]).max(initial=0) > HUGE else "infinity"
     x, y = x[np.isfinite(x)], y[np.isfinite(y)]
     scale = max(np.abs(x).max(initial=0), np.abs(y).max(initial=0))
@@ -132,14 +132,14 @@ class Finding:
 
 
 def text_of(proto: onnx.ModelProto) -> str:
-    """The graph as text, without the numbers of larger constants."""
+    """Formats the graph as text, without the numbers of larger constants."""
     return re.sub(r"\{[^{}\n]{80,}\}", "{…}", onnx.printer.to_text(proto.graph))
 
 
 def compared(
     proto: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], without: Sequence[str] = ()
 ) -> str | None:
-    """What optimisation changes; None for nothing, or for a graph that does not run at all."""
+    """Describes what optimisation changes; `None` for no change, or a graph that does not run."""
     try:
         plain = session(proto, optimised=False)
         expected = [plain.run(None, feed) for feed in feeds]

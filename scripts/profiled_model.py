@@ -13,14 +13,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 def export(path: Path, model: tuple[Any, tuple[Any, ...]], **options: Any) -> Path:
-    """Writes a function for its arguments."""
+    """Exports a function for its arguments."""
     fn, args = model
     to_onnx(fn, list(args), return_mode="file", output_path=str(path), **options)
     return path
 
 
 def profile(model: Path, args: tuple[Any, ...]) -> Path:
-    """Runs a model 20 times, and returns what onnxruntime measured."""
+    """Runs a model 20 times, and returns onnxruntime's profile."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(model)
@@ -41,7 +41,7 @@ def page_of(model: Path, *options: str) -> Path:
 
 
 def gpt_page(folder: Path, **sizes: int) -> Path:
-    """The page of a GPT, with the time of each node."""
+    """Writes the page of a GPT, with the time of each node."""
     from models.nnx.gpt import gpt
 
     model = gpt(**sizes)

@@ -1,4 +1,4 @@
-"""Random graphs of two or three operators, and numbers to run them on."""
+"""Random graphs of two or three operators, and random inputs for them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Graph:
         return np.array(self.pick(SPECIAL) if dtype in FLOATS else self.pick([0, 1, 2, 3]))
 
     def partner(self, value: Value) -> str:
-        """A second operand for `value`: a number, a row, an array, or a value that is there."""
+        """Returns a second operand for `value`: a number, a row, an array, or an existing value."""
         alike = [v.name for v in self.values if (v.dtype, v.shape) == (value.dtype, value.shape)]
         kind = self.pick(["scalar", "scalar", "one", "row", "channel", "alike", "alike", "full"])
         if kind == "alike":
@@ -133,7 +133,7 @@ class Graph:
         return self.constant(array, value.dtype)
 
     def add(self, op: str, operands: Sequence[str], **attrs: Any) -> None:
-        """Adds a node; raises if it is not valid."""
+        """Adds a node. Raises an exception if the node is invalid."""
         count = 2 if op in ("Split", "TopK") else 1
         names = [f"v{len(self.nodes)}_{i}" if i else f"v{len(self.nodes)}" for i in range(count)]
         self.nodes.append(helper.make_node(op, operands, names, **attrs))
@@ -162,7 +162,7 @@ class Graph:
 def numbers(
     rng: np.random.Generator, dtype: int, shape: tuple[int, ...], *, hostile: bool
 ) -> np.ndarray:
-    """Random numbers; hostile ones have NaN, infinities, zeros and extremes among them."""
+    """Draws random numbers. Hostile ones include NaN, infinities, zeros and extremes."""
     if dtype == BOOL:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype not in FLOATS:
@@ -374,7 +374,7 @@ TEMPLATES: list[Template] = [
 
 
 def activation(g: Graph, x: Value) -> None:
-    """`x * sigmoid(a x)`, which is matched by its shape."""
+    """Adds `x * sigmoid(a x)`, which onnxruntime matches by its structure."""
     scaled = x.name
     if g.chance(0.5):
         g.add("Mul", [x.name, g.constant(g.number(x.dtype), x.dtype)])
@@ -384,7 +384,7 @@ def activation(g: Graph, x: Value) -> None:
 
 
 def gelu(g: Graph, x: Value) -> None:
-    """GELU with constants that may not be those of GELU."""
+    """Adds a GELU with possibly unusual constants."""
 
     def constant(usual: float) -> str:
         shape = g.pick([(), (1,), (1,), x.shape[-1:]])
@@ -399,7 +399,7 @@ def gelu(g: Graph, x: Value) -> None:
 
 
 def layer_norm(g: Graph, x: Value) -> None:
-    """A layer norm with an epsilon and axes that may not be those of one."""
+    """Adds a layer norm with possibly unusual axes, exponent and epsilon."""
     ax, other = g.ints(-1), g.ints(g.pick([-1, -1, -1, 0, 1]))
     g.add("ReduceMean", [x.name, ax], keepdims=1)
     g.add("Sub", [x.name, g.values[-1].name])

@@ -1,4 +1,5 @@
-"""What a first user does, with the installed package: export, compare, show, explain, complete.
+"""Performs a new user's first steps with the installed package: export, compare, show, explain,
+complete.
 
 `scripts/check_packages.py` runs it in fresh environments. It must not be able to import anything
 from the repository.

@@ -1,4 +1,4 @@
-"""Tables in docs/operators.md that scripts make."""
+"""Generated tables in docs/operators.md."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ _DOCS = Path(__file__).parent.parent / "docs/operators.md"
 
 
 def write(name: str, script: str, made: str) -> None:
-    """Prints what the file `script` made, and puts it in the place that is marked with `name`."""
+    """Prints `made`, the output of `script`, and writes it to the section marked `name`."""
     print(made)
     begin = f"<!-- {name}: made by scripts/{Path(script).name} -->\n"
     end = f"<!-- end of {name} -->\n"

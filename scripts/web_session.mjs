@@ -1,6 +1,6 @@
-// Tells which models onnxruntime-web can create a session for.
+// Lists the models that onnxruntime-web can create a session for.
 //
-//   node web_session.mjs FOLDER-OF-THE-PACKAGE < one base64 model a line > one word a line
+//   node web_session.mjs FOLDER-OF-THE-PACKAGE < one base64 model per line > one word per line
 import readline from 'node:readline';
 import { pathToFileURL } from 'node:url';
 

@@ -19,14 +19,14 @@ from waiting import PATIENCE, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
-# What `make web` installs.
+# The folder that `make web` installs packages in.
 NODE_MODULES = Path(__file__).parent.parent / "build" / "web" / "node_modules"
 
-# The codes of keys that type nothing.
+# The codes of keys that type no text.
 CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36}
 CODES |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
-# Nothing in the background, which would take time and might be slowed down.
+# Disables background activity, which takes time and may be throttled.
 QUIET = (
     "--disable-background-networking",
     "--disable-background-timer-throttling",
@@ -51,7 +51,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 def find_browser() -> str:
-    """The browser's path; skips the test when there is none."""
+    """Returns the browser's path; skips the test if there is no browser."""
     for name in NAMES:
         path = shutil.which(name)
         if path:
@@ -60,7 +60,7 @@ def find_browser() -> str:
 
 
 class Page:
-    """One tab. Errors on the page fail the test that looks at it."""
+    """One tab. Errors on the page fail the test that uses it."""
 
     def __init__(
         self, folder: Path, width: int = 1440, height: int = 900, flags: Sequence[str] = ()
@@ -75,7 +75,7 @@ class Page:
             "--disable-dev-shm-usage",
             *QUIET,
             "--hide-scrollbars",
-            # Nothing but this machine can be reached.
+            # Only this machine can be reached.
             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
             f"--window-size={width},{height}",
             f"--user-data-dir={folder / 'browser'}",
@@ -124,7 +124,7 @@ class Page:
             deviceScaleFactor=2,
             mobile=False,
         )
-        # What is looked at is never halfway.
+        # Without animations, the page is never between two states.
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.send("Emulation.setEmulatedMedia", features=[still])
 
@@ -192,7 +192,7 @@ class Page:
 
     def open(self, address: str) -> None:
         """Loads a page and waits until it is complete."""
-        # Asking the page instead might ask the one before.
+        # Asking the page instead might reach the previous one.
         started = self.send("Page.navigate", url=address)
         if "errorText" in started:
             raise AssertionError(f"{address}: {started['errorText']}")
@@ -200,11 +200,11 @@ class Page:
             self._receive()
 
     def leave(self) -> None:
-        """Shows nothing. The same page is loaded again afterwards, even at another fragment."""
+        """Shows an empty page, so that the same page is loaded again even with another fragment."""
         self.open("about:blank")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, promises awaited."""
+        """Returns the value of a JavaScript expression, with promises awaited."""
         found = self.send(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -222,16 +222,16 @@ class Page:
             raise AssertionError(f"never true: {condition}; errors: {self.errors}") from None
 
     def frame(self) -> None:
-        """Waits until what was asked for is painted."""
+        """Waits until pending changes are painted."""
         self.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
 
     def mouse(self, kind: str, x: float, y: float) -> None:
-        """A mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""
+        """Sends a mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""
         button = "none" if kind == "mouseMoved" else "left"
         self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
 
     def center(self, element: str) -> tuple[float, float]:
-        """The middle of what an expression finds."""
+        """Returns the centre of the element that an expression selects."""
         x, y = self.evaluate(
             f"(() => {{ const found = {element};"
             " found.scrollIntoView({ block: 'nearest', inline: 'nearest' });"
@@ -241,19 +241,19 @@ class Page:
         return x, y
 
     def hover(self, element: str) -> None:
-        """Points at what an expression finds."""
+        """Moves the pointer to the element that an expression selects."""
         self.mouse("mouseMoved", *self.center(element))
         self.frame()
 
     def click(self, element: str) -> None:
-        """Clicks on what an expression finds."""
+        """Clicks on the element that an expression selects."""
         x, y = self.center(element)
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.mouse(kind, x, y)
         self.frame()
 
     def press(self, key: str, text: str = "") -> None:
-        """Presses a key such as `ArrowDown`; `text` is what it types, if it types."""
+        """Presses a key such as `ArrowDown`; `text` is the text that it types, if any."""
         extra = {"text": text} if text else {}
         code = CODES.get(key, 0)
         self.send(
@@ -267,12 +267,12 @@ class Page:
         self.frame()
 
     def type(self, text: str) -> None:
-        """Types into what has the focus."""
+        """Types into the focused element."""
         self.send("Input.insertText", text=text)
         self.frame()
 
     def screenshot(self, path: Path) -> None:
-        """Saves what is seen."""
+        """Saves a picture of the visible part."""
         self.frame()
         data = self.send("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(data))
@@ -280,13 +280,13 @@ class Page:
 
 @contextmanager
 def browser(folder: Path, width: int = 1440, height: int = 900) -> Iterator[Page]:
-    """A page of a browser that is closed afterwards."""
+    """Yields a page of a browser that is closed afterwards."""
     with _started(folder, width, height) as page:
         yield page
 
 
 def _started(folder: Path, width: int, height: int) -> Page:
-    """A browser sometimes exits before it answers, so it is started twice if it has to be."""
+    """Starts a browser. Retries once, because a browser sometimes exits before it answers."""
     try:
         return Page(folder, width, height)
     except (EOFError, BrokenPipeError):

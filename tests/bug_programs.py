@@ -1,4 +1,4 @@
-"""Programs that show what ONNX Runtime gets wrong.
+"""Programs that demonstrate bugs of ONNX Runtime.
 
 Each runs in its own process, so JAX is not imported here.
 """

@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 
 from jax2onnx import to_onnx
-from jax2onnx._runtime import as_tensor
+from jax2onnx._checking.runtime import as_tensor
 
 # Relative and absolute tolerance by the type that JAX computes in.
 TOLERANCE = {
@@ -21,7 +21,7 @@ TOLERANCE = {
 
 
 def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> onnx.ModelProto:
-    """Exports `fn`, runs the model on `args` and compares; returns the model."""
+    """Exports `fn`, runs the model on `args`, compares the results and returns the model."""
     model = to_onnx(fn, list(args), **options)
     onnx.checker.check_model(model, full_check=True)
     inputs = jax.tree_util.tree_leaves(args)  # before `fn` can change them
@@ -33,7 +33,7 @@ def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> 
 def check_sizes(
     fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[Any], **options: Any
 ) -> None:
-    """Exports `fn` once, for symbolic sizes, and compares runs of different sizes."""
+    """Exports `fn` once for symbolic sizes, and compares runs with different sizes."""
     model = to_onnx(fn, list(specs), **options)
     onnx.checker.check_model(model, full_check=True)
     for args in runs:
@@ -41,22 +41,22 @@ def check_sizes(
 
 
 def quick(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` compiled as a whole, with little optimisation: faster than one operation at a time."""
+    """Compiles `fn` as a whole with little optimisation, which is faster than single operations."""
     options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
     if (nnx := sys.modules.get("flax.nnx")) is not None and isinstance(fn, nnx.Module):
-        graph, state = nnx.split(fn)  # some modules may be called only where they were made
+        graph, state = nnx.split(fn)  # some modules work only where they were created
         merged = jax.jit(lambda s, *args: nnx.merge(graph, s)(*args), compiler_options=options)
         return lambda *args: merged(state, *args)
     return jax.jit(lambda *args: fn(*args), compiler_options=options)
 
 
 def op_types(model: onnx.ModelProto) -> list[str]:
-    """The operators of the main graph, in order."""
+    """Returns the operators of the main graph, in order."""
     return [node.op_type for node in model.graph.node]
 
 
 def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]:
-    """The outputs of a model, or of the model in a file, for flat inputs in their order."""
+    """Returns the outputs of a model or a model file for flat inputs in their order."""
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
@@ -65,7 +65,7 @@ def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]
 
 
 def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Types and shapes are the same, numbers within the tolerance of their type."""
+    """Checks that types and shapes are equal and numbers are within the tolerance of their type."""
     assert len(found) == len(expected)
     for one, other in zip(found, map(as_tensor, expected), strict=True):
         assert one.dtype == other.dtype
@@ -75,7 +75,7 @@ def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 def scopes(jaxpr: Any) -> list[str]:
-    """The distinct name stacks of a jaxpr's equations, in their order, with inner jaxprs."""
+    """Returns the distinct name stacks of a jaxpr's equations in order, including inner jaxprs."""
     return list(dict.fromkeys(_scopes(jaxpr, "")))
 
 

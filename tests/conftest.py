@@ -1,4 +1,4 @@
-"""What all tests share: one device, no switches left over from the shell, no silent skips."""
+"""Settings of all tests: one device, no switches inherited from the shell, no silent skips."""
 
 import ctypes
 import gc
@@ -15,15 +15,15 @@ import pytest
 
 import not_run
 
-# What XLA has compiled once, the other workers and the next run need not compile again. JAX's own
-# switch turns this off: JAX_ENABLE_COMPILATION_CACHE=0.
+# XLA's compiled programs are cached for the other workers and the next run. JAX's own switch turns
+# this off: JAX_ENABLE_COMPILATION_CACHE=0.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / "build/xla"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # With JAX2ONNX_NO_SKIPS=1, a test that is skipped for an avoidable reason fails the run.
 NO_SKIPS = os.environ.get("JAX2ONNX_NO_SKIPS", "0") not in ("", "0")
-# What this machine cannot have, so that skips for want of it are unavoidable: `browser npm`.
+# The things that this machine cannot have, whose absence makes a skip unavoidable: `browser npm`.
 WITHOUT = os.environ.get("JAX2ONNX_WITHOUT", "").split()
 
 
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _skips(config: pytest.Config) -> list[str]:
-    """Why tests were skipped."""
+    """Returns the reasons for skipped tests."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter else []
     return [report.longrepr[2].removeprefix("Skipped: ") for report in reports]
@@ -81,8 +81,8 @@ def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-# A process that has more than this in memory gives back what JAX has compiled: without it, the
-# tests of all files take five gigabytes in each worker.
+# A process with more memory than this frees JAX's compiled programs. Otherwise the tests of all
+# files take five gigabytes in each worker.
 LARGEST_PROCESS = 2 << 30
 
 
@@ -92,14 +92,14 @@ def _little_memory() -> Iterator[None]:
     if psutil.Process().memory_info().rss > LARGEST_PROCESS:
         jax.clear_caches()
         gc.collect()
-        # glibc keeps what is freed. Other C libraries have no such function.
+        # glibc keeps freed memory. Other C libraries have no such function.
         if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
             trim(0)
 
 
 @pytest.fixture
 def double() -> Iterator[dict[str, bool]]:
-    """Options of `to_onnx` for double precision, which JAX computes in meanwhile."""
+    """Yields the options of `to_onnx` for double precision, and enables it in JAX."""
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
     yield {"enable_double_precision": True}

@@ -1,4 +1,4 @@
-"""Small decoders in several styles, and what JAX generates with them."""
+"""Small decoders in several styles, and greedy generation with JAX."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +15,15 @@ SIZE = WIDTH // HEADS
 
 @dataclass(frozen=True)
 class Style:
-    """How a decoder differs from a Llama.
+    """The differences between a decoder and a Llama.
 
     Attributes:
-        cache: "grows", "buffer" or "buffer, heads last": how keys and values are kept.
-        one_plus: Whether norms scale by one more than their weights, as Gemma does.
-        soft_cap: The largest score, softly.
-        window: How far tokens look back.
-        experts: How many experts there are. Each token uses two.
-        encoder: Whether there is an encoder, whose results are attended to.
+        cache: "grows", "buffer" or "buffer, heads last": the storage of keys and values.
+        one_plus: Norms scale by one plus their weights, as in Gemma.
+        soft_cap: The soft limit of scores.
+        window: The number of tokens that a token attends to.
+        experts: The number of experts. Each token uses two.
+        encoder: The decoder attends to the results of an encoder.
     """
 
     cache: str = "grows"
@@ -77,7 +77,7 @@ def parameters(style: Style) -> dict[str, Any]:
 
 
 def decoder(style: Style, params: Any = None) -> Any:
-    """A function of token ids, positions and the cache, and what an encoder returned."""
+    """Returns a function of token ids, positions, the cache and an encoder's results."""
     params = params or parameters(style)
 
     def rms(x: Any, scale: Any) -> Any:
@@ -114,7 +114,7 @@ def decoder(style: Style, params: Any = None) -> Any:
         return jnp.einsum("bsef,bsefd,bse->bsd", inner, down, share)
 
     def updated(old: Any, new: Any, positions: Any) -> tuple[Any, Any, Any]:
-        """The new leaf, its keys or values as [batch, heads, length, size], their positions."""
+        """Returns the new leaf, its content as [batch, heads, length, size], and its positions."""
         if style.cache == "grows":
             whole = jnp.concatenate([old, new], 2)
             return whole, whole, jnp.arange(whole.shape[2])
@@ -164,10 +164,10 @@ def cache_shape(style: Style, *, batch: Any = "batch", past: Any = "past") -> tu
 
 
 def greedy(decode: Any, cache: Any, prompt: list[int], count: int, *extra: Any) -> list[int]:
-    """The prompt and the tokens that JAX finds most likely after it, from an empty cache.
+    """Returns the prompt and JAX's most likely tokens after it, starting from an empty cache.
 
-    JAX computes the whole text for each token. No position looks ahead, so it does not matter what
-    comes later, and all steps have the same shapes: XLA compiles one program instead of many.
+    JAX computes the whole text for each token. No position attends to later ones, so their values
+    do not matter, and all steps have the same shapes: XLA compiles one program instead of many.
     """
     whole = quick(decode)
     length = len(prompt) + count

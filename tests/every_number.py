@@ -1,4 +1,4 @@
-"""Numbers of every magnitude, and functions compared many at once: one export, one compilation."""
+"""Numbers of every magnitude, and joint comparison of functions: one export, one compilation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,14 +15,14 @@ FLOATS = [np.float16, np.float32, np.float64]
 
 
 def precision(dtype: Any) -> AbstractContextManager[object]:
-    """A context in which JAX has numbers of that type."""
+    """Returns a context in which JAX supports numbers of this type."""
     if np.dtype(dtype).itemsize < 8:
         return nullcontext()
     return jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64()
 
 
 def floats(dtype: Any) -> np.ndarray:
-    """Numbers of every magnitude, numbers near one, and the ends."""
+    """Returns numbers of every magnitude, numbers near one, and the extremes."""
     info, rng = np.finfo(dtype), np.random.default_rng(0)
     size = np.exp2(rng.uniform(info.minexp, info.maxexp - 1e-3, 300))
     near = np.concatenate([rng.uniform(-1, 1, 100), 1 + np.exp2(rng.uniform(info.negep, 0, 50))])
@@ -34,7 +34,7 @@ def floats(dtype: Any) -> np.ndarray:
 def results(
     functions: Mapping[str, Callable[..., Any]], args: Sequence[np.ndarray]
 ) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """By name, what the model and what JAX make of the same arguments."""
+    """Yields the results of the model and of JAX for the same arguments, by name."""
 
     def together(*args: Any) -> list[Any]:
         return [fn(*args) for fn in functions.values()]
@@ -49,7 +49,7 @@ def results(
 def assert_near(
     name: str, found: np.ndarray, expected: np.ndarray, rtol: float, atol: float = 0
 ) -> None:
-    """Relatively near, except that JAX flushes numbers below the normal ones to zero."""
+    """Checks relative closeness, except that JAX flushes subnormal numbers to zero."""
     assert found.dtype == expected.dtype
     if expected.dtype.kind != "f":
         np.testing.assert_array_equal(found, expected, err_msg=name)

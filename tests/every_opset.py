@@ -1,10 +1,10 @@
-"""Programs and models at every opset: they agree with JAX, or the error says which opset they need.
+"""Programs and models at every opset: they agree with JAX, or the error names the required opset.
 
     cd tests && python every_opset.py                     everything, which takes a while
     cd tests && python every_opset.py 13 17 --only scatter
 
-No runtime loads opsets 27 and 28 yet. Their operators only accept more types than before, so what
-the checker accepts there is run as if it were of the opset before.
+No runtime loads opsets 27 and 28 yet. Their operators only accept additional types, so models that
+the checker accepts are run as models of the previous opset.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import onnx
 
 from checking import as_tensor, assert_close, quick
 from jax2onnx import to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx._checking.runtime import Runnable
 from jax2onnx.errors import InvalidInputError
 from models import catalogue
 from primitives import GROUPS, subject
@@ -28,7 +28,7 @@ from test_primitives import UP_TO_A_FACTOR, magnitudes
 
 OPSETS = (13, 15, 17, 18, 21, 23, 28)
 NEWEST_THAT_RUNS = 26
-# Runtimes of the time refuse newer ones.
+# Runtimes of the time reject newer IR versions.
 IR_VERSIONS = {13: 7, 15: 8, 17: 8, 18: 8, 21: 10, 23: 10, 28: 10}
 TOO_OLD = re.compile(r"\[opset-too-old\] opset \d+ is too old: `(\w+)` needs opset (\d+)")
 
@@ -41,7 +41,7 @@ PROGRAMS = {
 
 
 def outcome(name: str, opset: int) -> str:
-    """Which opset a program or model needs; empty if it agrees with JAX at this one."""
+    """Returns the opset that a program or model needs; empty if it agrees with JAX at this one."""
     compare = compare_model if name in catalogue.NAMES else compare_program
     try:
         compare(name, opset)

@@ -1,4 +1,4 @@
-"""What the tests of ONNX functions share."""
+"""Helpers for the tests of ONNX functions."""
 
 from collections import Counter
 from typing import Any
@@ -34,5 +34,5 @@ def domains(model: onnx.ModelProto) -> list[str]:
 
 
 def calls(model: onnx.ModelProto) -> Counter[str]:
-    """How many nodes call each function, by its domain."""
+    """Counts the calls to each function, by its domain."""
     return Counter(node.domain for node in all_nodes(model) if node.domain)

@@ -1,4 +1,4 @@
-"""What a test run left out: which cases `--sample` leaves out, and what to say about skips."""
+"""Tests that a run omits: the selection of `--sample`, and the report on skips."""
 
 import collections
 import math
@@ -8,8 +8,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-# Skips that are right on every machine: these tests run with other versions of JAX, onnxruntime and
-# the browser, on other systems, or where there is an accelerator.
+# Skips that are expected on every machine: these tests need other versions of JAX, onnxruntime or
+# the browser, another system, or an accelerator.
 EXPECTED = (
     r"this version of JAX does not have",
     r"newer than this JAX",
@@ -21,8 +21,8 @@ EXPECTED = (
     r"Windows does not have",
 )
 
-# What a machine may lack: what it is called in JAX2ONNX_WITHOUT, the reason of the skip, and how to
-# get it.
+# Requirements that a machine may lack: the name in JAX2ONNX_WITHOUT, the reason of the skip, and
+# how to install it.
 NEEDS = (
     (
         "browser",
@@ -39,8 +39,8 @@ NEEDS = (
 
 
 def sampled(items: Sequence[Item], path_of: Callable[[Item], tuple[str, str]]) -> list[Item]:
-    """The items of a sample, of which `path_of` tells the file and the function: of n cases of a
-    function the square root of n, and of n such cases in a file twice the square root of n.
+    """Returns a sample of the items: the square root of n for n cases of a function, and twice the
+    square root of n for n such cases in a file. `path_of` returns the file and the function.
     """
     cases = _thinned(items, path_of, math.isqrt)
     return _thinned(cases, lambda item: path_of(item)[0], lambda n: min(n, math.isqrt(4 * n)))
@@ -49,14 +49,14 @@ def sampled(items: Sequence[Item], path_of: Callable[[Item], tuple[str, str]]) -
 def _thinned(
     items: Sequence[Item], group_of: Callable[[Item], Hashable], wanted: Callable[[int], int]
 ) -> list[Item]:
-    """Of each group of n items `wanted(n)`, spread evenly."""
+    """Keeps `wanted(n)` of each group of n items, spread evenly."""
     counts = collections.Counter(map(group_of, items))
     seen: collections.Counter[Hashable] = collections.Counter()
     kept = []
     for item in items:
         group = group_of(item)
         count, number = counts[group], seen[group]
-        # The first of each of as many equal parts.
+        # Keeps the first item of each of `wanted(count)` equal parts.
         if number * wanted(count) // count != (number - 1) * wanted(count) // count:
             kept.append(item)
         seen[group] += 1
@@ -64,18 +64,18 @@ def _thinned(
 
 
 def unexpected(reasons: Iterable[str]) -> list[str]:
-    """The reasons that are not right on every machine."""
+    """Returns the reasons that are not expected on every machine."""
     return [r for r in reasons if not any(re.search(known, r) for known in EXPECTED)]
 
 
 def avoidable(reasons: Iterable[str], without: Container[str]) -> list[str]:
-    """The reasons that are not right on a machine that cannot have what `without` names."""
+    """Returns the reasons that are not expected on a machine which lacks `without`."""
     lacking = [known for need, known, _ in NEEDS if need in without]
     return [r for r in unexpected(reasons) if not any(re.search(known, r) for known in lacking)]
 
 
 def summary(reasons: Iterable[str]) -> list[str]:
-    """One line for each reason: how many tests it kept from running, and what helps."""
+    """Returns one line per reason: the number of skipped tests, and the remedy."""
     lines = []
     for reason, count in collections.Counter(unexpected(reasons)).most_common():
         advice = next((text for _, known, text in NEEDS if re.search(known, reason)), None)

@@ -1,4 +1,4 @@
-// What tests and scripts ask a page with onnxruntime-web to do.
+// Functions of a page with onnxruntime-web, for tests and scripts.
 globalThis.web = (() => {
   let ort, provider;
   let lines = [];
@@ -26,7 +26,7 @@ globalThis.web = (() => {
       }
     },
 
-    // Where the only node of each model is run: `gpu`, `cpu`, or nothing.
+    // Returns the placement of the only node of each model: `gpu`, `cpu`, or nothing.
     async placements(models) {
       const found = [];
       ort.env.logLevel = 'verbose';
@@ -49,7 +49,7 @@ globalThis.web = (() => {
       return found;
     },
 
-    // The outputs of a model for the given inputs, in the order of the model: [type, sizes, bytes].
+    // Returns the outputs of a model for the given inputs, in the order of the model: [type, sizes, bytes].
     async run(model, inputs) {
       const options = { executionProviders: [provider] };
       const session = await ort.InferenceSession.create(bytes(model), options);

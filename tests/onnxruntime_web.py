@@ -1,4 +1,4 @@
-"""onnxruntime-web in Node and in a headless Chromium, on WebAssembly or on a WebGPU in software."""
+"""onnxruntime-web in Node and in a headless Chromium, on WebAssembly or on a software WebGPU."""
 
 import functools
 import http.server
@@ -18,7 +18,7 @@ BUNDLES = {"wasm": "ort.wasm.min.mjs", "webgpu": "ort.webgpu.min.mjs"}
 
 
 def package() -> Path:
-    """The npm package; skips the test when it is not installed."""
+    """Returns the folder of the npm package; skips the test if it is not installed."""
     folder = Path(os.environ.get("ONNXRUNTIME_WEB", browser.NODE_MODULES / "onnxruntime-web"))
     if not (folder / "dist").is_dir():
         pytest.skip("onnxruntime-web is not here")
@@ -26,7 +26,7 @@ def package() -> Path:
 
 
 def node() -> str:
-    """The path of Node; skips the test when there is none."""
+    """Returns the path of Node; skips the test if it is missing."""
     path = shutil.which("node")
     if path is None:
         pytest.skip("node is not on PATH")

@@ -1,4 +1,4 @@
-"""Reads the provenance that an exported model carries, node by node."""
+"""Reads the provenance of an exported model's nodes."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ KEYS = {
 
 
 def all_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes of the main graph, of the graphs inside it and of functions."""
+    """Returns the nodes of the main graph, of its subgraphs and of functions."""
     bodies = [list(function.node) for function in model.functions]
     return [n for body in (list(model.graph.node), *bodies) for n in _with_inner(body)]
 
@@ -34,27 +34,27 @@ def _with_inner(nodes: list[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def of_type(model: onnx.ModelProto, *op_types: str) -> list[onnx.NodeProto]:
-    """All nodes of some operators, wherever they are."""
+    """Returns all nodes with one of the operators, including nested ones."""
     return [node for node in all_nodes(model) if node.op_type in op_types]
 
 
 def metadata(node: onnx.NodeProto) -> dict[str, str]:
-    """The metadata of a node."""
+    """Returns the metadata of a node."""
     return {entry.key: entry.value for entry in node.metadata_props}
 
 
 def callsite(node: onnx.NodeProto) -> str:
-    """The call site of a node, `function:line`."""
+    """Returns the call site of a node, `function:line`."""
     return metadata(node)[CALLSITE]
 
 
 def traceback(node: onnx.NodeProto) -> list[str]:
-    """The lines of a node's JAX traceback, innermost first."""
+    """Returns the lines of a node's JAX traceback, innermost first."""
     return metadata(node)[JAX_TRACEBACK].split("\n")
 
 
 def line_of(mark: str, where: Callable[..., Any] | str) -> int:
-    """The line that ends in the comment `# mark`, in the file of a function or in a text."""
+    """Returns the line that ends with `# mark`, in the file of a function or in a text."""
     if not isinstance(where, str):
         file = inspect.getsourcefile(inspect.unwrap(where))
         assert file is not None
@@ -67,7 +67,7 @@ def line_of(mark: str, where: Callable[..., Any] | str) -> int:
 
 
 def strip(model: onnx.ModelProto) -> bytes:
-    """The model without any metadata and the IR version that it needs, serialised."""
+    """Serialises the model without metadata and without the IR version that metadata needs."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     bare.ClearField("ir_version")

@@ -1,4 +1,4 @@
-"""Weights on an accelerator are copied to the host one at a time, and no copy stays behind."""
+"""Weights on an accelerator are copied to the host one at a time, and no copy remains."""
 
 import jax
 import jax.numpy as jnp

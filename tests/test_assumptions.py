@@ -1,4 +1,4 @@
-"""What users may take for granted: numbers stay JAX's, guards go, and the model says so."""
+"""Assumptions that users state: results stay JAX's, guards disappear, and the model records it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -123,7 +123,7 @@ def test_images_of_finite_numbers_are_resized(method: str) -> None:
     model = to_onnx(fn, [x], assume="finite")
     assert "Resize" in op_types(model)
     assert_close(run(model, [x]), [fn(x)])
-    # A single NaN becomes a channel of them.
+    # A single NaN spreads to its whole channel.
     model = to_onnx(fn, [x], assume="no_nan")
     assert "Resize" not in op_types(model)
     hostile = x.at[0, 2, 2, 1].set(np.nan)

@@ -1,4 +1,4 @@
-"""Attention and dense layers as graphs: products read their operands as they lie."""
+"""Attention and dense layers as graphs: products read their operands in place."""
 
 from collections import Counter
 
@@ -62,7 +62,7 @@ def test_scores_of_any_length_do_not_move():
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_groups_of_queries_are_a_batch(groups):
     model = check_model(attention(is_causal=True), heads(2, 12, groups))
-    one = groups == 1  # keys and values of a single head lie as they are read
+    one = groups == 1  # keys and values of a single head need no transpose
     assert movements(model) == {"Transpose": 3 if one else 4, "Reshape": 1 if one else 2}
     specs = [("B", "T", 8, 16), ("B", "T", groups, 16), ("B", "T", groups, 16)]
     check_sizes(attention(is_causal=True), specs, heads(2, 5, groups), heads(1, 1, groups))
@@ -94,7 +94,7 @@ def test_numbers_that_are_none_stay_where_they_are():
     q[0, 2, 1, 3], k[0, 4, 2, 0], v[0, 1, 3, 5] = np.nan, np.inf, -np.inf
     check_model(attention(is_causal=True), [q, k, v])
     mask = np.tril(np.ones((6, 6), bool))[None, None]
-    mask[0, 0, 3] = False  # nothing to look at
+    mask[0, 0, 3] = False  # a query without visible keys
     check_model(attention(), [q, k, v, mask])
 
 
@@ -173,7 +173,7 @@ def test_dense_layers():
 
 
 def random_product(rng):
-    """An einsum of two small arrays, with axes split and joined around it."""
+    """Returns an einsum of two small arrays, with axes split and merged around it."""
     sizes = {letter: int(rng.integers(1, 5)) for letter in "abcdefg"}
     shared, left, right = (
         "ab"[: rng.integers(0, 3)],

@@ -1,4 +1,4 @@
-"""Names by pattern and other element types at a model's boundary."""
+"""Names by pattern, and other element types, at a model's boundary."""
 
 import jax
 import jax.numpy as jnp

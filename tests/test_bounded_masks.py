@@ -1,4 +1,4 @@
-"""Masks that are added because nothing they hide can be NaN without showing anyway."""
+"""Masks that are added, because hidden NaN would reach the result anyway."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ def split(x):
 
 
 def rotate(x):
-    """Rotary embeddings of heads."""
+    """Applies rotary embeddings to heads."""
     length, size = x.shape[-2:]
     angles = jnp.arange(length)[:, None] / 10 ** (jnp.arange(size // 2) / size)
     cos, sin = jnp.cos(angles), jnp.sin(angles)
@@ -56,7 +56,7 @@ def causal(length):
 
 
 def window(length):
-    """Rows see what is near, backwards and forwards."""
+    """Returns a mask of nearby positions in both directions."""
     return abs(jnp.arange(length)[:, None] - jnp.arange(length)) < 3
 
 
@@ -77,7 +77,7 @@ def attention(norm=layer_norm, mask=causal, fill=LOWEST, before=lambda x: x):
 
 
 def hostile() -> list[np.ndarray]:
-    """Inputs of which one row is damaged, at the start, in the middle and at the end."""
+    """Returns inputs with one damaged row, at the start, in the middle or at the end."""
     inputs = [numbers(2, LENGTH, WIDTH)]
     for row in (0, 2, LENGTH - 1):
         for value in (np.nan, np.inf, -np.inf, 1e15):
@@ -89,14 +89,14 @@ def hostile() -> list[np.ndarray]:
 
 
 def agrees(fn: Callable, model, *more: np.ndarray) -> None:
-    """Whatever row is damaged, the same is NaN as in JAX, and all else is the same number."""
+    """Checks that NaN occur in the same elements as in JAX, and that all other numbers agree."""
     compiled = jax.jit(lambda *args: fn(*args))
     for x in hostile():
         assert_close([np.asarray(compiled(x, *more))], run(model, [x, *more]))
 
 
 def is_added(model) -> bool:
-    """Whether no mask is a choice or a triangle: what is left of it is a sum."""
+    """Returns `True` if no mask is a `Where` or a `Trilu`, so that masks are sums."""
     return not {"Where", "Trilu"} & set(op_types(model))
 
 
@@ -186,7 +186,7 @@ def test_flax_layers_are_bounded():
 
 
 def test_any_axis_of_the_rows_may_be_attended_along():
-    """Each token attends to all batches: what is a batch of the norm is a token here."""
+    """Each token attends to all batches: a batch of the norm is a token here."""
 
     def fn(x):
         y = layer_norm(x).swapaxes(0, 1)
@@ -198,7 +198,7 @@ def test_any_axis_of_the_rows_may_be_attended_along():
     agrees(fn, model)
 
 
-# Below, what is hidden may be NaN without showing, or larger than what stands for it.
+# Below, hidden elements may be NaN without effect, or larger than their replacement.
 
 
 def not_normed(x):
@@ -255,7 +255,7 @@ def test_values_of_other_rows_hide_nan():
 
 
 def test_values_of_some_features_hide_nan():
-    """Infinity in one feature is NaN there after the norm, and the others are zero."""
+    """Infinity in one feature becomes NaN there after the norm, and the others become zero."""
 
     def fn(x):
         y = rms_norm(x)

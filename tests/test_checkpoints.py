@@ -1,4 +1,4 @@
-"""Parameters without values, which come from a checkpoint while the model is written."""
+"""Parameters without values, which are read from a checkpoint while the model is written."""
 
 import functools
 import json
@@ -39,7 +39,7 @@ def write(path, tensors):
 
 
 def flat(tree):
-    """The leaves of nested dictionaries and lists by their path."""
+    """Returns the leaves of nested dictionaries and lists, by path."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
@@ -74,7 +74,7 @@ def test_a_pytree_is_read_from_a_file(tmp_path):
         assert names(model) >= {"layers.0.w", "layers.1.b", "head"}
         assert model.graph == concrete.graph or names(model) == names(concrete)
         assert_close(run(model, [X]), [apply(PARAMS, X)])
-    # The tree of the user is as it was.
+    # The user's tree is unchanged.
     assert all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(ABSTRACT))
 
 
@@ -149,7 +149,7 @@ def test_orbax(tmp_path):
 
 
 def renamed(params):
-    """The tensors as PyTorch would hold them."""
+    """Returns the tensors in PyTorch's layout."""
     tensors = {"model.head.weight": np.ascontiguousarray(np.asarray(params["head"]).T)}
     for i, layer in enumerate(params["layers"]):
         tensors[f"model.layers.{i}.weight"] = np.ascontiguousarray(np.asarray(layer["w"]).T)
@@ -291,7 +291,7 @@ def test_a_set_reads_each_tensor_once(tmp_path, kind):
         path.mkdir()
         write(path / "m.safetensors", tensors)
 
-    # Structs of their own, so only the checkpoint knows that the parameters are the same.
+    # Separate structs, so that only the checkpoint shows that the parameters are the same.
     def function(names):
         params = jax.eval_shape(lambda: tensors)
         return lambda x: sum(x @ params[name] for name in names)
@@ -368,7 +368,7 @@ def test_wherever_a_function_holds_a_parameter(tmp_path):
 
     pair = (struct, 1)
     for fn in (bound, lambda x: bound(x), lambda x: x @ BARE, lambda x: x @ pair[0], jitted):
-        # Twice: JAX remembers what it traced.
+        # Twice, because JAX caches traces.
         for _ in range(2):
             assert_close(run(to_onnx(fn, [X], checkpoint=checkpoint), [X]), [X @ w])
     assert isinstance(BARE, jax.ShapeDtypeStruct)

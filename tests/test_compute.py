@@ -1,4 +1,4 @@
-"""Computing in float16: numbers against JAX at half precision, and what stays in float32."""
+"""Computing in float16: numbers against JAX at half precision, and exceptions in float32."""
 
 import inspect
 from functools import partial
@@ -32,7 +32,7 @@ def matrix(*shape):
 def run(model, *inputs):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # Products on integers round the other operand to eight bits unless they are told not to.
+    # By default, integer products round the other operand to eight bits.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     content = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -42,7 +42,7 @@ def run(model, *inputs):
 
 
 def computed(model):
-    """The nodes of the main graph: operator, element type of the result, operands."""
+    """Returns the nodes of the main graph: operator, element type of the result, operands."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     values = [*inferred.graph.value_info, *inferred.graph.output]
     types = {value.name: value.type.tensor_type.elem_type for value in values}
@@ -54,7 +54,7 @@ def types_of(model, op):
 
 
 def check_casts(model):
-    """No cast reads another, and none is made twice."""
+    """Checks that no cast reads another, and that none is duplicated."""
     casts = {n.output[0]: n.input[0] for n in model.graph.node if n.op_type == "Cast"}
     assert not set(casts) & set(casts.values())
     made = [(n.input[0], n.attribute[0].i) for n in model.graph.node if n.op_type == "Cast"]
@@ -62,7 +62,7 @@ def check_casts(model):
 
 
 def check(fn, *inputs, **options):
-    """The model, after a comparison of its results with JAX's."""
+    """Exports `fn`, compares the results with JAX's and returns the model."""
     options = {"compute": "float16", **options}
     model = to_onnx(fn, inputs, **options)
     check_casts(model)
@@ -164,7 +164,7 @@ def test_a_decoder_with_a_cache(cache, half):
     if not half:
         check(decode, *inputs)
         return
-    # A cache in float16 is read and written as it is.
+    # A cache in float16 is read and written without casts.
     boundary = {"input_dtypes": {"cache.*": "float16"}, "output_dtypes": {"output_1.*": "float16"}}
     model = to_onnx(decode, inputs, compute="float16", **boundary)
     rounded = [[leaf.astype(np.float16) for leaf in pair] for pair in state]
@@ -188,7 +188,7 @@ def test_masks_keep_their_meaning(value):
         scores = jnp.where(mask, (x @ w) @ (x @ w).T * 0.3, value)
         return jax.nn.softmax(scores) @ (x @ w) @ w
 
-    # A row without any entry has equal weights, or is NaN if its scores are infinite.
+    # A row without visible entries has equal weights, or is NaN if its scores are infinite.
     mask = np.tril(np.ones((5, 5), bool))
     mask[2] = False
     model = to_onnx(attend, [normal(5, 8), mask], compute="float16")
@@ -208,7 +208,7 @@ def test_masks_that_are_added():
 
 
 def test_squares_are_summed_in_float32():
-    # Squares of numbers beyond 256 do not fit float16, nor does a tiny epsilon.
+    # Squares of numbers above 256 overflow in float16, and a tiny epsilon underflows.
     w, v = matrix(16, 16) * 300, matrix(16, 16)
 
     def norm(x):
@@ -381,7 +381,7 @@ def test_native_attention_has_its_softmax_in_float32():
     assert {a.name: a.i for a in attention.attribute}["softmax_precision"] == FLOAT
 
 
-# Weights are rounded before they are quantised, so that some get the next of sixteen levels.
+# Weights are rounded before they are quantised, so that some move to the next of sixteen levels.
 @pytest.mark.parametrize(
     ("weights", "tolerance"), [("int4", 0.1), ("int8", 2e-2), ("float16", 5e-3)]
 )

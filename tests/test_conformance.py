@@ -1,4 +1,4 @@
-"""A fixed sample of JAX's own corpus, against the ledger of known gaps."""
+"""A fixed sample of JAX's own corpus, checked against the known gaps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables that follow from constants are computed at export: no node works on constants alone."""
+"""Tables of constants are computed at export: no node has only constant operands."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def test_no_node_works_on_constants_alone(function: Callable[[jax.Array], jax.Ar
 
 
 def test_large_integers_are_not_sizes(double: dict[str, bool]) -> None:
-    """onnxruntime adds 64-bit integers up in double precision, which is exact for sizes alone."""
+    """onnxruntime sums 64-bit integers in double precision, which is exact only for sizes."""
     numbers = jnp.array([2**63 - 1, 2**62, 2**53 + 1, 7, -(2**63), 1 - 2**63], jnp.int64)
 
     def fn(x: jax.Array) -> tuple[jax.Array, ...]:

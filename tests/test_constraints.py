@@ -1,4 +1,4 @@
-"""Sizes that `jax.export.symbolic_shape` has constraints for: what JAX can export, we can."""
+"""Sizes with constraints from `jax.export.symbolic_shape`: whatever JAX can export, we can."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -89,7 +89,7 @@ class Image(NamedTuple):
 
 
 class Two(NamedTuple):
-    """Two inputs, and what relates their sizes."""
+    """Two inputs, and the relation between their sizes."""
 
     fn: Callable[..., Any]
     constraints: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Control flow and transformations, with numbers: whole programs, as people write them."""
+"""Control flow and transformations, with numbers: whole programs in the usual style."""
 
 from collections.abc import Callable
 from typing import Any
@@ -182,7 +182,7 @@ def test_switch_with_many_branches() -> None:
         assert_close(run(model, [np.int32(i), X]), [fn(np.int32(i), X)])
 
 
-# functions with rules of their own
+# functions with custom rules
 
 
 def cube_root(x: Any) -> Any:
@@ -279,7 +279,7 @@ def hessian(x: Any) -> Any:
     return jax.hessian(lambda v: jnp.sum(v**3) * v[0])(x)
 
 
-# what a model cannot do
+# unsupported programs
 
 
 @case(X)
@@ -391,7 +391,7 @@ def test_a_choice_by_an_input_stays() -> None:
     assert _ops(fn, np.asarray(True), X) >= {"If", "Sin", "Cos"}
 
 
-# loops that do not stay loops
+# loops that are replaced
 
 
 def _ops(fn: Callable[..., Any], *args: Any) -> set[str]:

@@ -1,6 +1,7 @@
 """The numbers of the programs in `tests/primitives/conversions.py`.
 
-Those of weights in fewer bits are in `test_weights.py`. Models for any runtime need not run here.
+Programs with weights in fewer bits are in `test_weights.py`. Models for any runtime need not run
+here.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from checking import as_tensor, assert_close
 from jax2onnx import to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx._checking.runtime import Runnable
 from primitives.conversions import ANY, PROGRAMS
 from primitives.operands import numbers, type_of
 

@@ -41,7 +41,7 @@ split_p = _primitive("test_split", lambda x: [x[:, :1], x[:, 1:]], several=True)
 spin_p = _primitive("test_spin", lambda z: z * 1j)
 
 
-# Nothing says what it computes.
+# It has no implementation.
 bare_p = Primitive("test_bare")
 bare_p.def_abstract_eval(lambda x: x)
 

@@ -1,4 +1,4 @@
-"""Models that are the same, however they are written."""
+"""Equal models in different orders and notations."""
 
 import random
 from pathlib import Path
@@ -12,7 +12,7 @@ from models.nnx.gpt import gpt
 
 
 def shuffled(graph: Any, seed: int) -> None:
-    """Puts the nodes of a graph or function in another order in which it can be computed."""
+    """Reorders the nodes of a graph or function in another topological order."""
     left, known = list(graph.node), set()
     made = {name for node in left for name in node.output}
     chance = random.Random(seed)

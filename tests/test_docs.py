@@ -1,5 +1,5 @@
-"""Every block of code in the documentation runs: Python as it stands, commands of `jax2onnx` on the
-files that the blocks before them wrote.
+"""Every code block in the documentation runs: Python as it is, commands of `jax2onnx` on the files
+that earlier blocks wrote.
 """
 
 import glob
@@ -79,7 +79,7 @@ x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
 inputs = [x]
 """
 
-# What a page takes for granted.
+# The definitions that a page assumes.
 GIVEN = {
     "README.md": _DECODER
     + _LLAMA
@@ -173,7 +173,7 @@ mlp = MLP(nnx.Rngs(0))
 """,
 }
 
-# Blocks that fail, as their pages say.
+# Blocks that fail, as documented.
 FAILS = {
     "docs/debugging.md": [
         "print(session.run(None, {",
@@ -228,12 +228,12 @@ def test_the_page_about_failures_shows_what_is_printed(
 
 
 def without_lines_of_rules(text: str) -> str:
-    """The lines of rules are those of our own files, which change too often for a page."""
+    """Removes the line numbers of rules, which change too often for a page."""
     return re.sub(r"(?:(?<=\.lower)|(?<=\.rewrite)):\d+|(?<=─)─+", "", text)
 
 
 def commands(page: str) -> None:
-    """Runs the commands of a page whose files are there."""
+    """Runs the commands of a page whose files exist."""
     for line in "".join(blocks(page, "sh")).splitlines():
         if not line.startswith("jax2onnx ") or line.startswith("jax2onnx export "):
             continue
@@ -246,7 +246,7 @@ def commands(page: str) -> None:
 
 
 def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> None:
-    """Also in what is shown with its output, and in what is piped."""
+    """Also covers commands with output, and pipelines."""
     helps: dict[str, str] = {}
     seen = 0
     for page in PAGES:

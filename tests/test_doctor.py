@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from jax2onnx import _doctor
+from jax2onnx._command.doctor import _numbers, problems
 
 
 def doctor(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -54,10 +54,10 @@ def test_packages_are_not_loaded():
     ],
 )
 def test_requirements_that_are_not_met_are_problems(requirement, problem):
-    found = _doctor.problems([requirement])
+    found = problems([requirement])
     assert [problem in one for one in found] == ([True] if problem else [])
 
 
 def test_versions_are_compared_by_number():
-    assert _doctor._numbers("1.9.2") < _doctor._numbers("1.22")
-    assert _doctor._numbers("2.0.0rc1") == _doctor._numbers("2")
+    assert _numbers("1.9.2") < _numbers("1.22")
+    assert _numbers("2.0.0rc1") == _numbers("2")

@@ -80,7 +80,7 @@ def export(module: ModuleType, **options: Any) -> onnx.ModelProto:
 
 
 def files(model: onnx.ModelProto) -> tuple[dict[str, list[str | None]], list[str]]:
-    """The user's files in the map, with digests and texts, and the edited ones."""
+    """Returns the user's files in the map, with digests and texts, and the edited files."""
     (text,) = [p.value for p in model.metadata_props if p.key == "pkg.jax2onnx.sourcemap"]
     if text.startswith("zlib:"):
         text = zlib.decompress(base64.b64decode(text.removeprefix("zlib:"))).decode()

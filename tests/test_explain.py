@@ -27,7 +27,7 @@ def ones(*shape: int) -> np.ndarray:
 
 @dataclass
 class Case:
-    """A model that fails, its inputs, and what should be found."""
+    """A model that fails, its inputs, and the expected finding."""
 
     node: str | None
     code: str
@@ -190,7 +190,7 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def failure(model: bytes, feeds: dict[str, Any] | None) -> Exception:
-    """What onnxruntime raises when it loads the model or runs it."""
+    """Returns the exception that onnxruntime raises when it loads or runs the model."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         session(model).run(None, feeds or {})
     return caught.value
@@ -238,7 +238,7 @@ def layer(x: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def exported(**options: Any) -> onnx.ModelProto:
-    """The model of `layer`, whose inputs accept any size, so it may fail inside."""
+    """Exports `layer` with inputs that accept any size, so that it may fail inside."""
     options = {"stacktrace_metadata": "sourcemap", **options}
     model = to_onnx(layer, [(5, 8), (8, 3)], **options)
     for value in model.graph.input:
@@ -341,7 +341,7 @@ def test_text_syntax_is_read_by_onnx(tmp_path: Path, capfd: pytest.CaptureFixtur
     onnx.checker.check_model(read, full_check=True)
     for m in (model, read):
         for attribute in (a for node in m.graph.node for a in node.attribute if a.HasField("g")):
-            attribute.g.name = "g"  # only plain words can be written there as names
+            attribute.g.name = "g"  # the text syntax allows only plain words as names
     printed = [onnx.printer.to_text(m.graph) for m in (model, read)]
     assert printed[0] == printed[1]
     x, w = ones(5, 8), ones(8, 3)

@@ -52,7 +52,7 @@ def test_an_input_that_a_page_does_not_pass(explain: Explain) -> None:
 def test_a_broadcast_without_a_node_has_candidates(explain: Explain) -> None:
     message = "Attempting to broadcast an axis by a dimension other than 1. 3 by 2"
     found = explain(f"Error: failed to call OrtRun(). {message}")
-    # Not `known`: a value fits itself.
+    # Excludes `known`, because a value always fits itself.
     assert [one["name"] for one in found] == ["scaled", "sum"]
     assert {one["code"] for one in found} <= {"broadcast-mismatch", "dimension-conflict"}
     assert all("names no node" in one["doubt"] for one in found)

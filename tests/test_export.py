@@ -1,4 +1,4 @@
-"""`jax2onnx export`: the command line's way to `to_onnx`."""
+"""`jax2onnx export`: `to_onnx` on the command line."""
 
 import io
 import os
@@ -13,7 +13,8 @@ import onnx
 import pytest
 
 from checking import run
-from jax2onnx import _core, _progress, to_onnx
+from jax2onnx import _core, to_onnx
+from jax2onnx._export import progress
 from waiting import PATIENCE, until
 
 MODEL = """
@@ -211,7 +212,7 @@ def test_errors_of_the_function_keep_their_traceback(folder):
     done = in_a_process(folder, "model.py:broken", "--input=f32[2]")
     assert done.returncode == 1
     assert "line 33, in broken" in done.stderr
-    assert "jax2onnx/_export.py" not in done.stderr
+    assert "jax2onnx/_command/export.py" not in done.stderr
 
 
 class Terminal(io.StringIO):
@@ -226,7 +227,7 @@ def test_long_exports_say_what_they_do():
         until(lambda: "tracing" in terminal.getvalue())
         return x + 1
 
-    with _progress.shown(terminal, after=0.05):
+    with progress.shown(terminal, after=0.05):
         to_onnx(slow, [(2,)])
     assert "█" not in terminal.getvalue().split("tracing")[0]
     assert re.search(r"tracing … \d+ s", terminal.getvalue())
@@ -240,10 +241,10 @@ class Model:
 @pytest.mark.parametrize("terminal", [Terminal(), io.StringIO()], ids=["terminal", "notebook"])
 def test_writing_says_how_much_is_written(terminal, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(_progress, "is_notebook", lambda: not terminal.isatty())
-    shown = _progress.shown if terminal.isatty() else _progress.shown_in_notebook
+    monkeypatch.setattr(progress, "is_notebook", lambda: not terminal.isatty())
+    shown = progress.shown if terminal.isatty() else progress.shown_in_notebook
     with shown(after=0.05):
-        _progress.stage("writing", Model())
+        progress.stage("writing", Model())
         until(lambda: "writing" in terminal.getvalue())
     assert re.search(r"██▒ writing 1,200 of 3,000 MB … \d+ s", terminal.getvalue())
     assert terminal.isatty() == ("\x1b" in terminal.getvalue())
@@ -254,7 +255,7 @@ def test_the_bytes_of_a_model_are_counted(tmp_path):
     weights = np.ones((1000, 1000), np.float32)
     models = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_progress, "stage", lambda name, what=None: models.append(what))
+        patch.setattr(progress, "stage", lambda name, what=None: models.append(what))
         path = to_onnx(
             lambda x: x @ weights, [(2, 1000)], return_mode="file", output_path=tmp_path / "m.onnx"
         )
@@ -263,8 +264,8 @@ def test_the_bytes_of_a_model_are_counted(tmp_path):
 
 
 def test_programs_outside_of_notebooks_stay_quiet(capfd):
-    assert not _progress.is_notebook()
-    with _progress.shown_in_notebook(after=0.0):
+    assert not progress.is_notebook()
+    with progress.shown_in_notebook(after=0.0):
         time.sleep(0.3)
     assert capfd.readouterr() == ("", "")
 
@@ -272,6 +273,6 @@ def test_programs_outside_of_notebooks_stay_quiet(capfd):
 def test_short_exports_and_files_stay_quiet():
     terminal, file = Terminal(), io.StringIO()
     for stream in (terminal, file):
-        with _progress.shown(stream, after=PATIENCE):
+        with progress.shown(stream, after=PATIENCE):
             to_onnx(jnp.sin, [(2,)])
         assert stream.getvalue() == ""

@@ -33,7 +33,7 @@ def sources(model: onnx.ModelProto, op: str) -> tuple[str, int]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project with two files of one name, worked on from its folder of scripts."""
+    """Creates a project with two files of the same name, and enters its folder of scripts."""
     for folder, function in (("a", "sin"), ("b", "cos")):
         package = tmp_path / "src" / "a_project_of_mine" / folder
         package.mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_code_in_an_archive_keeps_its_text(tmp_path: Path, monkeypatch: pytest.M
 
 
 def written_text(model: onnx.ModelProto, file: str) -> str | None:
-    """The text of a file in the model's source map."""
+    """Returns the text of a file in the model's source map."""
     import base64
     import json
     import zlib

@@ -1,4 +1,4 @@
-"""Model files: repeatable to the byte, replaced whole or not at all."""
+"""Model files: reproducible to the byte, and replaced atomically."""
 
 import json
 import os
@@ -16,7 +16,8 @@ import onnx
 import pytest
 
 from checking import assert_close, run
-from jax2onnx import _result, to_onnx
+from jax2onnx import to_onnx
+from jax2onnx._export import result
 from models.nnx.cnn import cnn
 from models.nnx.gpt import gpt
 
@@ -31,8 +32,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def external(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights go to a data file, however few they are."""
-    monkeypatch.setitem(_result.PLACEMENT, False, "external")
+    """Stores weights in a data file, regardless of their size."""
+    monkeypatch.setitem(result.PLACEMENT, False, "external")
 
 
 @pytest.mark.slow
@@ -91,7 +92,7 @@ to_onnx(
 
 @pytest.mark.slow
 def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Whatever hash seed it has, and whatever ran before."""
+    """The bytes depend neither on the hash seed nor on earlier work."""
     (tmp_path / "script.py").write_text(SCRIPT)
     found = set()
     for seed, state in (("1", "cold"), ("2", "cold"), ("3", "warm")):
@@ -114,8 +115,9 @@ EXPORTS_FOR_EVER = textwrap.dedent(
     """
     import sys
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
-    _result.PLACEMENT[False] = sys.argv[2]
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
+    result.PLACEMENT[False] = sys.argv[2]
     count = 0
     while True:
         count += 1
@@ -148,7 +150,8 @@ KILLED_BETWEEN = textwrap.dedent(
     """
     import os, signal, sys
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
 
     def export(fn):
         path = sys.argv[1]
@@ -160,7 +163,7 @@ KILLED_BETWEEN = textwrap.dedent(
         os.kill(os.getpid(), signal.SIGKILL)
 
     export(lambda x: jnp.sin(x))
-    whole, _result.save = _result.save, save
+    whole, result.save = result.save, save
     export(lambda x: jnp.exp(jnp.cos(x)))
     """
 )
@@ -182,7 +185,7 @@ def test_a_killed_export_leaves_a_model_with_its_map(when: str, tmp_path: Path) 
     nodes = json.loads(shown.stdout)["nodes"]
     assert [node["op"] for node in nodes] == (["Sin"] if when == "before" else ["Cos", "Exp"])
     assert all(node["sources"] for node in nodes)
-    # The next export leaves nothing else.
+    # The next export removes everything else.
     export(jnp.tan, [(2,)], path, source_map=str(path) + ".map")
     assert sorted(contents(tmp_path)) == ["m.onnx", "m.onnx.map"]
 
@@ -242,7 +245,8 @@ INTERRUPTS_ITSELF = textwrap.dedent(
     """
     import os, signal, sys, threading
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
 
     def export(value, columns):
         w = jnp.full((64, columns), value)
@@ -258,7 +262,7 @@ INTERRUPTS_ITSELF = textwrap.dedent(
         with writing:
             os.kill(os.getpid(), signal.SIGINT)
 
-    _result.PLACEMENT[False] = sys.argv[2]
+    result.PLACEMENT[False] = sys.argv[2]
     export(1.0, 64)
     # A shell may have started the tests in the background, where it ignores the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -266,7 +270,7 @@ INTERRUPTS_ITSELF = textwrap.dedent(
     writing.acquire()
     threading.Thread(target=interrupt).start()
     sys.setswitchinterval(1000)
-    _result.PLACEMENT = Placement()
+    result.PLACEMENT = Placement()
     try:
         export(2.0, 1 << 20)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Flags: booleans that Python code asks for their value."""
+"""Flags: booleans whose value Python code reads."""
 
 import functools
 import itertools
@@ -33,7 +33,7 @@ def agree(fn, model, x, names):
 
 def run(model, **feeds):
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # it warns of inputs that have a value
+    options.log_severity_level = 3  # it warns of inputs with a default value
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     return session.run(None, {name: np.asarray(value) for name, value in feeds.items()})[0]
 
@@ -59,7 +59,7 @@ def test_dropout_of_nnx(default, batch):
     model = Classifier(nnx.Rngs(0), layers=3)
     exported = to_onnx(model, [(batch, 8)], input_params={"deterministic": default})
     agree(model, exported, X, ["deterministic"])
-    # The layers are there once; only the masks are behind a choice.
+    # The layers occur once; only the masks are conditional.
     assert nodes(exported)["Gemm"] == 4
     assert nodes(exported)["If"] == 3
 
@@ -96,7 +96,7 @@ def test_attention_of_nnx():
 
 
 class Trained(nnx.Module):
-    """Batch statistics and a mask, by one flag."""
+    """Batch statistics and a mask, controlled by one flag."""
 
     def __init__(self, rngs):
         self.linear = nnx.Linear(8, 8, rngs=rngs)

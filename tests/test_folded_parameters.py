@@ -1,4 +1,4 @@
-"""What is computed from parameters alone is part of the file: their layouts and types."""
+"""Computations on parameters alone are folded into the file: layouts and types."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ SMALL = [jnp.bfloat16, jnp.float16]
 
 
 def on_constants(model):
-    """The operators all of whose operands are known before the model runs."""
+    """Returns the operators whose operands are all known before the model runs."""
     known, found = {tensor.name for tensor in model.graph.initializer}, []
     for node in model.graph.node:
         if node.op_type == "Constant" or (
@@ -33,7 +33,7 @@ def values(model):
 
 
 class Encoder(nnx.Module):
-    """Parameters in 32 bits, and products in 16: a convolution, norms, heads, and a table."""
+    """Parameters in 32 bits and products in 16: a convolution, norms, heads and a table."""
 
     def __init__(self, dtype):
         settings = {"dtype": dtype, "param_dtype": jnp.float32, "rngs": nnx.Rngs(0)}

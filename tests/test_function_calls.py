@@ -1,4 +1,4 @@
-"""Which call of an ONNX function a node is about, once a runtime has inlined the function."""
+"""Attribution of nodes to calls to ONNX functions, after a runtime has inlined the functions."""
 
 import json
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def programs() -> dict[str, tuple[Any, list[Any]]]:
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line and reads what it prints as JSON."""
+    """Runs the command line and parses its JSON output."""
 
     def run(*arguments: object) -> Any:
         assert _core.main([*map(str, arguments), "--json"]) == 0
@@ -98,7 +98,7 @@ def export(folder: Path, name: str, level: str = "sourcemap") -> Path:
 
 
 def profiled(folder: Path, name: str) -> tuple[Path, Path, Path]:
-    """A model, what onnxruntime made of it, and the profile of one run."""
+    """Returns a model, its version optimised by onnxruntime, and the profile of one run."""
     path, optimised = export(folder, name), folder / "optimised.onnx"
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
@@ -147,8 +147,9 @@ def test_where_the_call_is_not_known_all_are_named(
 
 @pytest.mark.parametrize("name", ["tables", "nested", "gpt"])
 def test_names_and_operands_lead_to_the_same_calls(name: str, tmp_path: Path, run: Run) -> None:
-    """A profile of the exported model has only the names that onnxruntime makes; the optimised
-    model has the operands, too."""
+    """A profile of the exported model has only onnxruntime's generated names; the optimised model
+    also has the operands.
+    """
     path, optimised, profile = profiled(tmp_path, name)
     by_name, by_operand = (run("profile", m, profile) for m in (path, optimised))
     assert by_name["total_ns"] == by_operand["total_ns"]
@@ -158,10 +159,10 @@ def test_names_and_operands_lead_to_the_same_calls(name: str, tmp_path: Path, ru
         assert one["name"] == other["name"]
         if one["name"].startswith("_inlfunc_"):
             inlined += 1
-            # A fused node may stand for more, but what it is named after is part of it.
+            # A fused node may represent more, but includes the node it is named after.
             assert set(one["sites"]) & set(other["sites"]), one["name"]
             assert one["node"] in one["name"]
-            # Where the result of a call is gone, its module is that of the function.
+            # If the result of a call is gone, its module is that of the function.
             called = [m for m in other["modules"] if m.split("/")[0] not in functions]
             resolved += one["modules"][0] in called
             layers = {module.split("/")[0] for module in called}

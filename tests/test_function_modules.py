@@ -156,15 +156,13 @@ def test_recreated_modules_become_functions() -> None:
 def test_a_decorated_class_is_a_function(
     kind: Any, net: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jax2onnx import _functions
-
     before = dict(vars(kind))
-    monkeypatch.setattr(_functions, "_classes", {})
+    monkeypatch.setattr("jax2onnx._tracing.functions._classes", {})
     assert onnx_function(kind) is kind
     assert dict(vars(kind)) == before
     model = check_model(net(), [X])
     assert calls(model) == {f"custom.{kind.__name__}.1": 3}
-    assert onnx_function(kind) is kind  # the same again changes nothing
+    assert onnx_function(kind) is kind  # idempotent
     with pytest.raises(InvalidInputError, match="decorate it once"):
         onnx_function(unique=True)(kind)
 
@@ -235,7 +233,7 @@ def test_48_layers_are_one_body() -> None:
     assert len(flat.graph.node) > 10 * len(all_nodes(folded))
 
     def structure(model: onnx.ModelProto) -> int:
-        """The size of the model without its weights."""
+        """Returns the size of the model without its weights."""
         return model.ByteSize() - sum(len(w.raw_data) for w in model.graph.initializer)
 
     assert structure(folded) * 4 < structure(flat)

@@ -1,4 +1,4 @@
-"""Where the nodes of ONNX functions came from."""
+"""Sources of the nodes in ONNX functions."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def test_the_source_map_knows_functions_after_inlining(tmp_path: Path) -> None:
         ):
             assert {source.site.line for source in sources} == {body}, node.name
             assert sources[0].callers == []
-            # Some versions of JAX are in the stack between the function and its export.
+            # Some versions of JAX have frames between the function and its export.
             stack = [frame for frame in sources[0].stack if "jax/_src" not in frame.file]
             assert [frame.line for frame in stack] == [body, caller]
 

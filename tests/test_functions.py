@@ -1,4 +1,4 @@
-"""ONNX functions: what is one, what is shared and what it is called."""
+"""ONNX functions: their extent, sharing and names."""
 
 import functools
 import inspect
@@ -35,7 +35,7 @@ def test_calls_of_a_function_share_it_and_pass_their_weights() -> None:
     ("transform", "x", "expected"),
     [
         (jax.vmap, np.stack([X, -X, 2 * X]), {"custom.layer.1": 3}),
-        # One function for the way forward, one for the way back.
+        # One function for the forward pass, one for the backward pass.
         (
             lambda f: jax.grad(lambda x: f(x).sum()),
             X,

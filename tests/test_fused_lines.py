@@ -1,8 +1,8 @@
-"""The lines of fused nodes, compared with the truth.
+"""The lines of fused nodes, compared with the ground truth.
 
-The truth does not depend on names: all values of an optimised model are computed, and each is compared
-with those of the exported model, whatever their layout. A node stands for the exported nodes between
-the values that it reads and those that it computes.
+The ground truth does not depend on names: all values of an optimised model are computed, and each
+is compared with those of the exported model, regardless of layout. A node represents the exported
+nodes between the values that it reads and those that it computes.
 """
 
 import importlib.util
@@ -78,7 +78,7 @@ STEMS = {
 }
 SHORT = dict(
     zip(
-        "conv another depthwise bn relu gelu silu tanh scale bias skip gate z=y pool concat squeeze".split(),
+        ["conv", "another", "depthwise", "bn", "relu", "gelu", "silu", "tanh", "scale", "bias", "skip", "gate", "z=y", "pool", "concat", "squeeze"],
         STEPS,
         strict=True,
     )
@@ -95,12 +95,13 @@ def random_stem(seed: int) -> list[str]:
 
 
 def load(folder: Path, steps: list[str]) -> Callable[..., Any]:
-    """Writes a program with one step a line, and imports it."""
+    """Writes a program with one step per line, and imports it."""
     lines = [f"    {step.format(k=1 + number % 8)}" for number, step in enumerate(steps)]
     path = folder / "stem.py"
     path.write_text(HEAD + "\n".join([*lines, "    return jnp.sum(y, (1, 2))", ""]))
     spec = importlib.util.spec_from_file_location("stem", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     fn: Callable[..., Any] = module.fn
@@ -119,7 +120,7 @@ def optimise(model: onnx.ModelProto, level: str, path: Path) -> onnx.ModelProto:
 
 
 def values(model: onnx.ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
-    """All values that a model computes."""
+    """Returns all values that a model computes."""
     shown = onnx.ModelProto.FromString(model.SerializeToString())
     del shown.graph.output[:]
     names = [name for node in model.graph.node for name in node.output if name]
@@ -134,7 +135,7 @@ def values(model: onnx.ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def same(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether two values have the same elements, in any order."""
+    """Returns `True` if two values have the same elements, in any order."""
     if left.size != right.size or left.dtype != right.dtype:
         return False
     return np.allclose(np.sort(left, None), np.sort(right, None), rtol=2e-3, atol=1e-4)
@@ -190,12 +191,13 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
     actual = truths(exported, optimised, sources)
     for (node, own), (truth, certain) in zip(found, actual, strict=True):
         if truth:
-            assert lines(own) and set(lines(own)) <= truth, (node.name, lines(own), truth)
+            assert lines(own), node.name
+            assert set(lines(own)) <= truth, (node.name, lines(own), truth)
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 
 def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
-    """The profile of one run, whose node names are all that it has in common with the model."""
+    """Returns the profile of one run. It shares only node names with the model."""
     options = onnxruntime.SessionOptions()
     name = f"ORT_ENABLE_{level}"
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
@@ -212,7 +214,7 @@ def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
 def charged(
     model: onnx.ModelProto, level: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> dict[str, set[int]]:
-    """The lines that `profile` charges each kernel to, given the exported model."""
+    """Returns the lines that `profile` attributes each kernel to, given the exported model."""
     onnx.save(model, folder / "model.onnx")
     times = profile(model, level, folder)
     assert _core.main(["profile", str(folder / "model.onnx"), str(times), "--json"]) == 0

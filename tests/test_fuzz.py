@@ -1,4 +1,4 @@
-"""Random programs, the same ones each time; `make fuzz` runs others for longer."""
+"""A fixed set of random programs; `make fuzz` runs others for longer."""
 
 import json
 import math
@@ -119,9 +119,9 @@ def test_what_jax_refuses_is_passed_over() -> None:
     ("numbers", "dtype", "allowed"),
     [
         ([1, 2, 4], "float32", False),
-        # The mean of the squares overflows, the mean of the squared differences need not.
+        # The mean of the squares overflows, but the mean of the squared differences may not.
         ([0, 3e38, 0], "float32", True),
-        # Two squares that are rounded to bfloat16 differ by little more than that.
+        # The difference of two squares is close to their rounding error in bfloat16.
         ([-1.484375, -1.53125, -1.53125, -1.484375], "bfloat16", True),
     ],
 )

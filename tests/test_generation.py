@@ -1,4 +1,4 @@
-"""Folders that onnxruntime-genai generates text with."""
+"""Folders for text generation with onnxruntime-genai."""
 
 import itertools
 import json
@@ -26,7 +26,8 @@ from decoders import (
     greedy,
     parameters,
 )
-from jax2onnx import InvalidInputError, _genai, generation
+from jax2onnx import InvalidInputError, generation
+from jax2onnx._generation.genai import _SETTINGS, check_search
 from test_checkpoints import flat, write
 
 ABOUT = generation.Description(
@@ -43,7 +44,7 @@ COUNT = 20
 
 
 def generated(folder, prompt=PROMPT, count=COUNT, extra=None, **search):
-    """What onnxruntime-genai makes of the folder."""
+    """Returns the tokens that onnxruntime-genai generates with the folder."""
     genai = pytest.importorskip(
         "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
     )
@@ -65,7 +66,7 @@ def empty_cache(style):
 
 
 def until_the_end(tokens):
-    """Without the token that ends the text, where onnxruntime-genai stops."""
+    """Cuts the tokens before the end token, where onnxruntime-genai stops."""
     ends = [i for i, token in enumerate(tokens) if token == VOCABULARY - 1 and i >= len(PROMPT)]
     return tokens[: ends[0]] if ends else tokens
 
@@ -169,22 +170,22 @@ def test_sampling(tmp_path):
 
 
 def test_settings_of_the_search_are_those_of_the_runtime(tmp_path):
-    """What we let pass, onnxruntime-genai loads; what we refuse, it does not load either."""
+    """onnxruntime-genai loads exactly the settings that we accept."""
     genai = pytest.importorskip(
         "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
     )
     save(tmp_path / "model", Style())
     path = tmp_path / "model" / "genai_config.json"
     config = json.loads(path.read_text())
-    names = [*_genai._SETTINGS, "min_p", "num_beam"]
+    names = [*_SETTINGS, "min_p", "num_beam"]
     for name, value in itertools.product(names, (1, 0.5, True, "a")):
         try:
-            _genai.check_search({name: value})
+            check_search({name: value})
             is_right = True
         except InvalidInputError:
             is_right = False
         if (name, value) == ("chunk_size", 0.5):
-            assert not is_right  # the runtime cuts the fraction off
+            assert not is_right  # the runtime truncates the fraction
             continue
         path.write_text(json.dumps({**config, "search": {name: value}}))
         try:
@@ -249,7 +250,7 @@ def test_the_folder_explains_itself(tmp_path):
 
 
 def test_buffers_are_written_in_place(tmp_path):
-    """One step costs no copy of the buffer."""
+    """A step does not copy the buffer."""
     save(tmp_path / "model", Style(cache="buffer"))
     model = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False)
     makers = {name: node for node in model.graph.node for name in node.output}
@@ -390,7 +391,7 @@ def wrong_cache(input_ids, position_ids, cache):
 
 
 def returning(change):
-    """A decoder that changes the cache which it returns."""
+    """Returns a decoder that changes its returned cache."""
 
     def decode(input_ids, position_ids, cache):
         logits, cache = decoder(Style())(input_ids, position_ids, cache)
@@ -559,7 +560,7 @@ def test_plain_onnxruntime_runs_it(tmp_path):
 
 @pytest.mark.slow
 def test_prompts_with_padding_on_the_left(tmp_path):
-    """Given the mask and the positions of a padded batch, the rows are as if they were alone."""
+    """With the mask and the positions of a padded batch, rows do not affect each other."""
     params = parameters(Style())
     weights = params["layers"][0]
 

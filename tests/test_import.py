@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,11 +39,34 @@ def test_one_file_touches_what_jax_does_not_document() -> None:
     package = Path(__file__).parents[1] / "python" / "jax2onnx"
     users = {
         path.name
-        for path in package.glob("*.py")
+        for path in package.rglob("*.py")
         for word in ("jax._src", "jax.extend", "jax.experimental", "source_info")
         if word in path.read_text()
     }
     assert users == {"_jax.py"}
+
+
+PACKAGES = (
+    "_python",
+    "_frameworks",
+    "_tracing",
+    "_expansion",
+    "_export",
+    "_checking",
+    "_tuning",
+    "_generation",
+    "_command",
+)
+
+
+def test_packages_import_only_from_those_before_them() -> None:
+    folder = Path(__file__).parents[1] / "python" / "jax2onnx"
+    assert {path.parent.name for path in folder.glob("_*/__init__.py")} == set(PACKAGES)
+    for number, package in enumerate(PACKAGES):
+        for path in (folder / package).glob("*.py"):
+            imported = set(re.findall(r"^ *from jax2onnx\.(_\w+)", path.read_text(), re.MULTILINE))
+            later = imported & set(PACKAGES[number + 1 :])
+            assert not later, f"{package}/{path.name} imports from {later}"
 
 
 def test_the_command_line_starts_without_jax(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from jax import export
 
 from jax2onnx import InvalidInputError, allclose, to_onnx, verify
-from jax2onnx._inputs import Specs
+from jax2onnx._tracing.inputs import Specs
 
 
 class Pair(NamedTuple):

@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 
 
 def exported(model, folder: Path, *inputs: np.ndarray, **options) -> onnx.ModelProto:
-    """The model as Keras exports it, once its numbers were compared for two batches."""
+    """Exports the model with Keras, and compares its numbers for two batches."""
     model(inputs[0] if len(inputs) == 1 else list(inputs))
     path = folder / "model.onnx"
     model.export(path, format="onnx", verbose=False, **options)
@@ -70,7 +70,7 @@ def random_weights(model) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scaled", [True, False])
 def test_normalisations_between_convolutions(scaled, tmp_path) -> None:
-    """The mean is subtracted last, and there may be no scale and no bias."""
+    """The mean is subtracted last, and scale and bias are optional."""
     x = keras.Input((8, 8, 3))
     y = layers.Conv2D(6, 3, padding="same", use_bias=False, name="stem")(x)
     y = layers.BatchNormalization(center=scaled, scale=scaled, name="norm")(y)
@@ -125,7 +125,7 @@ def test_the_users_own_layers(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_subclassed_model(tmp_path, monkeypatch) -> None:
-    """Every node knows the line of the model's own `call`, whichever layer computes it."""
+    """Every node has the line of the model's own `call`, regardless of the layer."""
     monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
 
     class Net(keras.Model):

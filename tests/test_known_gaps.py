@@ -1,4 +1,4 @@
-"""The ledger of known gaps, and what holds results against it."""
+"""The list of known gaps, and the check of results against it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Convolutional networks in ONNX's layout: numbers, transposes, and where the parameters are."""
+"""Convolutional networks in ONNX's layout: numbers, transposes, and the location of parameters."""
 
 from collections import Counter
 from typing import Any
@@ -25,7 +25,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def exported(fn: Any, spec: Any, *inputs: np.ndarray, **options: Any) -> onnx.ModelProto:
-    """The model of `fn`, which computes in onnxruntime what `fn` does."""
+    """Exports `fn`, and checks that onnxruntime computes the same."""
     model = to_onnx(fn, [spec], **options)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
@@ -44,7 +44,7 @@ def parameters(model: onnx.ModelProto) -> dict[str, list[int]]:
 
 
 def constant_nodes(model: onnx.ModelProto) -> list[str]:
-    """The nodes whose operands are all constant."""
+    """Returns the nodes whose operands are all constant."""
     constants = {tensor.name for tensor in model.graph.initializer}
     return [node.name for node in model.graph.node if set(node.input) <= constants]
 
@@ -82,7 +82,7 @@ def test_a_network_has_transposes_at_its_ends_only(residual: Residual) -> None:
     ops = operators(model)
     assert ops["Transpose"] == 1
     assert (ops["Conv"], ops["BatchNormalization"], ops["AveragePool"]) == (4, 1, 1)
-    # What is squeezed stays in the layout, and its convolutions keep their biases.
+    # The squeezed values stay in the layout, and their convolutions keep their biases.
     assert ops["Reshape"] == 0
     assert constant_nodes(model) == []
 
@@ -212,7 +212,7 @@ def test_groups_of_channels_are_normalised_where_they_are() -> None:
     assert ops[:4] == ["Transpose", "Conv", "Reshape", "InstanceNormalization"]
     assert ops.count("Transpose") == 1  # a single channel is moved without one
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
-    # A single channel has its bias, too.
+    # The convolution with a single channel also has its bias.
     assert [len(node.input) for node in convolutions] == [3, 3]
 
 
@@ -350,7 +350,7 @@ class EquinoxBlock(eqx.Module):
 
 
 def equinox() -> Any:
-    """With channels last outside, as the others have them."""
+    """Has channels last outside, like the others."""
     keys = jax.random.split(jax.random.key(0), 4)
     layers = [eqx.nn.Conv2d(3, 16, 4, 4, key=keys[0]), *(EquinoxBlock(key) for key in keys[1:])]
 
@@ -370,11 +370,11 @@ def test_products_between_convolutions_are_convolutions(net: Any, spec: Any) -> 
     sizes = [32, 28] if "H" in spec else [32]
     model = exported(fn, spec, *(normal(2, size, 32, 3) for size in sizes))
     ops = operators(model)
-    # Each norm has two transposes, which onnxruntime makes part of the convolutions around it.
+    # Each norm has two transposes, which onnxruntime merges into the adjacent convolutions.
     norms = ops["LayerNormalization"]
     assert norms == 3
     assert (ops["MatMul"], ops["Conv"], ops["Transpose"]) == (0, 1 + 3 * norms, 1 + 2 * norms)
-    # Their biases are theirs, and only the shortcuts are left.
+    # The convolutions keep their biases, and only the shortcuts remain.
     assert ops["Add"] == norms
     assert constant_nodes(model) == []
 
@@ -468,7 +468,7 @@ def test_other_types_stay_products() -> None:
 
 @pytest.mark.parametrize("is_flat", [True, False])
 def test_transformers_behind_a_convolution_stay(is_flat: bool) -> None:
-    """Tokens as a sequence, or as an image."""
+    """Tokens form a sequence or an image."""
     rngs = nnx.Rngs(0)
     patches = nnx.Conv(3, 32, (4, 4), strides=4, rngs=rngs)
     norms = nnx.List([nnx.LayerNorm(32, rngs=rngs) for _ in range(4)])
@@ -709,7 +709,7 @@ def test_pixel_shuffles_are_one_node(shuffle: str, spec: Any) -> None:
 
 @pytest.mark.parametrize("batch", [2, "B"])
 def test_squeeze_and_excitation_is_two_gemms(batch):
-    """The mean keeps its axes, which are in other places for convolutions than for dense layers."""
+    """The mean keeps its axes, which differ between convolutions and dense layers."""
     rng = np.random.default_rng(0)
     first, last = (rng.normal(size=s).astype("f") for s in ((3, 3, 3, 8), (1, 1, 8, 4)))
     narrow, wide = (rng.normal(size=s).astype("f") for s in ((8, 2), (2, 8)))
@@ -732,7 +732,7 @@ def test_squeeze_and_excitation_is_two_gemms(batch):
 
 @pytest.mark.parametrize("shape", [(1, 0, 1), (2, 0, 1), (1, 0, 3)])
 def test_empty_axes_move(shape: tuple[int, ...]) -> None:
-    """A size of zero in a `Reshape` would be the one of its operand."""
+    """A size of zero in a `Reshape` would copy the operand's size."""
 
     def fn(x: Any) -> Any:
         y = lax.pad(x, np.int32(0), [(1, 2, 1), (1, 0, 0), (2, 2, 2)])

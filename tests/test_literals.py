@@ -1,4 +1,4 @@
-"""Numbers that a jaxpr holds in place of operands, in every form that JAX gives them."""
+"""Numbers that a jaxpr holds as literals, in every form that JAX gives them."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_every_form(number: Any) -> None:
 
 @pytest.mark.parametrize(("name", "number", "dtype"), [("Int", 7, "int32"), ("Float", 0.1, "f4")])
 def test_numbers_of_jax(name: str, number: Any, dtype: str) -> None:
-    """Newer versions have classes for numbers of Python that have a type."""
+    """Newer versions have classes for typed Python numbers."""
     literals = pytest.importorskip("jax._src.literals")
     typed = getattr(literals, f"Typed{name}")(number, np.dtype(dtype))
     x = jnp.zeros((), dtype)

@@ -1,4 +1,4 @@
-"""What loops compute in each round: nothing that is known before it."""
+"""Loop bodies: no iteration computes loop-invariant values."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from provenance_of import of_type
 
 
 def body_ops(model: onnx.ModelProto, op: str) -> list[str]:
-    """The operators in the body of the one loop of a model."""
+    """Returns the operators in the body of a model's only loop."""
     (loop,) = of_type(model, op)
     (body,) = (a.g for a in loop.attribute if a.name == "body")
     return [node.op_type for node in body.node]

@@ -1,4 +1,4 @@
-"""Masks as graphs: `Trilu` cuts triangles out, and what a mask hides stays hidden, NaN too."""
+"""Masks as graphs: `Trilu` extracts triangles, and masked elements stay hidden, including NaN."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def numbers(*shape, seed=0):
 
 
 def special(*shape, seed=0):
-    """Numbers with NaN, infinities and zeros of both signs among them."""
+    """Returns numbers that include NaN, infinities and zeros of both signs."""
     x = numbers(*shape, seed=seed)
     values = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, LOWEST], np.float32)
     flat = x.reshape(-1)
@@ -105,14 +105,14 @@ def test_masks_are_added_where_nan_cannot_be_hidden(fill):
     assert "Add" not in op_types(model)
     model = check_model(padded(fill), [x, mask], assume=["no_nan"])
     assert op_types(model)[-2:] == ["Add", "Softmax"]
-    everything = np.zeros((2, 5), bool)  # a row that is hidden altogether
+    everything = np.zeros((2, 5), bool)  # a completely masked row
     assert_close(run(model, [x, everything]), [padded(fill)(x, everything)])
     model = check_model(causal(fill), [x], assume=["no_nan"])
     assert op_types(model) == ["Add", "Softmax"]
 
 
 def hidden_above(fill):
-    """Hides the diagonal and what is above it, so that the first row shows nothing."""
+    """Masks the diagonal and everything above it, so that the first row is empty."""
 
     def fn(x):
         return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones(x.shape[-2:], bool), -1), x, fill))
@@ -128,7 +128,7 @@ def test_masks_that_show_some_of_each_row_are_added(fill):
     any_length = op_types(to_onnx(causal(fill), [("B", 3, "T", "T")], **assume))
     assert "Trilu" not in any_length
     check_sizes(causal(fill), [("B", 3, "T", "T")], [x], [x[:, :, :1, :1]], **assume)
-    # In logarithms, and along the columns, one sees what is added.
+    # In logarithms, and along columns, the added mask is visible.
     assert "Trilu" in op_types(check_model(causal(fill, jax.nn.log_softmax), [x], **assume))
     along_columns = causal(fill, lambda s, axis: jax.nn.softmax(s, -2))
     assert "Trilu" in op_types(check_model(along_columns, [x], **assume))

@@ -103,7 +103,7 @@ def test_messages() -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"\x0a\x02", b"\x3a\x06\x0a\x04\x0a\x02\xff\xfe"])
 def test_damaged_models_are_named(damage: bytes, tmp_path: Path) -> None:
-    """One is empty, one ends too early, one has a name that is no text."""
+    """One is empty, one is truncated, and one has a name that is not valid text."""
     damaged, whole = tmp_path / "damaged.onnx", tmp_path / "whole.onnx"
     damaged.write_bytes(damage)
     _export(return_mode="file", output_path=whole)

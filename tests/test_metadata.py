@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from jax2onnx import InvalidInputError
-from jax2onnx._metadata import DETAIL, ENABLE, detail
+from jax2onnx._export.provenance_level import DETAIL, ENABLE, detail
 
 
 @pytest.mark.parametrize(

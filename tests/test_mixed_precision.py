@@ -1,4 +1,4 @@
-"""The search for the lines that lose too much in small floats."""
+"""The search for lines that lose too much precision in small floats."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ def matrix(*shape):
 
 
 FIRST, SECOND, THIRD = matrix(64, 64), matrix(64, 64), matrix(64, 8)
-# Nearly the same rows, whose differences small floats lose.
+# Nearly equal rows, whose differences are lost in small floats.
 ALIKE = jnp.asarray(100 + RNG.standard_normal((8, 64), dtype=np.float32) / 100)
 
 
@@ -91,7 +91,7 @@ def test_one_line_alone():
 
 
 def test_lines_that_only_follow_others():
-    """Activations are in small floats only between products that are, so none may be left."""
+    """Activations use small floats only between products that do, so none may remain."""
 
     def fn(x):
         x = x @ FIRST

@@ -1,5 +1,5 @@
-"""Reference architectures in four frameworks: the model computes what JAX computes, for any batch,
-and its names are the user's.
+"""Reference architectures in four frameworks: the model computes the same as JAX for any batch, and
+keeps the user's names.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from models import catalogue
 from models.nnx.cnn import cnn
 from models.nnx.gpt import gpt
 
-# Parameters and scopes of nodes that must be found in each model.
+# Parameters and node scopes that each model must have.
 EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "nnx/mlp": ({"first.kernel", "norm.scale", "last.bias"}, {"/first/", "/norm/", "/last/"}),
     "linen/mlp": ({"Dense_0.kernel", "head.bias"}, {"/MLP/Dense_0/", "/MLP/head/"}),
@@ -122,7 +122,7 @@ SMALL = {"resnet50": {"width": 8, "classes": 10, "size": 64}}
 
 
 def nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs inside it."""
+    """Returns the nodes of a graph and of its subgraphs."""
     found = []
     for node in graph.node:
         found.append(node)
@@ -140,7 +140,7 @@ def test_a_model_computes_what_jax_computes(name: str) -> None:
     fn, args = catalogue.build(name, batch=3, **sizes)
     _, single = catalogue.build(name, batch=1, **sizes)
 
-    # What differs between batches of one and of three is the batch.
+    # The sizes that differ between batches of one and of three are the batch.
     def spec(one: Any, three: Any) -> Any:
         shape = [a if a == b else "B" for a, b in zip(one.shape, three.shape, strict=True)]
         return Described(tuple(shape), one.dtype)
@@ -165,14 +165,14 @@ def test_a_model_computes_what_jax_computes(name: str) -> None:
 
 
 class Described:
-    """A shape, which may have names for sizes, and an element type."""
+    """A shape, which may have symbolic sizes, and an element type."""
 
     def __init__(self, shape: Any, dtype: Any) -> None:
         self.shape, self.dtype = shape, dtype
 
 
 def first_of(args: Any, specs: Any) -> Any:
-    """The first examples of a batch; what has no batch stays as it is."""
+    """Returns the first example of a batch; arguments without a batch are unchanged."""
     return jax.tree.map(lambda x, spec: x[:1] if "B" in spec.shape else x, args, specs)
 
 
@@ -188,7 +188,7 @@ def test_sizes_may_all_be_known() -> None:
 
 @pytest.mark.slow
 def test_training_mode_is_exported_as_it_is() -> None:
-    """Batch statistics are those of the batch; nothing is random without dropout."""
+    """Batch statistics are those of the batch; without dropout, nothing is random."""
     model, (image,) = cnn(training=True)
     model.dropout.deterministic = True
     names = {tensor.name for tensor in check_model(model, (image,)).graph.initializer}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from checking import check_model
 from jax2onnx import InvalidInputError, to_onnx
-from jax2onnx._names import Names, boundary_names, signature_of
+from jax2onnx._tracing.names import Names, boundary_names, signature_of
 
 
 class Cache(NamedTuple):

@@ -1,4 +1,4 @@
-"""`Attention` as one node, where that is asked for: the same numbers, or a reason why not."""
+"""`Attention` as one node, if requested: the same numbers, or a reason for the decomposition."""
 
 import logging
 
@@ -53,7 +53,7 @@ def test_dot_product_attention(causal, groups, batch):
 
 
 def test_nothing_but_the_node():
-    """Between dense layers, heads are a matter of attributes."""
+    """Between dense layers, heads are only attributes."""
     wq, wk, wv, wo = (numbers(32, 32, seed=i) / 6 for i in range(4))
 
     def fn(x):
@@ -72,7 +72,7 @@ def test_cross_attention(groups, length):
 
 
 def masked(given, fill):
-    """A mask, or what makes one: arrays from outside are parameters, which may change."""
+    """Applies a mask or the result of a function; arrays from outside are parameters."""
 
     def fn(q, k, v):
         mask = given() if callable(given) else given
@@ -84,7 +84,7 @@ def masked(given, fill):
 
 
 def some(*shape):
-    """A mask that leaves something of each row."""
+    """Returns a mask that leaves something in each row."""
     mask = np.random.default_rng(0).uniform(size=shape) < 0.6
     mask[..., :1] = True
     return mask
@@ -120,7 +120,7 @@ def test_a_constant_triangle_is_an_attribute(keys):
 @pytest.mark.parametrize("fill", [-1e9, float(jnp.finfo(jnp.float32).min)])
 @pytest.mark.parametrize("shape", [(BATCH, 1, LENGTH, KEYS), (BATCH, 1, 1, KEYS), (KEYS,)])
 def test_queries_that_see_nothing_get_a_mean(shape, fill):
-    """A mask that is an input may hide everything."""
+    """A mask that is an input may hide all keys."""
     mask = some(*shape)
     mask.reshape(-1, KEYS)[0] = False
 
@@ -243,7 +243,7 @@ def test_values_that_differ_in_heads():
 
 
 def test_sums_over_other_axes():
-    """Weights that are normalised over queries, or summed over them."""
+    """Normalises weights over queries, or sums over them."""
 
     def over_queries(q, k, v):
         weights = jax.nn.softmax(jnp.einsum("bhtd,bhsd->bhts", q, k), -2)
@@ -260,7 +260,7 @@ def test_sums_over_other_axes():
 
 @pytest.mark.slow
 def test_half_precision():
-    """onnxruntime's kernel rounds scores to float16, and those of large numbers are infinite."""
+    """onnxruntime's kernel rounds scores to float16, where those of large numbers are infinite."""
     for causal in (False, True):
         fn, args = attention(is_causal=causal), heads(dtype=np.float16)
         assert "Attention" not in exported(fn, *args)
@@ -344,7 +344,7 @@ def test_a_step_of_decoding():
 
 
 def with_lengths(visible):
-    """One query of each example, which sees the first keys."""
+    """Returns a function of one query per example, which attends to the first keys."""
 
     def fn(q, k, v, lengths):
         return jax.nn.dot_product_attention(q, k, v, mask=visible(lengths)[:, None, None])
@@ -378,7 +378,7 @@ def test_lengths_of_keys(visible, length):
 
 
 def test_lengths_that_may_be_nothing_stay_masks():
-    """A query that sees no key would get zeros, and gets a mean in JAX."""
+    """A query without visible keys would yield zeros, but yields a mean in JAX."""
     fn = with_lengths(lambda n: jnp.arange(KEYS) < n[:, None])
     args = heads(keys=KEYS, length=1)
     model = to_onnx(fn, [*args, np.zeros(BATCH, np.int32)], operators=NATIVE, opset=24)

@@ -1,4 +1,4 @@
-"""Operators that JAX spells out and ONNX has: one node each, and the same numbers."""
+"""Operators that JAX decomposes and ONNX has: one node each, and the same numbers."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 90.0, -90.0, 1e-7, -1e-
 
 
 def rows(*shape, dtype=np.float32):
-    """Numbers, with one special value in each of the first rows."""
+    """Returns numbers, with one special value in each of the first rows."""
     x = np.random.default_rng(0).normal(size=shape).astype(dtype)
     flat = x.reshape(-1, shape[-1])
     for i, value in enumerate(SPECIALS[: len(flat)]):
@@ -28,7 +28,7 @@ def rows(*shape, dtype=np.float32):
 
 
 def exported(fn, *args, **options):
-    """Exports, checks the numbers, and returns the operators."""
+    """Exports `fn`, checks the numbers, and returns the operators."""
     model = to_onnx(fn, list(args), **options)
     assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
     return op_types(model)
@@ -81,7 +81,7 @@ def test_other_types(op, dtype):
 
 @pytest.mark.parametrize("op", ACTIVATIONS)
 def test_bfloat16(op):
-    """Computed in float32, once."""
+    """Computed in float32, with one round trip."""
     fn = ACTIVATIONS[op]
     x = np.random.default_rng(0).normal(size=(4, 40)).astype(np.float32)
     model = to_onnx(
@@ -162,7 +162,7 @@ def test_integers_between_bounds(dtype):
             ops = exported(lambda x: jnp.clip(x, 2, 100), x, **options)
             assert (ops == ["Clip"]) == (dtype not in (np.int16, np.uint16, np.int64))
             assert "Clip" not in exported(lambda x: jnp.clip(x, 100, 2), x, **options)
-            largest = jnp.asarray(limits.max - 1, dtype)  # of 64 bits, no float holds it
+            largest = jnp.asarray(limits.max - 1, dtype)  # with 64 bits, no float represents it
             exported(lambda x, most=largest: jnp.clip(x, 2, most), x, **options)
 
 
@@ -222,7 +222,7 @@ def test_layer_norm(spelling, shape):
     fn, x = LAYER_NORMS[spelling](), rows(*shape)
     ops = exported(fn, x)
     assert ops[0] == "LayerNormalization"
-    # A bias without a scale is added.
+    # A bias without a scale is a separate addition.
     assert ops[1:] in ([], ["Add"])
     assert "LayerNormalization" not in exported(fn, x, normalization_mode="force_decomposed")
     assert "LayerNormalization" not in exported(fn, x, operators="elementary")
@@ -241,7 +241,7 @@ def test_layer_norm_of_symbolic_shapes():
 
 
 def test_layer_norm_in_half_precision():
-    """The statistics are computed in float32; scale and bias are rounded as the layer says."""
+    """The statistics are computed in float32; scale and bias have the layer's precision."""
     norm = nnx.LayerNorm(64, dtype=jnp.float16, rngs=nnx.Rngs(0))
     x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float16)
     ops = exported(norm, x)
@@ -337,7 +337,7 @@ def test_inside_of_loops():
 
 
 def bodies(graph):
-    """The nodes of all subgraphs."""
+    """Yields the nodes of all subgraphs."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
@@ -410,7 +410,7 @@ HOSTILE_NORMS = {
 )
 @pytest.mark.parametrize("name", HOSTILE_NORMS)
 def test_norms_of_hostile_numbers(name, options):
-    """No form may lose more digits than elementary operators do."""
+    """No form may lose more digits than elementary operators."""
     fn, normal = HOSTILE_NORMS[name], np.random.default_rng(0).normal(size=(2, 8, 8, 64))
     model = to_onnx(fn, [(2, 8, 8, 64)], **options)
     elementary = to_onnx(fn, [(2, 8, 8, 64)], operators="elementary")
@@ -498,7 +498,7 @@ def test_verification_knows_the_choice(operators):
     ],
 )
 def test_reductions_of_nothing(fn, operators):
-    """JAX assumes that sizes are at least one, and models run without rows all the same."""
+    """JAX assumes sizes of at least one, but models must also run without rows."""
     model = to_onnx(fn, [("T", 3)], operators=operators)
     x = np.zeros((0, 3), np.float32)
     np.testing.assert_array_equal(run(model, [x])[0], np.asarray(fn(x)))
@@ -528,10 +528,12 @@ def narrow(x):
 
 ROUNDED = {
     "ReduceMean": lambda x: narrow(jnp.sum(x, -1)) / x.shape[-1],
-    "LayerNormalization": lambda x: narrow(x - mean_of(x))
-    / jnp.sqrt(mean_of(jnp.square(narrow(x - mean_of(x)))) + 1e-5),
-    "RMSNormalization": lambda x: narrow(x * jax.lax.rsqrt(mean_of(x * x) + 1e-6))
-    * jnp.linspace(0.5, 1.5, 64),
+    "LayerNormalization": lambda x: (
+        narrow(x - mean_of(x)) / jnp.sqrt(mean_of(jnp.square(narrow(x - mean_of(x)))) + 1e-5)
+    ),
+    "RMSNormalization": lambda x: (
+        narrow(x * jax.lax.rsqrt(mean_of(x * x) + 1e-6)) * jnp.linspace(0.5, 1.5, 64)
+    ),
     "Gelu": lambda x: 0.5 * x * (1 + narrow(jax.scipy.special.erf(x / np.sqrt(2)))),
 }
 
@@ -545,7 +547,7 @@ def test_roundings_on_the_way_are_kept(op, operators):
 
 
 def test_norms_in_float16_may_be_finite_where_jax_overflows():
-    """Only the squares overflow in JAX; infinities and NaN come out as they go in."""
+    """Only the squares overflow in JAX; infinities and NaN propagate."""
     fn = lambda x: jnp.linalg.norm(x, axis=-1)  # noqa: E731
     x = np.array([[300, 400], [np.inf, 1], [np.nan, 1], [3, 4]], np.float16)
     model = to_onnx(fn, [x], operators="native")
@@ -593,7 +595,7 @@ def test_statistics_of_another_shape(fn, operators):
 
 @pytest.mark.slow
 def keras_group_norm(x, groups, axis, scale, bias):
-    """The mean is subtracted last, and channels keep an axis for their groups."""
+    """Subtracts the mean last; channels keep an axis for their groups."""
     each = x.shape[axis] // groups
     split = x.reshape(*x.shape[:axis], groups, each, *x.shape[axis + 1 :])
     axes = tuple(i for i in range(1, split.ndim) if i != axis)
@@ -644,7 +646,7 @@ def test_group_norms_of_one_and_of_all_channels():
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_group_norms_are_one_node_where_it_is_exact(dtype):
-    """Rounded to half precision before they are scaled, they are not."""
+    """They are not exact if they are rounded to half precision before scaling."""
 
     def norm(x):
         groups = x.reshape(2, 5, 5, 2, 4)

@@ -1,4 +1,4 @@
-"""What people see of an export in Netron."""
+"""The appearance of an export in Netron."""
 
 import contextlib
 import io

@@ -51,7 +51,7 @@ def test_what_a_machine_cannot_have_is_not_avoidable():
 
 
 def reasons_in(source: Path) -> Iterator[str]:
-    """The reasons for skips that a test file states."""
+    """Yields the reasons for skips that a test file contains."""
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
@@ -65,7 +65,7 @@ def reasons_in(source: Path) -> Iterator[str]:
 
 
 def plain(text: ast.expr) -> str:
-    """A string, with a version where something is filled in: that is a name or a version."""
+    """Returns a string, with "1.0" for interpolated names and versions."""
     if isinstance(text, ast.JoinedStr):
         return "".join(map(plain, text.values))
     return str(text.value) if isinstance(text, ast.Constant) else "1.0"

@@ -1,4 +1,4 @@
-"""What counts as the same numbers."""
+"""The criterion for equal numbers."""
 
 import numpy as np
 import pytest

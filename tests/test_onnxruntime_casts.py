@@ -1,4 +1,4 @@
-"""What legalisation takes for granted about onnxruntime's casts.
+"""Properties of onnxruntime's casts that legalisation relies on.
 
 Integers wrap around, floats round to nearest even, and a cast to a smaller type and back is not
 optimised away.
@@ -20,7 +20,7 @@ SMALL_FLOATS: dict[int, type] = {
 
 
 def cast(x: np.ndarray, *types: int) -> np.ndarray:
-    """`x` cast to each type in turn, in one model with every optimisation on."""
+    """Casts `x` to each type in turn, in one model with every optimisation enabled."""
     nodes = []
     for i, code in enumerate(types):
         node = helper.make_node("Cast", [f"x{i}"], [f"x{i + 1}"], to=code)

@@ -1,4 +1,4 @@
-"""A part of `every_opset.py`: what models are made of, at the opsets that people ask for."""
+"""A part of `every_opset.py`: the building blocks of models at commonly used opsets."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from models import catalogue
 MODELS = ("nnx/mlp", "nnx/cnn", "nnx/gpt", "equinox/rnn", "nnx/unet")
 SAMPLE = sorted(PROGRAMS)[::9]
 
-# What each form was introduced for, or changed at, is in one of these.
+# Programs that cover every form that was introduced for or changed at an opset.
 ALWAYS = (
     "reduce_max",
     "reduce_min.symbolic",

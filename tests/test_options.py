@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jax2onnx import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError, to_onnx
-from jax2onnx._options import positions
+from jax2onnx._export.options import positions
 
 
 @pytest.mark.parametrize(

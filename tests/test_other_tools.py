@@ -1,4 +1,4 @@
-"""Tools that other people run over models."""
+"""Compatibility with other tools that process models."""
 
 import copy
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_shapes_are_inferred_where_axes_of_maxima_are_attributes(fn: Any) -> Non
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_models_are_merged(name: str) -> None:
-    """Whatever a body reads gets the prefix of its model."""
+    """Every value that a body reads gets the prefix of its model."""
     fn, specs = PROGRAMS[name]
     model = to_onnx(fn, specs)
     copies = [onnx.compose.add_prefix(copy.deepcopy(model), prefix) for prefix in ("a/", "b/")]
@@ -107,7 +107,7 @@ def test_every_weight_is_quantised(name: str, tmp_path: Path) -> None:
 
 
 def test_scores_are_divided_as_the_transformer_optimiser_expects() -> None:
-    """onnxruntime's looks for `Softmax(Div(MatMul(...)))` to fuse attention without a mask."""
+    """onnxruntime's optimiser matches `Softmax(Div(MatMul(...)))` in attention without a mask."""
     fn, args = catalogue.build("nnx/vit", width=64)
     model = to_onnx(fn, list(args))
     producers = {output: node for node in model.graph.node for output in node.output}
@@ -118,7 +118,7 @@ def test_scores_are_divided_as_the_transformer_optimiser_expects() -> None:
 
 
 def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> None:
-    """A layer of BERT, with norms behind the sums."""
+    """A layer of BERT, with norms after the sums."""
     optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
     width, heads, rng = 64, 4, np.random.default_rng(0)
     names = ("q", "k", "v", "o", "up", "down")
@@ -169,7 +169,7 @@ def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> Non
 def test_the_transformer_optimiser_fuses_bert(
     framework: str, sizes: Any, target: Any, tmp_path: Path
 ) -> None:
-    """As much as of a model that torch.onnx wrote, and the result is the same."""
+    """Fuses as much as in a model from torch.onnx, with the same results."""
     optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
     pytest.importorskip(catalogue.FRAMEWORKS[framework])
     fn = getattr(bert, framework)()
@@ -184,7 +184,7 @@ def test_the_transformer_optimiser_fuses_bert(
     assert found["SkipLayerNormalization"] >= 2 * bert.LAYERS, found
     rng = np.random.default_rng(0)
     ids, types = (rng.integers(0, n, (2, 7), np.int32) for n in (bert.WORDS, 2))
-    # A token may be hidden, or all: then JAX takes the mean of all values.
+    # If all tokens are hidden, JAX takes the mean of all values.
     for hidden in (4, 0):
         mask = np.ones((2, 7), np.int32)
         mask[1, hidden:] = 0
@@ -231,7 +231,7 @@ def test_weights_are_quantised_for_given_ranges(name: str, form: str, tmp_path: 
         Calibration(model, args),
         quant_format=quantization.QuantFormat[form],
         op_types_to_quantize=products,
-        # With signed ones, onnxruntime moves the casts around shapes and gets their types wrong.
+        # With signed types, onnxruntime moves the casts around shapes and gets their types wrong.
         activation_type=quantization.QuantType.QUInt8,
     )
     quantised = onnx.load(tmp_path / "q.onnx")
@@ -247,7 +247,7 @@ def test_weights_are_quantised_for_given_ranges(name: str, form: str, tmp_path: 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_mask_of_tokens_keeps_its_lines(tmp_path: Path) -> None:
-    """What is compared for all layers is not what the first layer adds."""
+    """A comparison that all layers share is separate from the first layer's addition."""
     pytest.importorskip("flax")
     specs = [jax.ShapeDtypeStruct(("B", "T"), jnp.int32)] * 3  # type: ignore[arg-type]
     model = to_onnx(bert.linen(), specs, stacktrace_metadata="minimal")

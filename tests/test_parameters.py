@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jax2onnx._parameters import function_of, tree_of
-from jax2onnx._trace import trace
+from jax2onnx._tracing.parameters import function_of, tree_of
+from jax2onnx._tracing.trace import trace
 from models.linen.cnn import cnn as linen_cnn
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import GPT, gpt
@@ -43,7 +43,7 @@ PATHS = ["linear.kernel", "linear.bias"]
 
 
 def names(fn: Any, *args: Any) -> list[str | None]:
-    """The names of the constants of a traced function, in the order of their use."""
+    """Returns the names of the constants of a traced function, in order of use."""
     traced = trace(fn, args or (X,), {}, double=False)
     return [traced.tree.name_of(const) for const in traced.jaxpr.consts]
 
@@ -95,7 +95,7 @@ def test_the_way_to_a_model_is_not_part_of_its_names(fn: Any) -> None:
 
 
 def test_a_jitted_model_has_its_names() -> None:
-    """The constants are those of the inner jaxpr."""
+    """The constants belong to the inner jaxpr."""
     for fn in (jax.jit(DENSE), jax.jit(lambda x: DENSE(x)), jax.jit(DENSE.encode)):
         traced = trace(fn, (X,), {}, double=False)
         inner = traced.jaxpr.eqns[0].params["jaxpr"]
@@ -346,7 +346,7 @@ def test_the_function_is_the_users_own() -> None:
 
 
 class _Odd(tuple[Any, ...]):
-    """Passes for a named tuple."""
+    """Looks like a named tuple."""
 
     _fields = (1, 2, 3)
 

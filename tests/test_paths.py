@@ -1,4 +1,4 @@
-"""Nothing about the machine gets into a model."""
+"""Models reveal nothing about the machine."""
 
 import base64
 import os
@@ -43,7 +43,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def written(model: onnx.ModelProto) -> str:
-    """All text of a model, the source map unpacked."""
+    """Returns all text of a model, with the source map decompressed."""
     parts = [model.SerializeToString()]
     for entry in model.metadata_props:
         packed = entry.value.removeprefix("zlib:")

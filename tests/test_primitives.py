@@ -1,4 +1,4 @@
-"""The numbers of the programs in `tests/primitives`; a row of the table without one is an error."""
+"""The numbers of the programs in `tests/primitives`; every row of the table must have a program."""
 
 import json
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ import pytest
 
 from checking import as_tensor, assert_close
 from conformance import report
-from jax2onnx import _core, _expand, _jax_bodies, to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx import _core, to_onnx
+from jax2onnx._checking import jaxpr_bodies
+from jax2onnx._checking.runtime import Runnable
+from jax2onnx._expansion import expand
 from primitives import GROUPS, other_versions, subject
 from primitives.operands import numbers, primitives, type_of
 
@@ -25,7 +27,7 @@ PROGRAMS = {
 }
 OTHERS = {Path(name).name for name in other_versions.PROGRAMS if not name.startswith("unsupp")}
 
-# Rows and columns of these results are determined only up to a factor whose absolute value is 1.
+# Rows and columns of these results are unique only up to a factor of absolute value 1.
 UP_TO_A_FACTOR = ("eig", "eigh", "schur", "svd")
 
 
@@ -35,8 +37,8 @@ def test_every_row_has_a_program() -> None:
 
 
 def test_python_knows_the_ways_that_the_table_names() -> None:
-    assert set(_expand.WAYS) == set(_core.expansions())
-    assert set(_jax_bodies.BODIES) == set(_core.controls())
+    assert set(expand.EXPANSIONS) == set(_core.expansions())
+    assert set(jaxpr_bodies.BODIES) == set(_core.controls())
 
 
 def test_the_page_has_the_table() -> None:
@@ -73,13 +75,13 @@ def test_a_program(name: str, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 def magnitudes(tensor: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Absolute values in ascending order along the last axis, since columns come in any order."""
+    """Sorts absolute values along the last axis, because columns come in any order."""
     is_complex = tensor.ndim > len(shape)
     return np.sort(np.hypot(tensor[..., 0], tensor[..., 1]) if is_complex else np.abs(tensor))
 
 
 def names(jaxpr: Any) -> Iterator[str]:
-    """The primitives of a jaxpr and of those inside it."""
+    """Yields the primitives of a jaxpr and of its inner jaxprs."""
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
         for inner in jax.tree_util.tree_leaves(tuple(eqn.params.values())):

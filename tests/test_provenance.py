@@ -1,4 +1,4 @@
-"""Every node names its line, and it is the right one."""
+"""Every node has a line, and it is the correct one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +42,7 @@ def export(fn: Callable[..., Any], *inputs: Any, level: Any = "full", **options:
 
 
 def frames(node: onnx.NodeProto) -> list[int]:
-    """The lines of this file in the traceback of a node."""
+    """Returns the lines of this file in the traceback of a node."""
     entries = [entry for entry in traceback(node) if f"{HERE}:" in entry]
     return [int(entry.split(f"{HERE}:")[1].split(" ")[0]) for entry in entries]
 
@@ -60,7 +60,7 @@ def two_callers(x: jax.Array) -> jax.Array:
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_function_jitted_once_names_each_caller(warm: bool) -> None:
-    if warm:  # JAX remembers the trace, and with it the frames of whoever came first
+    if warm:  # JAX caches the trace together with the frames of the first caller
         shared(jnp.ones(4))  # stranger
     first, second = of_type(export(two_callers), "Sin")
     lines = {mark: line_of(mark) for mark in ("shared", "first caller", "second caller")}
@@ -160,7 +160,7 @@ def test_a_body_names_its_line_and_the_line_of_the_control_flow(kind: str) -> No
         assert rules[-1].endswith(" in sin.lower")
         assert len(rules) >= 2, "the rule of the control flow led to it"
     holders = of_type(model, "Loop", "Scan", "If")
-    holding = set() if kind == "map" else {str(call)}  # a map is applied to all rows at once
+    holding = set() if kind == "map" else {str(call)}  # a map is vectorised over all rows
     assert {callsite(node).split(":")[1] for node in holders} == holding
 
 
@@ -390,7 +390,7 @@ def test_a_merged_node_keeps_all_of_its_sources(name: str, fn: Callable[..., Any
 
 
 def wide(image: jax.Array, scale: jax.Array) -> Any:
-    """Has all that makes nodes: layouts, bodies, types that the runtime lacks, rewrites."""
+    """Contains every source of nodes: layouts, bodies, types that the runtime lacks, rewrites."""
     image = jnp.sin(image)
     half = jnp.tanh(scale.astype(jnp.bfloat16) * 3)
     total, parts = jax.lax.scan(lambda c, x: (c + jnp.sum(x), jnp.cos(x)), 0.0, image)
@@ -466,7 +466,7 @@ def test_the_argument_beats_the_context_beats_the_environment(
 
 
 def test_what_is_folded_step_by_step_is_inherited_once() -> None:
-    """Every step reads the one before several times: lists of origins must not double with each."""
+    """Every step reads the previous one several times, so lists of origins must not double."""
 
     def fn(x: jax.Array) -> jax.Array:
         y = jnp.float32(1)

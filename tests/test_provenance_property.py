@@ -1,5 +1,5 @@
-"""Random programs, one distinctive literal a line: the node of each literal names its line, and its
-stack the lines of all the calls that lead there.
+"""Random programs with one distinctive literal per line: the node of each literal has its line, and
+its stack has the lines of all calls that lead there.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ from flax import nnx
 
 """
 
-# How a function is written, and how it is called.
+# The definition and the call to a function.
 PLAIN = ("def {f}(v):", "{f}(v)")
 FORMS = {
     "plain": PLAIN,
@@ -52,7 +52,7 @@ CALLS = {
     "grad": "v = jax.grad(lambda v: jnp.sum(jnp.sin({call})))(v)",
     "several lines": "v = (\n  jnp.sin(v)\n  + {call}\n  - v\n)",
 }
-# Ways to use a literal; the line of `{lit}` is the one that counts.
+# Uses of a literal; the line of `{lit}` counts.
 LITERALS = {
     "product": "v = v * {lit}",
     "sum": "v = jnp.sin(v + {lit})",
@@ -69,22 +69,22 @@ Chain = tuple[int, ...]
 
 @dataclass
 class Program:
-    """The text so far, and for each function the literals that it leads to."""
+    """The text so far, and the literals that each function leads to."""
 
     lines: list[str] = field(default_factory=lambda: HEADER.split("\n"))
     literals: int = 0
-    # A literal: the function that holds it, and the lines from it to the function's own frame.
+    # A literal: the function that contains it, and the lines from it to the function's own frame.
     functions: list[tuple[str, list[tuple[float, str, Chain]]]] = field(default_factory=list)
 
     def write(self, text: str, indent: str) -> None:
         self.lines += [f"{indent}{line}" for line in text.split("\n")]
 
     def line_with(self, part: str) -> int:
-        """The latest line that holds `part`."""
+        """Returns the latest line that contains `part`."""
         return max(n for n, line in enumerate(self.lines, 1) if part in line)
 
     def literal(self) -> float:
-        """A number that no other line has, exact in 32 bits."""
+        """Returns a number that no other line has, exact in 32 bits."""
         self.literals += 1
         return 100.5 + self.literals
 
@@ -123,7 +123,7 @@ def programs(draw: Any) -> Program:
 
 
 def constants(model: onnx.ModelProto) -> dict[str, float]:
-    """The values that are one number throughout, by name."""
+    """Returns the values that are a single repeated number, by name."""
     found = {}
     for tensor in initializers(model.graph):
         values = np.unique(onnx.numpy_helper.to_array(tensor).astype(np.float64))
@@ -148,7 +148,7 @@ def initializers(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def collapsed(lines: list[int]) -> Chain:
-    """Without repetitions: a lambda and its caller, or a comprehension of Python 3.11, share."""
+    """Removes repeated lines: a lambda and its caller, or a comprehension in Python 3.11."""
     return tuple(n for i, n in enumerate(lines) if i == 0 or lines[i - 1] != n)
 
 
@@ -177,7 +177,7 @@ def test_the_node_of_each_literal_names_its_line(program: Program) -> None:
     mapped = to_onnx(fn, [(2,)], stacktrace_metadata="sourcemap")
     sources = SourceMap.load(mapped)
 
-    # Rules bring constants of their own, such as the limits of an integer type.
+    # Rules add constants of their own, such as the limits of an integer type.
     literals = {value for value, _, _ in expected}
     chains: dict[float, set[Chain]] = {}
     known = constants(mapped)
@@ -198,8 +198,8 @@ def test_the_node_of_each_literal_names_its_line(program: Program) -> None:
     for value, _, chain in expected:
         wanted.setdefault(value, set()).add(collapsed(list(chain)))
     if "jax.grad" in text:
-        # The backward pass writes out what it differentiates: the calls in between are no longer
-        # equations, and JAX knows their lines only for whoever was traced first.
+        # The backward pass inlines what it differentiates: the calls in between are no longer
+        # equations, and JAX has their lines only for the first trace.
         for value, found in chains.items():
             assert all(any(_leads(c, whole) for whole in wanted[value]) for c in found), text
         assert chains.keys() == wanted.keys(), text
@@ -208,6 +208,6 @@ def test_the_node_of_each_literal_names_its_line(program: Program) -> None:
 
 
 def _leads(part: Chain, whole: Chain) -> bool:
-    """Whether the lines are some of those of a chain, in its order, the literal's own first."""
+    """Returns `True` if the lines are a subsequence of a chain, starting with the literal's own."""
     rest = iter(whole)
     return part[0] == whole[0] and all(line in rest for line in part)

@@ -1,4 +1,4 @@
-"""The search for the weights that lose too much in few bits."""
+"""The search for weights that lose too much precision in few bits."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""The first example of a page gives what the page shows."""
+"""The first example of a page produces the output that the page shows."""
 
 import re
 import runpy
@@ -13,7 +13,7 @@ PAGES = {"README.md": "mlp", "docs/debugging.md": "ranker", "docs/functions.md":
 
 
 def _lines(table: str) -> list[str]:
-    """The lines of a table, less the lines of rules, which move with every new rule."""
+    """Returns the lines of a table without the line numbers of rules, which change often."""
     return [re.sub(r"(\.lower|\.rewrite):\d+", r"\1", line).rstrip() for line in table.splitlines()]
 
 

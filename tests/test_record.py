@@ -1,4 +1,4 @@
-"""Recorded programs: `jax2onnx convert` makes the same model of them, without Python."""
+"""Recorded programs: `jax2onnx convert` produces the same model from them, without Python."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def convert(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def both(tmp_path: Path, fn: Any, inputs: Any, **options: Any) -> tuple[bytes, bytes, str]:
-    """The model that is exported, the one that is made of its recording, and what was said."""
+    """Returns the exported model, the model converted from its recording, and the notes."""
     exported, again = tmp_path / "exported.onnx", tmp_path / "again.onnx"
     record = tmp_path / "model.jaxpr"
     options = {"record": record, "record_weights": True, **options}
@@ -89,7 +89,7 @@ def test_weights_stay_at_home_unless_asked_for(tmp_path: Path) -> None:
     models = [onnx.load_from_string(data) for data in (exported, again)]
     [note] = [p.value for p in models[1].metadata_props if p.key == "pkg.jax2onnx.weights"]
     assert "made-up values" in note
-    # Nothing but the values differs: no two weights became one, none was taken for zero.
+    # Only the values differ: no two weights were merged, and none was taken for zero.
     for model in models:
         del model.metadata_props[:]
         for tensor in model.graph.initializer:

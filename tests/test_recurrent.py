@@ -1,4 +1,4 @@
-"""Recurrent layers: scans that are LSTM, GRU or RNN of ONNX, in every library's spelling."""
+"""Recurrent layers: scans that become ONNX's LSTM, GRU or RNN, for every library."""
 
 import logging
 
@@ -97,7 +97,7 @@ def test_layers_of_libraries_are_one_node(name):
     assert "Scan" not in op_types(model)
 
 
-# A bias that is multiplied by the reset gate cannot be a weight, and onnxruntime loses NaN with it.
+# A bias that is multiplied by the reset gate cannot be a weight, and onnxruntime loses NaN in it.
 GUARDED = {"linen.GRUCell", "eqx.GRUCell", "eqx.GRUCell in vmap"}
 
 
@@ -294,7 +294,7 @@ def reset(x):
 
 
 def masked_with_outputs(x):
-    """As in Keras: the output of a step that is hidden is that of the step before."""
+    """As in Keras, the output of a masked step is that of the previous step."""
 
     def step(carry, x):
         output, state = carry

@@ -1,4 +1,4 @@
-"""Resizing of images: `jax.image.resize` as `Resize`, where that is asked for."""
+"""Resizing of images: `jax.image.resize` as `Resize`, if requested."""
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def test_one_axis_may_be_elsewhere():
 
 
 def test_a_product_by_default():
-    """In JAX, each element of a channel is NaN if one of them is."""
+    """In JAX, one NaN element makes its whole channel NaN."""
 
     def fn(x):
         return image.resize(x, (2, 20, 24, 3), "linear")
@@ -158,7 +158,7 @@ def test_pixels_of_images_of_any_size_are_repeated():
 
 @pytest.mark.parametrize("counts", [(2, 2), (3, 1), (4, 7)])
 def test_nearest_neighbours_of_any_size(counts):
-    """Each pixel is repeated, so that no place is computed."""
+    """Each pixel is repeated, so that no position is computed."""
 
     def fn(x):
         batch, height, width, channels = x.shape
@@ -179,7 +179,7 @@ def test_nearest_neighbours_at_other_places(length):
         return jax.image.resize(x, (length(x.shape[0]), 2), "nearest")
 
     model = to_onnx(fn, [("T", 2)])
-    # Places are numbers of the axis, so nothing guards them but against rounding.
+    # Positions are indices of the axis, so they are guarded only against rounding.
     assert "Resize" not in op_types(model)
     assert not {"Clip", "IsNaN", "Max", "Where"} & set(op_types(model))
     for size in (1, 2, 3, 8, 40, 999):
@@ -216,7 +216,7 @@ def image_of(size, channels=3):
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("method", ["linear", "cubic"])
 def test_images_of_any_size(method, antialias):
-    """Weights are the identity, resized: NaN spreads as in a product."""
+    """The weights are a resized identity, so NaN spreads as in a product."""
 
     def fn(x, like):
         return image.resize(x, like.shape, method, antialias=antialias)
@@ -230,7 +230,7 @@ def test_images_of_any_size(method, antialias):
         x, like = image_of(old), np.zeros((2, *new, 3), np.float32)
         for value in (1.0, np.nan, np.inf):
             x[0, old[0] // 2, old[1] // 2, 1] = value
-            # Rounding decides whether some weights are zero, which an infinity would show.
+            # Rounding decides whether some weights are zero, which an infinity would reveal.
             if value != np.inf or new == (20, 24):
                 assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
 
@@ -238,7 +238,7 @@ def test_images_of_any_size(method, antialias):
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("method", ["linear", "cubic"])
 def test_rows_of_any_size(method, antialias):
-    """Few rows are multiplied faster than a matrix is resized."""
+    """A few rows are multiplied faster than a matrix is resized."""
 
     def fn(x, like):
         return image.resize(x, (2, like.shape[0]), method, antialias=antialias)
@@ -250,7 +250,7 @@ def test_rows_of_any_size(method, antialias):
         x = np.random.default_rng(0).normal(size=(2, old)).astype(np.float32)
         x[1, -1] = np.nan
         like = np.zeros(new, np.float32)
-        if old != new:  # JAX has nothing to do there
+        if old != new:  # JAX does not resize there
             assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
 
 
@@ -351,7 +351,7 @@ def test_small_floats_of_any_size(dtype):
 
 
 def test_shifted_places_of_any_size():
-    """New elements may lie outside, where they are zero."""
+    """New elements may be outside the image, where they are zero."""
 
     def fn(x, like):
         scale, translation = jnp.array([2.0]), jnp.array([1.5])

@@ -1,4 +1,4 @@
-"""Caches of the last few tokens: numbers over several turns, and which are written in place."""
+"""Caches of the last few tokens: numbers over several turns, and in-place updates."""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,7 @@ def by_concatenation(buffer, new, _):
 
 
 def step_with(update):
-    """One token of attention to the last ones. Those that are missing are zero and masked."""
+    """Returns one step of attention to the last tokens. Missing ones are zero and masked."""
     from_the_end = update in (by_roll, by_concatenation)
 
     def step(x, position, keys, values):
@@ -85,7 +85,7 @@ def test_several_turns(update, in_place):
         binding.bind_cpu_input(names[0], x)
         binding.bind_cpu_input(names[1], np.asarray(position, np.int32))
         binding.bind_output(model.graph.output[0].name)
-        # Past and present are the same memory where that is allowed.
+        # Past and present share memory where that is allowed.
         present = (
             caches
             if in_place

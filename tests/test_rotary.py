@@ -1,4 +1,4 @@
-"""Rotary embeddings as people write them: one node, and the same numbers."""
+"""Rotary embeddings in common forms: one node, and the same numbers."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ def angles(positions, features=FEATURES):
 
 
 def tables(positions, features=FEATURES):
-    """Cosines and sines, with an axis for heads."""
+    """Returns cosines and sines, with an axis for heads."""
     a = angles(positions, features)[..., None, :]
     return jnp.cos(a), jnp.sin(a)
 
@@ -29,7 +29,7 @@ def doubled(positions, features=FEATURES):
 
 
 def turned(a, b, cos, sin, x):
-    """In the type of `x`."""
+    """Rotates in the type of `x`."""
     cos, sin = cos.astype(x.dtype), sin.astype(x.dtype)
     return a * cos - b * sin, b * cos + a * sin
 
@@ -108,7 +108,7 @@ def partly_neighbours(x, positions):
 
 
 def looked_up(x, positions):
-    """From a table that is made once."""
+    """Reads from a precomputed table."""
     a = np.arange(64)[:, None] / 10000 ** (np.arange(FEATURES // 2) / (FEATURES // 2))
     table = jnp.asarray(np.concatenate([np.sin(a), np.cos(a)], -1), np.float32)
     sin, cos = jnp.split(table[positions][..., None, :], 2, -1)
@@ -238,7 +238,7 @@ def test_where_positions_are(shape, positions):
 
 @pytest.mark.parametrize("positions", [(HEADS, 1), (BATCH, 1, HEADS, 1), (1, FEATURES // 2)])
 def test_angles_of_heads(positions):
-    """Each head has angles of its own, or there are fewer angles than pairs."""
+    """Each head has its own angles, or there are fewer angles than pairs."""
     frequencies = np.linspace(0.1, 1, FEATURES // 2).astype(np.float32)
 
     def fn(x, p):
@@ -260,7 +260,7 @@ def test_different_angles_in_a_pair():
 
 @pytest.mark.parametrize("change", [0, 1])
 def test_constant_angles(change):
-    """Constants are looked at. Parameters are not: somebody may change them."""
+    """Constants are inspected. Parameters are not, because they may change."""
 
     def made():
         half = np.random.default_rng(0).normal(size=(2, LENGTH, 1, FEATURES // 2))
@@ -279,7 +279,7 @@ def test_constant_angles(change):
 
 
 def test_the_other_direction():
-    """Turned backwards, which is another sine and no other operator."""
+    """The opposite direction changes the sign of the sine, not the operator."""
 
     def fn(x, p):
         cos, sin = tables(p)
@@ -309,7 +309,7 @@ def test_half_of_it_is_used_elsewhere():
 
 
 def test_in_a_loop():
-    """A loop of independent rounds is one application of its body, with an axis more."""
+    """A loop of independent iterations is one application of its body, with an additional axis."""
     x, p = operands()
     xs = np.stack([x, x + 1])
 
@@ -341,7 +341,7 @@ def test_an_older_opset_has_none():
 
 
 def test_layers_share_their_tables():
-    """What does not depend on the layer is computed once."""
+    """Values that do not depend on the layer are computed once."""
 
     def fn(x, p):
         for _ in range(3):
@@ -355,7 +355,7 @@ def test_layers_share_their_tables():
 
 
 def test_lines():
-    """The node names all lines that it stands for; the first one is where its result is made."""
+    """The node has all lines that it represents; the first one computes its result."""
 
     def fn(x, cos, sin):
         a, b = jnp.split(x, 2, -1)
@@ -375,7 +375,7 @@ def test_lines():
 
 
 def test_an_island_in_bfloat16_keeps_its_rounding():
-    """Everything else computes in float32: the rounding of each step is what the program says."""
+    """Everything else computes in float32: each step is rounded as the program states."""
     angles = np.arange(6)[:, None] / 100 ** (np.arange(4) / 4)
 
     def fn(x):

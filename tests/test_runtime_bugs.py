@@ -1,4 +1,4 @@
-"""What runtimes get wrong in models that are right: that they do, and that our models avoid it."""
+"""Bugs of runtimes on correct models: they exist, and our models avoid them."""
 
 import subprocess
 import sys
@@ -16,14 +16,14 @@ import bug_programs
 from checking import assert_close, check_model, check_sizes, run
 from jax2onnx import to_onnx
 
-# Bugs of the operators themselves; the others are those of rewrites.
+# Bugs of operators; all others are bugs of rewrites.
 OF_OPERATORS = {"scan_of_no_rows"}
-# Those that do not show each time.
+# Bugs that do not occur in every run.
 SOMETIMES = {"nested_conditions"}
 
 
 def shows(name: str) -> bool:
-    """Whether this version of onnxruntime has the bug. Some bugs end the process."""
+    """Returns `True` if this version of onnxruntime has the bug. Some bugs crash the process."""
     command = [sys.executable, bug_programs.__file__, name]
     times = 8 if name in SOMETIMES else 1
     return any(

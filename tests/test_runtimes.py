@@ -15,16 +15,16 @@ from jax2onnx import to_onnx
 from models import catalogue
 
 ROOT = Path(__file__).parents[1]
-# What `make runtimes` installs.
+# The folder that `make runtimes` installs releases in.
 RUNTIMES = ROOT / "build" / "runtimes"
 RELEASES = ("1.17", "1.19", "1.22")
-# All frameworks become the same operators.
+# All frameworks produce the same operators.
 MODELS = tuple(name for name in catalogue.NAMES if name.startswith("nnx/"))
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Any]]]:
-    """A folder with all models and their operands, and what JAX computes."""
+    """Returns a folder with all models and their operands, and JAX's results."""
     folder = tmp_path_factory.mktemp("models")
     expected = {}
     for name in MODELS:

@@ -1,4 +1,4 @@
-"""The sample that the demonstration shows, line numbers included."""
+"""The sample in the demonstration, including line numbers."""
 
 import runpy
 from pathlib import Path

@@ -9,8 +9,9 @@ import pytest
 from flax import nnx
 
 from checking import scopes
-from jax2onnx import _calls, to_onnx
-from jax2onnx._trace import trace
+from jax2onnx import to_onnx
+from jax2onnx._tracing import call_observers
+from jax2onnx._tracing.trace import trace
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import Attention, Block, gpt
 
@@ -85,7 +86,7 @@ def test_rebuilt_modules_have_the_scopes_of_their_parts() -> None:
 
 @pytest.mark.slow
 def test_rebuilt_modules_are_recognised_by_their_settings() -> None:
-    """`nnx.vmap` and `eqx.filter_vmap` call copies of what they are given."""
+    """`nnx.vmap` and `eqx.filter_vmap` call copies of their modules."""
 
     class Stacked(eqx.Module):
         wide: eqx.nn.MLP
@@ -153,7 +154,7 @@ def test_what_ran_before_changes_nothing() -> None:
 
 
 def test_a_changed_model_is_traced_again() -> None:
-    """A jitted function that closes over a model would otherwise be taken from JAX's cache."""
+    """Otherwise, JAX would take a jitted function that closes over a model from its cache."""
     model = Net()
     fn = jax.jit(lambda x: model(x))
 
@@ -181,7 +182,7 @@ def test_classes_are_restored() -> None:
     with pytest.raises(RuntimeError, match="on purpose"):
         traced(Failing())
     assert Failing.__dict__["__call__"] is call
-    assert getattr(_calls._thread, "watch", None) is None
+    assert getattr(call_observers._thread, "watch", None) is None
 
 
 def test_other_threads_are_not_affected() -> None:

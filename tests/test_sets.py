@@ -28,7 +28,7 @@ class Coder(nnx.Module):
 
 
 def initializers(path):
-    """Where the weights of a model are in the data file, by name; None if they are not."""
+    """Returns the locations of a model's weights in the data file by name, if they are there."""
     model = onnx.load(path, load_external_data=False)
     found = {}
     for tensor in model.graph.initializer:
@@ -141,7 +141,7 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
 
     with pytest.raises(jax2onnx.UnsupportedError) as error:
         to_onnx_set({"a": (jnp.tan, [(2,)]), "b": (fails, [(2,)])}, folder)
-    assert "This concerns `b`." in error.value.__notes__
+    assert "This error occurred in the function `b`." in error.value.__notes__
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
     assert os.listdir(tmp_path) == ["set"]
 
@@ -153,7 +153,11 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
         ({"a/b": (jnp.sin, [(2,)])}, {}, "a function is named 'a/b'"),
         ({"a": jnp.sin}, {}, "`a` is <"),
         ({"a": (jnp.sin, [(2,)], 3)}, {}, "the options of `a` are 3"),
-        ({"a": (jnp.sin, [(2,)])}, {"output_path": "x"}, "the option `output_path` is about"),
+        (
+            {"a": (jnp.sin, [(2,)])},
+            {"output_path": "x"},
+            "the option `output_path` is for the file",
+        ),
         ({"a": (jnp.sin, [(2,)])}, {"opsett": 3}, "the option `opsett` is unknown"),
         ({"a": (jnp.sin, [(2,)])}, {"opset": "new"}, "`opset` is 'new'"),
         (
@@ -204,7 +208,7 @@ def test_a_pattern_of_weights_may_be_about_one_of_the_models(tmp_path):
     with pytest.raises(jax2onnx.errors.InvalidInputError) as error:
         to_onnx_set(functions, tmp_path / "coder", weights={"head": "int8", "*": "int4"})
     assert "`head`, which matches no parameter of the 2 functions" in str(error.value)
-    # The option of one function is about that function.
+    # The option of one function applies only to that function.
     alone = {"whole": functions["whole"], "encode": (model.encode, [x], {"weights": weights})}
     with pytest.raises(jax2onnx.errors.InvalidInputError, match="no parameter of the function"):
         to_onnx_set(alone, tmp_path / "coder")

@@ -17,7 +17,7 @@ INTEGERS = {"int4": (-8, 8), "uint4": (0, 16), "int2": (-2, 2), "uint2": (0, 4)}
 
 
 def every_number(dtype: str, *shape: int) -> jax.Array:
-    """All numbers of a type, over and over."""
+    """Returns all numbers of a type, repeated."""
     numbers = np.resize(np.arange(*INTEGERS[dtype]), shape)
     return jnp.asarray(numbers).astype(dtype)
 
@@ -40,7 +40,7 @@ def test_weights_are_packed(dtype: str) -> None:
     assert len(tensor.raw_data) == -(-33 * 31 // each)
 
 
-# XLA cannot concatenate numbers of two bits.
+# XLA cannot concatenate two-bit numbers.
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 @pytest.mark.parametrize(
     "use",
@@ -113,7 +113,7 @@ def test_a_constant_is_an_output(dtype: str) -> None:
     """onnxruntime has no `Identity` for these types."""
     weight = every_number(dtype, 3, 7)
     model = to_onnx(lambda x: weight, [(2,)], output_names=["weight"])
-    # Nor has NumPy arrays of them.
+    # NumPy has no arrays of them either.
     wide = onnx.helper.make_tensor_value_info("wide", onnx.TensorProto.INT32, (3, 7))
     cast = onnx.helper.make_node("Cast", ["weight"], ["wide"], to=onnx.TensorProto.INT32)
     model.graph.node.append(cast)
@@ -122,14 +122,14 @@ def test_a_constant_is_an_output(dtype: str) -> None:
 
 
 def test_a_model_has_no_inputs_of_four_bit_floats() -> None:
-    """Nothing in onnxruntime reads them."""
+    """onnxruntime cannot read them."""
     small = jax.ShapeDtypeStruct((3,), "float4_e2m1fn")
     with pytest.raises(UnsupportedError, match="onnxruntime cannot compute `Cast` on f4e2m1fn"):
         to_onnx(lambda x: x.astype(jnp.float32), [small])
 
 
 def test_products_of_scaled_blocks() -> None:
-    """JAX has kernels for accelerators only, so the numbers are those of the definition."""
+    """JAX has kernels only for accelerators, so the definition gives the numbers."""
 
     def stored(x: Any, dtype: Any) -> Any:
         return jnp.asarray(x).astype(dtype)

@@ -81,7 +81,7 @@ def test_every_surviving_node_is_found(name: str, tool: str, tmp_path: Path) -> 
 
 
 def test_values_added_by_the_runtime_are_traced_back(tmp_path: Path) -> None:
-    """The runtime puts `Gemm` between two `Reshape` nodes, with new values."""
+    """The runtime inserts `Gemm` between two `Reshape` nodes, with new values."""
     weights, bias = jnp.ones((4, 3)), jnp.arange(3.0)
 
     def fn(x: jax.Array) -> jax.Array:
@@ -116,7 +116,7 @@ def test_a_fused_node_has_the_sources_of_all_it_replaced(tmp_path: Path) -> None
 
 
 def test_results_that_are_named_like_their_nodes(tmp_path: Path) -> None:
-    """The runtime moves transpositions, and names recomputed values after the nodes."""
+    """The runtime moves transposes, and names recomputed values after the nodes."""
     weights = jnp.ones((4, 3))
 
     def fn(x: jax.Array) -> jax.Array:
@@ -166,7 +166,7 @@ def test_every_form_of_a_model_is_read(tmp_path: Path) -> None:
 
 
 def tables(model: onnx.ModelProto) -> dict[str, Any]:
-    """The JSON of a model's map, as another tool would read it."""
+    """Returns the JSON of a model's map, as another tool would read it."""
     import base64
     import zlib
 
@@ -186,7 +186,7 @@ def test_the_format_is_as_documented() -> None:
     assert sorted(names) == sorted(node.name for node in all_nodes(model))
 
     def site(name: str) -> tuple[str, str, int]:
-        """The call site, only by what the document says."""
+        """Returns the call site, according to the document alone."""
         _, origin, _, _ = table["nodes"][names.index(name)]
         call = table["origins"][origin][0]
         frames = []
@@ -289,5 +289,5 @@ def test_a_reduction_names_its_own_line_and_no_other_ones() -> None:
         for node in model.graph.node
         if node.op_type == "ReduceSum"
     ]
-    # The sum and the reshape of the first line, which are two expressions.
+    # The sum and the reshape of the first line are two expressions.
     assert lines == [["first", "first"], ["second"], ["third", "axis"]]

@@ -1,4 +1,4 @@
-"""The format of the source map, as `docs/source-map.md` specifies it: schema, vectors, and a reader
+"""The format of the source map, as specified in `docs/source-map.md`: schema, vectors, and a reader
 that was written from that document alone.
 """
 
@@ -30,7 +30,7 @@ def decoded(text: str) -> dict[str, Any]:
 
 
 class Reader:
-    """Looks names up."""
+    """A lookup of names."""
 
     def __init__(self, tables: dict[str, Any]) -> None:
         self.tables = tables

@@ -1,4 +1,4 @@
-"""Exporting changes nothing in the user's model, nor in Python."""
+"""Exporting does not change the user's model or Python's state."""
 
 import gc
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jax2onnx._trace import trace
+from jax2onnx._tracing.trace import trace
 from models.nnx.cnn import cnn
 
 X = jax.ShapeDtypeStruct((2, 3), jnp.float32)
@@ -81,7 +81,7 @@ def test_linen_variables_and_counters_are_undone() -> None:
 
 
 class Remembering:
-    """Writes into everything it holds."""
+    """Writes to everything it holds."""
 
     __slots__ = ("__dict__", "last", "never")
 

@@ -1,4 +1,4 @@
-"""States go in and come out as pytrees: batch statistics, caches, states of recurrent layers."""
+"""States as pytrees in inputs and outputs: batch statistics, caches, recurrent layers."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ KEY = jax.random.key(0)
 
 
 def boundary(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
-    """The names of a model's inputs and outputs."""
+    """Returns the names of a model's inputs and outputs."""
     return [value.name for value in model.graph.input], [o.name for o in model.graph.output]
 
 
@@ -40,7 +40,7 @@ def test_caches_are_named_by_their_paths(framework: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", catalogue.FRAMEWORKS)
 def test_decoding_step_by_step_is_decoding_at_once(framework: str) -> None:
-    """The caches that come out go in again; the position is an input."""
+    """The returned caches become the next inputs; the position is an input."""
     pytest.importorskip(catalogue.FRAMEWORKS[framework])
     fn, (_, cache, _) = catalogue.build(f"{framework}/gpt_step", batch=1, width=8)
     tokens = jnp.asarray([[5, 1, 4]], jnp.int32)

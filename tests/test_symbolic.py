@@ -1,4 +1,4 @@
-"""Sizes that are known only when the model runs: one model for all of them, equal to JAX."""
+"""Sizes that are known only at run time: one model for all of them, equal to JAX."""
 
 from collections.abc import Callable
 from itertools import product
@@ -35,7 +35,7 @@ def check(fn: Callable[..., Any], *specs: Any, sizes: Any = SIZES) -> onnx.Model
 
 
 def example(spec: Any, sizes: dict[str, int]) -> jax.Array:
-    """An array for a spec: floats, or indices below three."""
+    """Returns an array for a spec: floats, or indices below three."""
     shape, dtype = (spec.shape, spec.dtype) if hasattr(spec, "shape") else (spec, jnp.float32)
     shape = [eval(str(dim).replace("^", "**"), {}, sizes) for dim in shape]
     return normal(*shape) if jnp.issubdtype(dtype, jnp.floating) else integers(*shape, below=3)
@@ -202,7 +202,7 @@ def test_an_operation_with_symbolic_sizes(name: str) -> None:
 
 
 def spec(text: str, constraints: Any = ()) -> jax.ShapeDtypeStruct:
-    """An input with JAX's own symbolic dimensions."""
+    """Returns an input with JAX's own symbolic dimensions."""
     shape = export.symbolic_shape(text, constraints=constraints)
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
@@ -264,7 +264,7 @@ def test_tables_of_any_size_are_read_from_either_end(mode: Any, shape: Any) -> N
 
 
 def test_constraints_decide_what_is_otherwise_open() -> None:
-    """The sizes of `T` in these tests are three and more."""
+    """The sizes of `T` in these tests are at least three."""
 
     def window(x: jax.Array) -> jax.Array:
         picked = lax.dynamic_slice_in_dim(x, 1, 2) if x.shape[0] >= 2 else x
@@ -363,7 +363,7 @@ def test_known_sizes_need_no_nodes() -> None:
 
 
 def message(fn: Callable[..., Any], *specs: Any) -> tuple[str, list[str]]:
-    """The first line of what JAX says, and what we add."""
+    """Returns the first line of JAX's message, and our note."""
     with pytest.raises(Exception, match=r"\S") as caught:
         to_onnx(fn, list(specs))
     (note,) = caught.value.__notes__[-1:]

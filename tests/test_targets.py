@@ -1,4 +1,4 @@
-"""What a model is for: what the target lacks is not in it, and the user is told what costs."""
+"""Targets: models avoid operators that the target lacks, and users learn about costs."""
 
 import warnings
 from typing import Any
@@ -33,12 +33,12 @@ def for_webgpu(fn: Any, args: list[Any], **options: Any) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("fn", "args", "in_double"),
     [
-        # Signed integers are multiplied with ones.
+        # Signed integers are summed as products with ones.
         (lambda n: n.sum(axis=1), [N], False),
         (lambda n: n.sum(), [N], False),
         (lambda n: (n * 500_000_003).sum(axis=0, keepdims=True), [N], False),
         (lambda n: n.astype(jnp.uint32).sum(), [N], True),
-        # Sums of these are small, so runtimes get them right in integers.
+        # Sums of these are small, so runtimes compute them correctly in integers.
         (lambda n: n.astype(jnp.int8).sum(axis=0), [N], False),
         (lambda x: (x > 0).sum(axis=1), [X], False),
         (lambda n: n[:, :0].sum(axis=1), [N], False),
@@ -79,7 +79,7 @@ def test_a_target_does_not_load_every_opset() -> None:
     for target in ("onnxruntime-web", "webgpu"):
         with pytest.raises(InvalidInputError, match="loads opsets up to 26, not 28"):
             to_onnx(jnp.exp, [X], target=target, opset=28)
-    # No newer opset helps where the target lacks a type at all of them.
+    # A newer opset does not help if the target lacks a type at every opset.
     with pytest.raises(UnsupportedError, match="cannot compute `Cast` on f64"):
         to_onnx(
             lambda x: x + jax.random.normal(jax.random.key(0), x.shape),

@@ -1,4 +1,4 @@
-"""Caches that are written by `TensorScatter`: the numbers, and that it happens in place."""
+"""Caches that `TensorScatter` updates: the numbers, and the in-place update."""
 
 import logging
 
@@ -34,7 +34,7 @@ def by_index(buffer, new, position):
 
 
 def by_row(buffer, new, positions):
-    """Every example of the batch has a position of its own."""
+    """Every example of the batch has its own position."""
     return jax.vmap(lambda b, n, p: lax.dynamic_update_slice_in_dim(b, n, p, 1))(
         buffer, new, positions
     )
@@ -122,7 +122,7 @@ def test_rings(new):
 
 @pytest.mark.parametrize("new", [1, 3])
 def test_rows_are_written_without_turning_the_buffer(new):
-    """The elementary form writes in place, too."""
+    """The elementary form also writes in place."""
     buffer, update = buffers(new)
     model = to_onnx(by_row, [buffer, update, np.zeros(BATCH, np.int32)])
     assert "Transpose" not in op_types(model)
@@ -187,7 +187,7 @@ def test_the_reason_is_logged(caplog):
 
 @pytest.mark.parametrize("options", [NATIVE, {}])
 def test_small_integers_wrap_around(options):
-    """256 is 0 in eight bits: places are computed in the type that JAX computes them in."""
+    """256 is 0 in eight bits: positions are computed in the same type as in JAX."""
 
     def narrowed(buffer, new, position):
         return buffer.at[:, jnp.clip(position, 0, 299).astype(jnp.uint8)].set(new[:, 0])

@@ -1,4 +1,4 @@
-"""The assertions that users make on their graphs."""
+"""The assertions that users make about their graphs."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def model() -> onnx.ModelProto:
 
 
 def failure(model: Any, *paths: str, **options: Any) -> list[str]:
-    """The differences that an assertion reports."""
+    """Returns the differences that an assertion reports."""
     with pytest.raises(AssertionError) as caught:
         expect_graph(model, *paths, **options)
     text, graph = str(caught.value).split("\n\nthe graph:\n")

@@ -1,4 +1,4 @@
-"""Exports in one thread do not show in others."""
+"""Exports in one thread do not affect other threads."""
 
 import functools
 import threading
@@ -16,7 +16,8 @@ from flax import linen, nnx
 
 from checking import run, scopes
 from functions_of import calls
-from jax2onnx import _calls, to_onnx
+from jax2onnx import to_onnx
+from jax2onnx._tracing import call_observers
 from waiting import PATIENCE
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
@@ -24,7 +25,7 @@ X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
 @pytest.fixture
 def during() -> Iterator[Callable[[Callable[[], Any]], list[Any]]]:
-    """Has other threads run something each time that a `Block` is called while it is traced."""
+    """Makes other threads run something each time that a `Block` is called during tracing."""
 
     def arrange(work: Callable[[], Any]) -> list[Any]:
         results: list[Any] = []
@@ -137,7 +138,7 @@ def test_a_model_in_training_mode_can_be_called_while_it_is_exported(
 
 
 def test_a_model_that_is_reachable_twice_is_updated_once(during: Any) -> None:
-    """Half of it cannot be a copy: then none of it is."""
+    """A half of it cannot be a copy, so none of it is."""
     model, found = Net(), during(lambda: None)
     holder = [model]
 
@@ -176,7 +177,7 @@ def scaled(x: Any) -> Any:
 
 
 def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here after the model was called, which changes one."""
+    """They are read after the model was called, which changes one."""
     change = functools.partial(monkeypatch.setitem, globals(), "FACTOR", 3.0)
     monkeypatch.setattr(Block, "hook", staticmethod(lambda _: change()))
     model = to_onnx(as_a_global(Net(), scaled), [X])
@@ -184,7 +185,7 @@ def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_copy_shares_stays_shared() -> None:
-    """A layer that stands in two places counts the calls of both."""
+    """A layer in two positions counts the calls of both."""
     net = Net()
     net.blocks[1] = net.blocks[0]
     _, count = run(to_onnx(lambda x: (net(x), net.blocks[0].calls.get_value()), [X]), [X])
@@ -194,7 +195,7 @@ def test_what_a_copy_shares_stays_shared() -> None:
 
 def test_only_the_classes_of_the_model_are_wrapped() -> None:
     wrapped: set[type] = set()
-    Block.hook = staticmethod(lambda _: wrapped.update(_calls._wrapped))
+    Block.hook = staticmethod(lambda _: wrapped.update(call_observers._wrapped))
     try:
         model = Net()
         to_onnx(model, [X], functions="modules")
@@ -202,11 +203,11 @@ def test_only_the_classes_of_the_model_are_wrapped() -> None:
         Block.hook = staticmethod(nothing)
     assert {Net, Block, nnx.Linear, nnx.BatchNorm, nnx.Dropout} <= wrapped
     assert not wrapped & {nnx.Conv, nnx.Embed, Unrelated, eqx.nn.Linear, eqx.nn.MLP}
-    assert not _calls._wrapped
+    assert not call_observers._wrapped
 
 
 def made_here(x: Any) -> Any:
-    """Makes layers that it does not hold."""
+    """Creates layers that it does not hold."""
     return chosen()(x)
 
 
@@ -241,7 +242,10 @@ def test_layers_that_are_made_while_tracing_are_functions(fn: Callable[[], Any])
 def test_other_threads_see_classes_as_they_are(during: Any) -> None:
     model = Net()
     found = during(
-        lambda: (scopes(jax.make_jaxpr(lambda x: Net()(x))(X)), hasattr(_calls._thread, "watch"))
+        lambda: (
+            scopes(jax.make_jaxpr(lambda x: Net()(x))(X)),
+            hasattr(call_observers._thread, "watch"),
+        )
     )
     exported = to_onnx(model, [X], functions="modules")
     assert calls(exported)["custom.Block.1"] == 2
@@ -263,7 +267,7 @@ def test_exports_in_several_threads_are_the_same_model(functions: Any) -> None:
     expected = export(0)
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(export, range(6))) == {expected}
-    assert not _calls._wrapped
+    assert not call_observers._wrapped
 
 
 class Scale:
@@ -272,14 +276,14 @@ class Scale:
 
 
 class Counter:
-    """Counts calls, which run as they are."""
+    """Counts calls and passes them on unchanged."""
 
     def __init__(self) -> None:
         self.entered = self.left = 0
 
     def enter(self, module: Any, call: Any, /) -> Any:
         self.entered += 1
-        return nullcontext(), _calls.bound(call, module)
+        return nullcontext(), call_observers.bound(call, module)
 
     def leave(self) -> None:
         self.left += 1
@@ -291,13 +295,13 @@ def test_a_class_is_restored_by_the_last_that_needs_it() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def elsewhere() -> None:
-        with _calls.observed({Scale}, second):
+        with call_observers.observed({Scale}, second):
             inside.set()
             assert leave.wait(PATIENCE)
             module(1)
 
     with ThreadPoolExecutor(1) as pool:
-        with _calls.observed({Scale}, first):
+        with call_observers.observed({Scale}, first):
             other = pool.submit(elsewhere)
             assert inside.wait(PATIENCE)
             assert module(1) == 2

@@ -104,7 +104,7 @@ def test_layout_at_the_boundary() -> None:
 
 
 def versions(*args: Any, **options: Any) -> tuple[int, int]:
-    """The opset and the IR version of an export."""
+    """Returns the opset and the IR version of an export."""
     model = to_onnx(*args, **options)
     return model.opset_import[0].version, model.ir_version
 

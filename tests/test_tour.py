@@ -1,4 +1,4 @@
-"""What `make demo` ends with."""
+"""The final part of `make demo`."""
 
 import runpy
 import shutil
@@ -13,7 +13,7 @@ def test_the_tour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # Excerpts are read from the file that was exported, relative to this folder.
+    # Excerpts are read from the exported file, relative to this folder.
     shutil.copy(TOUR, tmp_path)
     runpy.run_path("tour.py", run_name="__main__")
     shown = capfd.readouterr().out

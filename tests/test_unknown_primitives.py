@@ -1,4 +1,4 @@
-"""Primitives that the table does not know: what they are implemented by is converted instead."""
+"""Primitives that the table lacks: their implementation is converted instead."""
 
 from typing import Any
 
@@ -16,7 +16,8 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from checking import check_model, check_sizes, run
-from jax2onnx import UnsupportedError, _core, _one_device, to_onnx
+from jax2onnx import UnsupportedError, _core, to_onnx
+from jax2onnx._expansion import one_device
 from models.random_values import normal
 from provenance_of import callsite, line_of
 
@@ -53,7 +54,7 @@ with_free_variables = primitive("with_free_variables")
 
 
 def reads_outside(x: jax.Array) -> Any:
-    """A jaxpr that reads a variable of the one around it."""
+    """Returns a jaxpr that reads a variable of the enclosing one."""
     closed = jax.make_jaxpr(lambda y, z: jnp.sin(y) + z)(x, x)
     of_one = jax.make_jaxpr(jnp.sin)(x).jaxpr.debug_info
     return closed.jaxpr.replace(invars=closed.jaxpr.invars[:1], debug_info=of_one)
@@ -172,7 +173,7 @@ EXPLICIT = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Explici
 
 
 def test_inputs_that_lie_on_a_mesh() -> None:
-    """Where they lie is part of their type, which the function relies on."""
+    """Their placement is part of their type, which the function relies on."""
     rows = jax.sharding.NamedSharding(EXPLICIT, P("i"))
     fn = jax.shard_map(
         lambda x: lax.psum(x, "i") * 2, mesh=EXPLICIT, in_specs=P("i"), out_specs=P()
@@ -200,7 +201,7 @@ def test_collectives_in_a_call() -> None:
 
 def test_every_kind_of_collective_is_known() -> None:
     kinds = set(_core.beyond_models().values())
-    assert kinds == {"devices", "python", *_one_device._ALONE}
+    assert kinds == {"devices", "python", *one_device._ALONE}
 
 
 def test_equations_on_a_device_have_their_lines() -> None:

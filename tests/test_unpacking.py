@@ -1,4 +1,4 @@
-"""Parts of a stacked array are one node each, and tables of constants none."""
+"""Each part of a stacked array is one node, and tables of constants need none."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +60,7 @@ def test_tables_are_part_of_the_file():
 
     x = jnp.ones((2, 256, 64))
     model = to_onnx(rotated, [x])
-    # The last digit of a frequency counts two hundred times.
+    # The last digit of a frequency is multiplied by up to two hundred.
     np.testing.assert_allclose(run(model, [x])[0], rotated(x), rtol=1e-3, atol=1e-3)
     assert not {"Range", "Cos", "Sin", "Pow", "Div"} & set(op_types(model))
     assert model.ByteSize() < 2 * 256 * 32 * 4 + 10_000

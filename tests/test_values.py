@@ -1,4 +1,4 @@
-"""Python code that needs values which only the model knows: what to do instead."""
+"""Python code that needs values which are known only at run time: suggested alternatives."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`verify` names the first value that differs from JAX's; `allclose` says whether one does."""
+"""`verify` reports the first value that differs from JAX's; `allclose` is a predicate."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,8 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import InvalidInputError, _graphs, allclose, to_onnx, verify
+from jax2onnx import InvalidInputError, allclose, to_onnx, verify
+from jax2onnx._checking import graph
 from models.nnx.gpt import Attention, gpt
 from provenance_of import line_of
 
@@ -26,7 +27,7 @@ def _forget() -> Iterator[None]:
 
 
 def _spoil(primitive: str, scope: str = "") -> None:
-    """A rule that is off by one percent inside a scope."""
+    """Installs a rule with an error of one per cent inside a scope."""
 
     @jax2onnx.lowering(primitive, override=True)
     def spoiled(ctx: Any, *x: Any) -> Any:
@@ -39,7 +40,7 @@ def _spoil(primitive: str, scope: str = "") -> None:
 
 
 def _small_gpt(layers: int) -> Any:
-    # One size for all: what JAX compiled for one test serves the others.
+    # One size for all tests, so that they share JAX's compiled programs.
     return gpt(layers, width=8, heads=2, length=8)
 
 
@@ -129,7 +130,7 @@ def test_loops_are_looked_into() -> None:
     _spoil("sin")
     found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
     assert f"test_verify.py:{_line('in the loop')}:" in found.place
-    assert "inside: round 0 of `scan`" in found.message
+    assert "inside: iteration 0 of `scan`" in found.message
 
 
 def test_later_rounds_and_branches_are_looked_into() -> None:
@@ -149,7 +150,7 @@ def test_later_rounds_and_branches_are_looked_into() -> None:
     _spoil("exp")
     found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
     assert f"test_verify.py:{_line('in the branch')}:" in found.place
-    assert "inside: round 2 of `while`\n  inside: branch 1 of `cond`" in found.message
+    assert "inside: iteration 2 of `while`\n  inside: branch 1 of `cond`" in found.message
 
 
 def test_called_functions_are_looked_into() -> None:
@@ -299,7 +300,7 @@ def test_batches_of_values_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     model, args = _small_gpt(1)
     proto = to_onnx(model, list(args))
     whole = verify(model, proto, list(args))
-    monkeypatch.setattr(_graphs, "BATCH", 8000)
+    monkeypatch.setattr(graph, "BATCH", 8000)
     parts = verify(model, proto, list(args))
     assert (parts.message, parts.compared) == (whole.message, whole.compared)
 

@@ -1,4 +1,4 @@
-"""The page of `jax2onnx view`, used as a person would, in a browser."""
+"""The page of `jax2onnx view`, used in a browser like a person would."""
 
 import functools
 import json
@@ -44,7 +44,7 @@ def tab(folder: Path) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> str:
-    # One node for the mask, which is easy to point at.
+    # A single node for the mask, which is easy to hover over.
     return make(folder, *gpt(layers=2), operators={"Trilu": "elementary"}).as_uri()
 
 
@@ -83,7 +83,8 @@ def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
     page.click(line("scores = jnp.where"))
     page.click("document.getElementById('fold')")
     page.wait(module("blocks.1"))
-    assert page.evaluate(f"{module('blocks.1')}.querySelector('.badge').textContent") == "1 lit"
+    badge = f"{module('blocks.1')}.querySelector('.badge')"
+    assert page.evaluate(f"{badge}.textContent") == "1 highlighted"
 
 
 def test_picking_a_node_shows_its_line_and_stack(page: Page) -> None:
@@ -225,6 +226,6 @@ def test_models_that_say_less(tab: Page, tmp_path: Path, level: str | None) -> N
     tab.evaluate("keepNode(nodes[20])")
     tab.frame()
     told = tab.evaluate(INSPECTOR)
-    assert ("does not say where" in told) == (level is None)
+    assert ("does not record where" in told) == (level is None)
     assert ("__call__" in told) == (level is not None)
     assert tab.errors == []

@@ -1,4 +1,4 @@
-"""The page of `jax2onnx view` on every screen, from the keyboard and for everybody."""
+"""The page of `jax2onnx view` on every screen, from the keyboard and with assistive technology."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ STATES = {
     "help": "showHelp()",
 }
 
-# The texts in view whose contrast with what is behind them is below 4.5.
+# The visible texts whose contrast with their background is below 4.5.
 CONTRAST = """(() => {
   const parse = (text) => {
     const parts = text.match(/[\\d.]+/g).map(Number);
@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def full(folder: Path) -> Path:
-    """A page with everything that a page can have."""
+    """Creates a page with everything that a page can have."""
     fn, args = gpt(layers=2)
     model = export(folder / "gpt.onnx", fn, args)
     other = onnx.load(model)

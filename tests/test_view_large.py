@@ -12,7 +12,7 @@ from viewed import show, view
 
 NODES = 10_000
 
-# How many elements each of some steps adds to the page, and what it finds.
+# The number of elements that each step adds to the page, and its findings.
 STEPS = """(async () => {
   let added = 0;
   const count = (list) => { for (const entry of list) added += entry.addedNodes.length; };

@@ -36,7 +36,7 @@ def tab(folder: Path) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
-    # One node for the mask, which is easy to point at.
+    # A single node for the mask, which is easy to hover over.
     return export(folder / "gpt.onnx", *gpt(layers=2), operators={"Trilu": "elementary"})
 
 

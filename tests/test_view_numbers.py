@@ -1,4 +1,4 @@
-"""What the page of `jax2onnx view` says in numbers: times, parameters, errors, changes."""
+"""The numbers on the page of `jax2onnx view`: times, parameters, errors, changes."""
 
 import json
 import zlib
@@ -22,7 +22,7 @@ GPT = "tests/models/nnx/gpt.py"
 
 
 def profile(model: Path, args: Any, runs: int, preempted: str = "") -> Path:
-    """The profile of some runs; in one of them, the kernel `preempted` takes a second longer."""
+    """Profiles some runs; in one of them, the kernel `preempted` takes a second longer."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(model)
@@ -36,7 +36,7 @@ def profile(model: Path, args: Any, runs: int, preempted: str = "") -> Path:
 
 
 def steady(events: list[dict[str, Any]], preempted: str) -> list[dict[str, Any]]:
-    """The same events, but each kernel takes a time that depends on nothing but its name."""
+    """Returns the same events, but the time of each kernel depends only on its name."""
     clock, runs = 0, []
     for event in sorted(events, key=lambda e: (e["ts"], e["name"] != "model_run")):
         event["ts"] = clock
@@ -86,7 +86,7 @@ def test_times_add_up_and_one_slow_kernel_does_not_count(
     )
     assert means[1] > 100_000_000 > 100 * means[0]
     told = tab.evaluate(INSPECTOR)
-    assert "time of a run" in told
+    assert "time per run" in told
     assert "nodes without a line" in told
     widths = tab.evaluate(
         "setAll(true), rows.map(({ item }) => [measure.row(item)?.share ?? 0, timeOf(item).median])"

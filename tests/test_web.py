@@ -54,7 +54,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tupl
 def exported(fn: Any, args: Any, provider: str) -> onnx.ModelProto:
     target = {"wasm": "onnxruntime-web", "webgpu": "webgpu"}[provider]
     with warnings.catch_warnings():
-        # What WebGPU leaves to the CPU is right, too.
+        # Nodes that WebGPU leaves to the CPU are correct, too.
         warnings.simplefilter("ignore")
         return to_onnx(fn, list(args), target=target)
 
@@ -97,7 +97,7 @@ def test_functions_agree_in_a_browser(name: str, page: tuple[str, WebPage]) -> N
     found = run_on(opened, exported(fn, args, provider), args)
     expected = jax.tree_util.tree_leaves(fn(*map(jnp.asarray, args)))
     if name == "sines" and provider == "webgpu":
-        # WebGPU asks for no more than this of its sines.
+        # WebGPU requires no better accuracy of its sines.
         np.testing.assert_allclose(found[0], expected[0], atol=2**-10)
     else:
         assert_close(found, expected)

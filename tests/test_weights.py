@@ -1,4 +1,4 @@
-"""Smaller weights: numbers against JAX with the same weights, and what onnxruntime runs."""
+"""Smaller weights: numbers against JAX with the same weights, and onnxruntime's operators."""
 
 import jax
 import jax.numpy as jnp
@@ -21,13 +21,13 @@ def normal(*shape):
 
 
 def dequantized(w, form, block=32):
-    """The matrix as the model holds it, computed from scratch."""
+    """Computes the matrix that the model holds, from scratch."""
     low, high = RANGES[form]
     result = np.empty_like(w)
     for start in range(0, w.shape[0], block):
         part = w[start : start + block]
         best = np.full(part.shape[1], np.inf, np.float32)
-        # Of several ranges, the one with the least squared error.
+        # Of several ranges, the one with the least squared error wins.
         for size in (1.0, 1.05, 0.95, 0.9, 0.85, 0.8, 0.75) if "4" in form else (1.0,):
             least, most = np.minimum(part.min(0), 0), np.maximum(part.max(0), 0)
             least, most = least * np.float32(size), most * np.float32(size)
@@ -50,7 +50,7 @@ def dequantized(w, form, block=32):
 def session(model, **settings):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # Products on integers round the other operand, too, unless they are told not to.
+    # By default, integer products also round the other operand.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     for name, value in settings.items():
         setattr(options, name, value)
@@ -64,7 +64,7 @@ def run(model, *inputs):
 
 
 def optimised(model, tmp_path):
-    """The operators that onnxruntime runs."""
+    """Returns the operators that onnxruntime runs."""
     path = str(tmp_path / "optimised.onnx")
     session(model, optimized_model_filepath=path)
     return [node.op_type for node in onnx.load(path).graph.node]
@@ -96,7 +96,7 @@ def test_the_size_of_blocks_can_be_chosen(block, tmp_path):
 @pytest.mark.parametrize("form", ["int4", "uint8", "float16"])
 @pytest.mark.parametrize("unrolled", [False, True])
 def test_the_layers_of_a_stack(form, unrolled):
-    """Blocks do not reach from one layer into the next."""
+    """Blocks do not extend from one layer into the next."""
     ws, x = normal(3, 64, 64) * 0.1, normal(4, 64)
     ws[1] *= 100
 
@@ -179,7 +179,7 @@ def test_integers_of_jax_stay_what_they_are(dtype, scales, tmp_path):
     # Large terms cancel in some sums, and every processor adds them in its own order.
     rounding = 1e-6 * np.abs(expected).max()
     np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
-    # What is widened has the same bits, so a product without optimisations has them, too.
+    # Widened weights have the same bits, so a product without optimisations does, too.
     off = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     one, other = (
         session(model, graph_optimization_level=off).run(None, {model.graph.input[0].name: x})[0]
@@ -279,7 +279,7 @@ def test_integers_that_wrap_around_are_not_widened(spelling):
 
 
 def test_looked_up_integers_stay_what_they_are():
-    """Rows of an embedding are widened after they are looked up."""
+    """Rows of an embedding are widened after the lookup."""
 
     def model(ids):
         return W4[ids].astype(jnp.float32) * SCALES[0, 0]

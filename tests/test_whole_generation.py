@@ -1,4 +1,4 @@
-"""A whole generation inside one model: a loop with a cache, and sampling as JAX does it."""
+"""A whole generation inside one model: a loop with a cache, and JAX's own sampling."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ DECODE = decoder(Style(cache="buffer"))
 
 
 def generate(prompt, key, temperature):
-    """A text of the context length that begins with the prompt, and how long it is."""
+    """Returns a text of the context length that begins with the prompt, and its length."""
     empty = jnp.zeros((1, GROUPS, LENGTH, SIZE))
     cache = [(empty, empty)] * LAYERS
     positions = jnp.arange(prompt.shape[1])[None]

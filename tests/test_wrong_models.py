@@ -1,4 +1,4 @@
-"""Wrong models of every kind: `verify` names the line of what was changed."""
+"""Wrong models of every kind: `verify` reports the line of the change."""
 
 import copy
 import json
@@ -181,7 +181,7 @@ def test_what_was_changed_in_the_main_graph_is_named(
 
 
 def _renamed(proto: onnx.ModelProto, *, constants: bool) -> onnx.ModelProto:
-    """A model whose values have other names, and whose nodes have none."""
+    """Returns a model whose values have other names, and whose nodes have none."""
     renamed = copy.deepcopy(proto)
     graph = renamed.graph
     kept = {value.name for value in (*graph.input, *graph.output)}
@@ -225,7 +225,7 @@ def test_a_constant_of_the_same_name_elsewhere_is_not_a_reason() -> None:
     proto = to_onnx(fn, [(4, 16)])
     first, second = (node for node in proto.graph.node if node.op_type == "Mul")
     wrong = copy.deepcopy(proto)
-    # The constants change their names, and one of the products is a quotient.
+    # The constants swap their names, and one of the products becomes a quotient.
     names = {first.input[1]: second.input[1], second.input[1]: first.input[1]}
     for tensor in wrong.graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
@@ -246,8 +246,8 @@ def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> N
 @pytest.mark.parametrize(
     ("change", "mark", "inside"),
     [
-        (_operator("Sin", "Cos"), "sine", "in round 0 of /Scan"),
-        (_operator("Sub", "Add"), "row", "in round 0 of /Scan"),
+        (_operator("Sin", "Cos"), "sine", "in iteration 0 of /Scan"),
+        (_operator("Sub", "Add"), "row", "in iteration 0 of /Scan"),
         (_operator("Cos", "Sin"), "cosine", "in the then_branch of /If"),
     ],
 )
@@ -630,7 +630,7 @@ def rotation(x: jax.Array) -> jax.Array:
 
 
 def _unrounded(proto: onnx.ModelProto, number: int) -> onnx.ModelProto:
-    """A model without one of its conversions to bfloat16."""
+    """Returns a model without one of its conversions to bfloat16."""
     wrong = copy.deepcopy(proto)
     to = [a for n in wrong.graph.node if n.op_type == "Cast" for a in n.attribute]
     [a for a in to if a.i == onnx.TensorProto.BFLOAT16][number].i = onnx.TensorProto.FLOAT
@@ -659,5 +659,5 @@ def test_a_rotation_that_is_not_rounded(operators: Any, number: int, mark: str) 
     _names(found, mark)
     assert found.message.startswith("[value-differs] `Cast` differs from JAX")
     assert found.certainty.startswith("certain: ")
-    # Who gives a tolerance decides what is a difference.
+    # An explicit tolerance defines what is a difference.
     assert verify(rotation, wrong, [X], rtol=0.1, atol=0.1)

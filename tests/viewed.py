@@ -1,4 +1,4 @@
-"""Pages of `jax2onnx view`, and where things are on them."""
+"""Pages of `jax2onnx view`, and the positions of their elements."""
 
 from pathlib import Path
 from typing import Any
@@ -14,43 +14,43 @@ INSPECTOR = "document.getElementById('inspector').innerText"
 
 
 def line(text: str) -> str:
-    """An expression for the line of the source that contains `text`."""
+    """Returns an expression for the line of the source that contains `text`."""
     return f"[...document.querySelectorAll('.l')].find((l) => l.textContent.includes({text!r}))"
 
 
 def row(name: str) -> str:
-    """An expression for the row of a node, by the end of its name."""
+    """Returns an expression for the row of a node, by the end of its name."""
     return f"[...document.querySelectorAll('.r')].find((r) => r.item.name?.endsWith({name!r}))"
 
 
 def module(label: str) -> str:
-    """An expression for the row of a module."""
+    """Returns an expression for the row of a module."""
     return f"[...document.querySelectorAll('.r.module')].find((r) => r.item.label === {label!r})"
 
 
 def pick(page: Page, name: str) -> None:
-    """Clicks on the row of a node, by the end of its name, wherever it is."""
+    """Clicks on the row of a node, by the end of its name, after scrolling to it."""
     page.evaluate(f"reveal(nodes.find((node) => node.name.endsWith({name!r})).index)")
     page.frame()
     page.click(row(name))
 
 
 def export(path: Path, fn: Any, args: Any, **options: Any) -> Path:
-    """A model with its source."""
+    """Exports a model with its source."""
     options = {"stacktrace_metadata": "sourcemap", "source_text": True, **options}
     to_onnx(fn, list(args), return_mode="file", output_path=str(path), **options)
     return path
 
 
 def view(model: Path, *options: str | Path, page: Path | None = None) -> Path:
-    """The page of a model."""
+    """Writes the page of a model."""
     page = page or model.with_suffix(".html")
     assert _core.main(["view", str(model), "-o", str(page), *map(str, options)]) == 0
     return page
 
 
 def make(folder: Path, fn: Any, args: Any, **options: Any) -> Path:
-    """The page of a function."""
+    """Writes the page of a function."""
     return view(export(folder / "model.onnx", fn, args, **options))
 
 
@@ -63,6 +63,6 @@ def show(tab: Page, page: Path, fragment: str = "") -> None:
 
 
 def source_line(path: str, text: str) -> int:
-    """The number of the line that contains `text`."""
+    """Returns the number of the line that contains `text`."""
     lines = Path(path).read_text().splitlines()
     return next(number for number, content in enumerate(lines, 1) if text in content)

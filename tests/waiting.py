@@ -1,4 +1,4 @@
-"""Waits for what other threads and processes do."""
+"""Waits for other threads and processes."""
 
 import time
 from collections.abc import Callable

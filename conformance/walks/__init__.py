@@ -1,7 +1,7 @@
-"""Walks over the public functions of JAX's modules, with arguments that a user would give.
+"""Calls to the public functions of JAX's modules, with typical arguments.
 
-Each module has a table of its own. What a module has and its table has not is listed as not tried,
-so that what a newer JAX adds shows up.
+Each module has its own table. Functions that a table lacks are listed as untried, so that additions
+in a newer JAX show up.
 """
 
 import importlib
@@ -34,7 +34,7 @@ MODULES = {
 
 
 class Call(NamedTuple):
-    """A call of a function, with arrays that become inputs of the model."""
+    """A call to a function, with arrays that become inputs of the model."""
 
     group: str
     function: str
@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
 
 def calls(*modules: str) -> dict[str, Call]:
-    """The calls of some modules, or of all, by name."""
+    """Returns the calls of some modules, or of all modules, by name."""
     found: dict[str, Call] = {}
     for module in modules or MODULES:
         there = public(module)
@@ -61,7 +61,7 @@ def calls(*modules: str) -> dict[str, Call]:
 
 
 def public(module: str) -> list[str]:
-    """The public functions of a module; classes and modules do not count."""
+    """Returns the public functions of a module, without classes and submodules."""
     there = importlib.import_module(module)
     kinds = (type, types.ModuleType)
     return [
@@ -74,7 +74,7 @@ def public(module: str) -> list[str]:
 
 
 def untried(module: str) -> list[str]:
-    """The public functions of a module that its table does not have."""
+    """Returns the public functions of a module that its table lacks."""
     table = _table(module)
     known = {*table.calls, *table.without_arrays.split()}
     return [function for function in public(module) if function not in known]

@@ -1,4 +1,4 @@
-"""Arguments for calls, and how a table of calls is written."""
+"""Arguments of calls, and the notation for tables of calls."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Arguments:
     via: Callable[..., Any] | None = None
 
     def bind(self, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
-        """A function of the arrays alone, and the arrays."""
+        """Returns a function of the arrays alone, and the arrays."""
         places = [i for i, arg in enumerate(self.args) if _is_input(arg)]
 
         def run(*arrays: Any) -> Any:
@@ -29,7 +29,7 @@ class Arguments:
         return run, jax.tree.map(_as_array, [self.args[place] for place in places])
 
     def __str__(self) -> str:
-        """The arguments as they are named in lists."""
+        """Formats the arguments for lists."""
         parts = [_shown(arg) for arg in self.args]
         parts += [f"{name}={_shown(value)}" for name, value in self.kwargs.items()]
         if self.via is not None:
@@ -39,50 +39,50 @@ class Arguments:
 
 @dataclass
 class Table:
-    """The calls of a module's functions."""
+    """The calls to a module's functions."""
 
     calls: dict[str, list[Arguments]]
-    # Functions that neither take nor return arrays, or cannot be called while JAX traces.
+    # Functions that neither take nor return arrays, or cannot be called during tracing.
     without_arrays: str = ""
 
 
 def call(*args: Any, **kwargs: Any) -> Arguments:
-    """A call of the function with these arguments."""
+    """Calls the function with these arguments."""
     return Arguments(args, kwargs)
 
 
 def via(function: Callable[..., Any], *args: Any) -> Arguments:
-    """A call of another function, which calls the one that is meant."""
+    """Calls another function, which calls the function under test."""
     return Arguments(args, {}, function)
 
 
 def each(names: str, *calls: Arguments) -> dict[str, list[Arguments]]:
-    """The same calls for several functions."""
+    """Assigns the same calls to several functions."""
     return {name: list(calls) for name in names.split()}
 
 
 def floats(*shape: int, low: float = -3, high: float = 3, seed: int = 0) -> np.ndarray:
-    """Random numbers from an interval."""
+    """Draws random numbers from an interval."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
 def integers(*shape: int, low: int = -9, high: int = 10, seed: int = 0) -> np.ndarray:
-    """Random integers from an interval that excludes its end."""
+    """Draws random integers from a half-open interval."""
     return np.random.default_rng(seed).integers(low, high, shape).astype(np.int32)
 
 
 def booleans(*shape: int, seed: int = 0) -> np.ndarray:
-    """Random booleans."""
+    """Draws random booleans."""
     return np.random.default_rng(seed).integers(0, 2, shape).astype(np.bool_)
 
 
 def complexes(*shape: int, seed: int = 0) -> np.ndarray:
-    """Random complex numbers."""
+    """Draws random complex numbers."""
     return (floats(*shape, seed=seed) + 1j * floats(*shape, seed=seed + 1)).astype(np.complex64)
 
 
 def positive_definite(*shape: int, seed: int = 0) -> np.ndarray:
-    """A random symmetric matrix, or a batch of them, with eigenvalues above one."""
+    """Draws a random symmetric matrix, or a batch of them, with eigenvalues above one."""
     half = floats(*shape, seed=seed)
     return half @ half.swapaxes(-1, -2) + np.eye(shape[-1], dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""Calls of `jax.image`."""
+"""Calls to functions of `jax.image`."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Calls of `jax.lax.linalg`."""
+"""Calls to functions of `jax.lax.linalg`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -66,7 +66,7 @@ TABLE = Table(
 
 
 def from_schur(triangle: jnp.ndarray, basis: jnp.ndarray, block: int = 1) -> list[jnp.ndarray]:
-    """What does not depend on the order of the eigenvalues or on phases, which are arbitrary.
+    """Returns invariants under the order of the eigenvalues and the phases, which are arbitrary.
 
     The real form has blocks of two rows.
     """

@@ -1,4 +1,4 @@
-"""Calls of `jax.nn`."""
+"""Calls to functions of `jax.nn`."""
 
 import numpy as np
 
@@ -39,6 +39,6 @@ TABLE = Table(
             ),
         ],
     },
-    # Block-scaled products need hardware that has them.
+    # Block-scaled products need hardware support.
     without_arrays="get_scaled_dot_general_config scaled_dot_general scaled_matmul",
 )

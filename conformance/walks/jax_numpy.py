@@ -1,4 +1,4 @@
-"""Calls of `jax.numpy`."""
+"""Calls to functions of `jax.numpy`."""
 
 import jax.numpy as jnp
 import numpy as np

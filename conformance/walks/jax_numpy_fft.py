@@ -1,4 +1,4 @@
-"""Calls of `jax.numpy.fft`."""
+"""Calls to functions of `jax.numpy.fft`."""
 
 from conformance.walks.arguments import Table, call, complexes, each, floats
 

@@ -1,4 +1,4 @@
-"""Calls of `jax.numpy.linalg`."""
+"""Calls to functions of `jax.numpy.linalg`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,5 +55,5 @@ TABLE = Table(
 
 
 def _abs_last(parts: tuple[jnp.ndarray, jnp.ndarray]) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """Without the phases of the eigenvectors, which are arbitrary."""
+    """Removes the phases of the eigenvectors, which are arbitrary."""
     return parts[0], abs(parts[1])

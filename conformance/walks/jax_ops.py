@@ -1,4 +1,4 @@
-"""Calls of `jax.ops`."""
+"""Calls to functions of `jax.ops`."""
 
 from conformance.walks.arguments import Table, call, each, floats, integers
 

@@ -1,4 +1,4 @@
-"""Calls of `jax.random`."""
+"""Calls to functions of `jax.random`."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Calls of `jax.scipy.fft`."""
+"""Calls to functions of `jax.scipy.fft`."""
 
 from conformance.walks.arguments import Table, call, each, floats
 

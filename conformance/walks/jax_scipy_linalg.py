@@ -1,4 +1,4 @@
-"""Calls of `jax.scipy.linalg`."""
+"""Calls to functions of `jax.scipy.linalg`."""
 
 import jax.numpy as jnp
 import jax.scipy.linalg as jsp

@@ -1,4 +1,4 @@
-"""Calls of `jax.scipy.ndimage`."""
+"""Calls to functions of `jax.scipy.ndimage`."""
 
 from conformance.walks.arguments import Table, call, floats
 

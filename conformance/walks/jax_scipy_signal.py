@@ -1,4 +1,4 @@
-"""Calls of `jax.scipy.signal`."""
+"""Calls to functions of `jax.scipy.signal`."""
 
 from conformance.walks.arguments import Table, call, complexes, each, floats
 

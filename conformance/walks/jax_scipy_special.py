@@ -1,4 +1,4 @@
-"""Calls of `jax.scipy.special`."""
+"""Calls to functions of `jax.scipy.special`."""
 
 import jax.scipy.special as jsp
 import numpy as np
@@ -21,7 +21,7 @@ TABLE = Table(
             call(UNIT),
             call(SPECIAL),
         ),
-        # What it is at zero depends on the version of JAX.
+        # The value at zero depends on the version of JAX.
         "digamma": [call(X), call(POSITIVE), call(UNIT), call(SPECIAL[SPECIAL != 0])],
         **each("erfcinv ndtri", call(UNIT), call(SPECIAL)),
         **each("fresnel sici", call(X), call(POSITIVE)),
@@ -36,7 +36,7 @@ TABLE = Table(
         "bessel_jn": [call(POSITIVE, v=3)],
         "betainc": [call(POSITIVE, Y, UNIT)],
         "comb": [call(N + 4, N), call(POSITIVE + 6, N.astype(np.float32))],
-        # Beside large numbers, JAX takes a million steps for very small ones.
+        # Beside large numbers, JAX takes a million iterations for very small ones.
         "exp1": [call(X), call(POSITIVE), call(SPECIAL[:-2])],
         "expn": [call(N, POSITIVE)],
         "factorial": [call(N), call(N.astype(np.float32))],

@@ -4,21 +4,21 @@
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from jax2onnx._allclose import allclose
-    from jax2onnx._api import to_onnx
-    from jax2onnx._checkpoint import Checkpoint, Stored
+    from jax2onnx._checking.allclose import allclose
+    from jax2onnx._checking.explain_errors import explain_errors
+    from jax2onnx._checking.onnxruntime_web import allclose_onnxruntime_web
+    from jax2onnx._checking.verification import LineError, Verification
+    from jax2onnx._checking.verify import verify
     from jax2onnx._core import LoweringContext, Value
-    from jax2onnx._explain import explain_errors
-    from jax2onnx._functions import onnx_function
-    from jax2onnx._metadata import stacktrace_metadata
-    from jax2onnx._mixed_precision import LinePrecision, MixedPrecision, mixed_precision
-    from jax2onnx._quantize import Quantization, WeightError, quantize
-    from jax2onnx._rules import local_lowerings, lowering
-    from jax2onnx._set import to_onnx_set
-    from jax2onnx._source_map import SourceMap
-    from jax2onnx._verification import LineError, Verification
-    from jax2onnx._verify import verify
-    from jax2onnx._web import allclose_onnxruntime_web
+    from jax2onnx._export.lowering_rules import local_lowerings, lowering
+    from jax2onnx._export.provenance_level import stacktrace_metadata
+    from jax2onnx._export.source_map import SourceMap
+    from jax2onnx._export.to_onnx import to_onnx
+    from jax2onnx._export.to_onnx_set import to_onnx_set
+    from jax2onnx._tracing.checkpoint import Checkpoint, Stored
+    from jax2onnx._tracing.functions import onnx_function
+    from jax2onnx._tuning.mixed_precision import LinePrecision, MixedPrecision, mixed_precision
+    from jax2onnx._tuning.quantize import Quantization, WeightError, quantize
     from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 __all__ = [
@@ -52,23 +52,24 @@ __all__ = [
 ]
 
 
-# Where each name is defined. Loading JAX takes a second, and the command line rarely needs it.
+# The module that defines each name. Loading JAX takes a second, and the command line rarely needs
+# it.
 _MODULES = {
-    "_allclose": ("allclose",),
-    "_api": ("to_onnx",),
-    "_checkpoint": ("Checkpoint", "Stored"),
+    "_checking.allclose": ("allclose",),
+    "_export.to_onnx": ("to_onnx",),
+    "_tracing.checkpoint": ("Checkpoint", "Stored"),
     "_core": ("LoweringContext", "Value"),
-    "_explain": ("explain_errors",),
-    "_functions": ("onnx_function",),
-    "_metadata": ("stacktrace_metadata",),
-    "_mixed_precision": ("LinePrecision", "MixedPrecision", "mixed_precision"),
-    "_quantize": ("Quantization", "WeightError", "quantize"),
-    "_rules": ("local_lowerings", "lowering"),
-    "_set": ("to_onnx_set",),
-    "_source_map": ("SourceMap",),
-    "_verification": ("LineError", "Verification"),
-    "_verify": ("verify",),
-    "_web": ("allclose_onnxruntime_web",),
+    "_checking.explain_errors": ("explain_errors",),
+    "_tracing.functions": ("onnx_function",),
+    "_export.provenance_level": ("stacktrace_metadata",),
+    "_tuning.mixed_precision": ("LinePrecision", "MixedPrecision", "mixed_precision"),
+    "_tuning.quantize": ("Quantization", "WeightError", "quantize"),
+    "_export.lowering_rules": ("local_lowerings", "lowering"),
+    "_export.to_onnx_set": ("to_onnx_set",),
+    "_export.source_map": ("SourceMap",),
+    "_checking.verification": ("LineError", "Verification"),
+    "_checking.verify": ("verify",),
+    "_checking.onnxruntime_web": ("allclose_onnxruntime_web",),
     "errors": ("InternalError", "InvalidInputError", "Jax2OnnxError", "UnsupportedError"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -1,11 +1,13 @@
 """The compiled part: from a traced function to an ONNX model."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final, NoReturn, Protocol, Self, final
 
 import numpy as np
+
+from jax2onnx._export.options import Boundary, Options
 
 __all__ = [
     "Attributes",
@@ -15,6 +17,7 @@ __all__ = [
     "GraphListing",
     "LoweringContext",
     "Model",
+    "PendingFile",
     "Primitive",
     "Reader",
     "Results",
@@ -29,6 +32,7 @@ __all__ = [
     "assumptions",
     "before_inlining",
     "beyond_models",
+    "common_subsequence",
     "controls",
     "convert",
     "damage",
@@ -50,8 +54,9 @@ __version__: Final[str]
 class Attributes:
     """The attributes that objects of a type store, in their dictionary or in slots.
 
-    `slots` are names and what gets their values. Attributes in `unnamed` add nothing to a path, and
-    those in `ignored` are not read, nor are others than the unnamed ones with `only_unnamed`.
+    `slots` are names with functions that read their values. Attributes in `unnamed` add nothing to
+    a path, and attributes in `ignored` are not read. With `only_unnamed`, only the unnamed ones are
+    read.
     """
 
     def __new__(
@@ -66,8 +71,8 @@ class Attributes:
 
 @final
 class Copier:
-    """How objects of a type are copied: `make` makes one that stores nothing yet, given the type.
-    `slots` are what gets the value of each, and what sets it.
+    """A recipe for copying objects of a type. `make` creates an empty one, given the type. `slots`
+    are pairs of functions that read and set the value of each slot.
     """
 
     def __new__(
@@ -79,30 +84,30 @@ class Copier:
 
 @final
 class Copies:
-    """Copies of objects and of the containers in which they keep others, each made once, so that
-    what is shared stays shared. `learn` says how objects of a type are copied; None is not to copy
-    them. The object `one` stands for all objects of its type.
+    """Copies of objects and of the containers that they own. Each object is copied once, so shared
+    objects stay shared. `learn` returns the copier of a type, or None. The object `one` replaces
+    all objects of its type.
     """
 
     def __new__(cls, learn: Callable[[type], Copier | None], one: object = None) -> Self: ...
     def of(self, object: Any) -> Any:
-        """The copy of an object; the object itself if it is not copied."""
+        """Returns the copy of an object, or the object itself if it is not copied."""
 
     def has_copied(self, objects: list[Any]) -> bool:
-        """Whether one of some objects was copied."""
+        """Returns `True` if any of the objects was copied."""
 
     def others(self, objects: list[Any]) -> list[Any]:
-        """Those of some objects that are not copies."""
+        """Returns the objects that are not copies."""
 
 @final
 class Reader:
-    """How a walk handles objects of a type that can hold others, or are arrays.
+    """A reader of objects of a type, which can hold others or are arrays.
 
-    `contents` says what they hold: None for nothing, `dict` for entries, `list` for elements,
-    `Attributes`, or a function that returns pairs of a name and an object. Objects own the
-    containers that they hold if `is_object`. Their name is part of the paths below them if
-    `is_step`. `own_name` gives a name that they have whatever their path is, and `array_prefix` one
-    that arrays among their attributes are named after.
+    `contents` may be None for nothing, `dict` for entries, `list` for elements, `Attributes`, or a
+    function that returns pairs of a name and an object. With `is_object`, objects own the
+    containers that they hold. With `is_step`, their name is part of the paths below them.
+    `own_name` returns a name that does not depend on their path, and `array_prefix` a prefix for
+    the names of arrays among their attributes.
     """
 
     def __new__(
@@ -119,15 +124,13 @@ class Reader:
 
 @final
 class Walker:
-    """Walks objects, each at most once. `learn` says how to read objects of a type; None is not to
-    read them.
-    """
+    """A walk over objects, each at most once. `learn` returns the reader of a type, or None."""
 
     def __new__(cls, learn: Callable[[type], Reader | None]) -> Self: ...
     def walk(self, root: object) -> tuple[list[tuple[Any, str, bool]], list[tuple[Any, str, bool]]]:
-        """Walks an object breadth first, so that what can be reached in several ways gets a short
-        path. Returns the arrays and the modules, each with its path, and whether that is a name
-        which is complete.
+        """Walks an object breadth first, so that objects with several paths get a short one.
+        Returns the arrays and the modules, each with its path, and `True` if the path is a complete
+        name.
         """
 
     @property
@@ -142,14 +145,14 @@ class Walker:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Types, ids of arrays and plain values in the order of the walk. It differs if anything
-        differs that a traced function could depend on.
+        """Types, ids of arrays and plain values in the order of the walk. It changes with anything
+        that a traced function could depend on.
         """
 
     @property
     def classes(self) -> list[type]:
-        """The classes that objects refer to, as the description of a model does that is merged
-        with parameters later.
+        """The classes that objects refer to, such as those in the definition of a model that is
+        merged with parameters later.
         """
 
 @final
@@ -169,61 +172,61 @@ class Model:
     def save(self, path: str, placement: str) -> None:
         """Writes the model atomically.
 
-        `placement` says where the weights go: "inline" in the model's file, "external" in a data
-        file beside it, "auto" by their size.
+        `placement` of the weights is "inline" in the model's file, "external" in a data file beside
+        it, or "auto" by their size.
         """
 
     @property
     def size(self) -> int:
-        """How many bytes the model takes, its weights included."""
+        """The size of the model in bytes, including its weights."""
 
     @property
     def written(self) -> int:
-        """How many bytes `save` has written so far. Another thread may ask while it runs."""
+        """The number of bytes that `save` has written so far. Other threads may read it."""
 
     def to_bytes(self) -> bytes:
-        """The serialised `ModelProto`, with all weights."""
+        """Returns the serialised `ModelProto`, with all weights."""
 
     def skeleton(self) -> bytes:
-        """The serialised `ModelProto` without the bytes of its large tensors."""
+        """Returns the serialised `ModelProto` without the bytes of its large tensors."""
 
     def write_source_map(self, path: str) -> PendingFile:
         """Writes the text of the source map; it is at `path` when the result is finished."""
 
     @property
     def results(self) -> Results | None:
-        """What became of the equations, if that was recorded."""
+        """The values that equations became, if they were recorded."""
 
     @property
     def missed(self) -> list[str]:
-        """The operators that were nearly recognised, and why not, if that was asked for."""
+        """The operators that were nearly recognised, with reasons, if requested."""
 
     @property
     def unmatched(self) -> list[tuple[str, str]]:
-        """The options with patterns that match nothing, and those, for a model in a set."""
+        """Pairs of an option and a pattern that matches nothing, for a model in a set."""
 
     @property
     def fallbacks(self) -> list[str]:
-        """What the target does not run on its GPU, and where it came from."""
+        """The nodes that the target does not run on its GPU, with their lines."""
 
     def tensors(self) -> Tensors:
-        """Name and raw bytes of each tensor that `skeleton` leaves empty, one by one."""
+        """Iterates over the names and raw bytes of the tensors that `skeleton` leaves empty."""
 
 @final
 class Results:
-    """What became of the equations of a program, for comparing a model with JAX."""
+    """The values that the equations of a program became, for comparing a model with JAX."""
 
     def rows(self) -> list[tuple[int | None, list[tuple[tuple[int, int] | None, list[str]]]]]:
-        """For each equation of the main graph: the row of the equation that called its jaxpr, and
-        for each result the number of the equation in JAX's jaxpr and of its result, and the names
-        of the values it is in the model: two for a complex one, none if nothing is left of it.
+        """Returns for each equation of the main graph the row of the equation that called its
+        jaxpr, and for each result the number of the equation in JAX's jaxpr and of its result, with
+        the names of its values in the model: two for a complex result, none if it was removed.
         """
 
     def place(self, row: int) -> str:
-        """Where an equation is in the program, with an excerpt."""
+        """Returns the location of an equation in the program, with an excerpt."""
 
     def rule(self, row: int, result: int) -> str | None:
-        """The rule or rewrite that emitted the node that computes a result."""
+        """Returns the rule or rewrite that emitted the node that computes a result."""
 
 @final
 class GraphListing:
@@ -231,19 +234,19 @@ class GraphListing:
 
     def __new__(cls, model: str | bytes) -> Self: ...
     def text(self, metadata: bool) -> str:
-        """The model as text, one line for each thing in it."""
+        """Formats the model as text, one line for each input, constant, node and output."""
 
     def nodes(self) -> list[tuple[str, str, list[str], list[tuple[str, str]]]]:
-        """All nodes: operator, name, names of results, metadata."""
+        """Returns all nodes: operator, name, names of results, metadata."""
 
     def missing(self, path: str) -> str | None:
-        """What there is in place of a path through the graph; None if the graph has it."""
+        """Returns the closest path in the graph, or None if the graph has the given one."""
 
     def unused_inputs(self) -> list[str]:
-        """The inputs of the model that nothing reads."""
+        """Returns the inputs of the model that nothing reads."""
 
     def constants(self) -> list[str]:
-        """The names of all constants."""
+        """Returns the names of all constants."""
 
 @final
 class Tensors:
@@ -270,7 +273,7 @@ class Frame:
 
     @property
     def end_line(self) -> int:
-        """The line on which the expression ends."""
+        """The last line of the expression."""
 
     @property
     def end_column(self) -> int:
@@ -302,19 +305,17 @@ class Source:
 
     @property
     def callers(self) -> list[list[Frame]]:
-        """Stacks of other calls of the functions that contain the node, if it is not known which of
-        the calls is meant.
-        """
+        """Stacks of other calls of the enclosing functions, if the call is ambiguous."""
 
     @property
     def sites(self) -> list[Frame]:
-        """All frames that `site` may be: several if it is not known which call of a function is
-        meant, and the function itself has no line of the user's code.
+        """All candidates for `site`: several if the call is ambiguous and the function itself has
+        no line of the user's code.
         """
 
 @final
 class SourceMap:
-    """Where the nodes of a model came from."""
+    """The sources of a model's nodes."""
 
     @staticmethod
     def parse(text: str) -> SourceMap:
@@ -325,15 +326,15 @@ class SourceMap:
         """Reads a map file, or the map inside a model file."""
 
     def lookup(self, name: str) -> list[Source]:
-        """The sources of the node that computes the value `name`, or is named `name`."""
+        """Returns the sources of the node that computes the value `name`, or is named `name`."""
 
     def lookup_nodes(
         self, nodes: Sequence[tuple[str, str, int, Sequence[str], Sequence[str]]]
     ) -> list[list[Source]]:
-        """The sources of the nodes of a model that a runtime may have optimised.
+        """Returns the sources of the nodes of a model that a runtime may have optimised.
 
-        Each is its name, its operator, the number of the graph or function that it stands in, and
-        the names of the values that it reads and of those that it computes.
+        Each node is given as its name, its operator, the number of its graph or function, and the
+        names of its operands and of its results.
         """
 
     def __len__(self) -> int: ...
@@ -352,11 +353,13 @@ class Value:
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
 
     @property
     def is_complex(self) -> bool:
-        """Whether it is complex: two values, since ONNX has no complex numbers."""
+        """`True` if it is complex. A complex value is two values, since ONNX has no complex
+        numbers.
+        """
 
     @property
     def real(self) -> Value:
@@ -374,7 +377,7 @@ class _Typed(Protocol):
 
 @final
 class LoweringContext:
-    """The equation that a lowering rule is called for, and what it emits nodes with."""
+    """The equation that a lowering rule is called for, and the methods that emit nodes."""
 
     @property
     def primitive(self) -> str:
@@ -414,61 +417,38 @@ class LoweringContext:
         """
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
-        """An array, or numbers of type `dtype`, as a value."""
+        """Emits an array, or numbers of type `dtype`, as a constant."""
 
     def complex(self, real: Value, imag: Value) -> Value:
-        """A complex value made of two real ones."""
+        """Combines two real values into a complex one."""
 
     def dims(self, shape: Any) -> Value:
-        """Dimensions, which may be symbolic, as a vector of 64-bit integers."""
+        """Returns dimensions, which may be symbolic, as a vector of 64-bit integers."""
 
     def inline(self, jaxpr: Any, /, *inputs: Value) -> list[Value]:
-        """The results of a jaxpr that is a parameter of the equation, called with `inputs`."""
+        """Calls a jaxpr, which is a parameter of the equation, with `inputs`."""
 
     def built_in(self, *inputs: Value) -> list[Value]:
-        """The results of the built-in rule of the primitive for `inputs`."""
+        """Returns the results of the built-in rule of the primitive for `inputs`."""
 
     def unsupported(self, reason: str, help: str | None = None) -> NoReturn:
         """Raises an `UnsupportedError` at the user's line."""
 
 def convert(
     jaxpr: object,
+    options: Options,
+    boundary: Boundary,
     *,
-    model_name: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
     name_of: Callable[[object], str | None],
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
-    detail: str,
-    target: str,
-    opset: int | None = None,
-    inputs_as_nchw: Sequence[int] = ...,
-    outputs_as_nchw: Sequence[int] = ...,
-    input_types: Mapping[int, str] = ...,
-    output_types: Mapping[int, str] = ...,
-    defaults: dict[int, bool] = ...,
-    source_map: bool = False,
-    embed_sources: bool = False,
-    absolute_paths: bool = False,
     entry: object | None = None,
     function: tuple[str, str, int] | None = None,
-    calls: str | None = None,
-    record: str | None = None,
-    record_weights: bool = False,
-    results: bool = False,
-    operators: dict[str, str] = ...,
-    normalization_mode: str = "auto",
-    assume: list[str] = ...,
-    compute: list[tuple[str, str]] = ...,
-    weights: list[tuple[str, str]] = ...,
-    in_set: bool = False,
-    report_missed: bool = False,
-    fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
 
-    Its equations are listed in the file `calls`; the program is written to the file `record`.
-    `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    `name_of` returns the path of a parameter, or None. `rules` are those that users registered.
+    `entry` is the traceback of the call to `to_onnx`, `function` the file, name and first line of
+    the converted function.
     """
 
 def save_set(
@@ -477,17 +457,17 @@ def save_set(
     data: str,
     files: Sequence[tuple[str, bytes]],
 ) -> None:
-    """Writes models that share their large weights, in the file `data`, and other files. They
-    replace those in `folder`, all at once.
+    """Writes models that share their large weights in the file `data`, and other files. They
+    replace the files in `folder` atomically.
     """
 
 @final
 class Weight:
-    """A weight, known by type and shape. Its elements are read while the model is written."""
+    """A weight with a type and a shape. Its elements are read while the model is written."""
 
     @staticmethod
     def fetched(dtype: str, shape: Sequence[int], fetch: Callable[[], Any]) -> Weight:
-        """A weight whose elements `fetch` returns, as a NumPy array of that type and shape."""
+        """Creates a weight whose elements `fetch` returns as a NumPy array."""
     @property
     def shape(self) -> list[int]:
         """The sizes of its axes."""
@@ -495,9 +475,9 @@ class Weight:
     def dtype(self) -> str:
         """NumPy's name for the type of its elements."""
     def transposed(self, axes: Sequence[int]) -> Weight:
-        """The weight with its axes in another order."""
+        """Permutes the axes of the weight."""
     def converted(self, dtype: str, name: str) -> Weight:
-        """The weight with elements of another float type. Errors call it `name`."""
+        """Converts the weight to another float type. Errors call it `name`."""
 
 @final
 class Safetensors:
@@ -506,29 +486,27 @@ class Safetensors:
     def __new__(cls, path: str | os.PathLike[str]) -> Safetensors:
         """Opens a file, the index of several files, or a folder with one or the other."""
     def names(self) -> list[str]:
-        """The names of all tensors, in alphabetical order."""
+        """Returns the names of all tensors, in alphabetical order."""
     def get(self, name: str) -> Weight | None:
-        """The tensor of that name; None if there is none."""
+        """Returns the tensor called `name`, or None."""
 
 def is_precision(text: str) -> bool:
-    """Whether a model can compute in what a text names: `float16`, `float16:all`."""
+    """Returns `True` if a text is a precision, such as `float16` or `float16:all`."""
 
 def is_weight_format(text: str) -> bool:
-    """Whether weights can be stored in the formats that a text names: `int4:64,float16`."""
+    """Returns `True` if a text lists formats of weights, such as `int4:64,float16`."""
 
 def targets() -> list[str]:
-    """The names of what models can be made for."""
+    """Returns the names of the targets."""
 
 def assumptions() -> list[str]:
-    """The names of what `to_onnx` can be told to assume."""
+    """Returns the names of the assumptions of `to_onnx`."""
 
 def element_types() -> list[tuple[str, str, str, int]]:
-    """The element types: their names in JAX for short, in numpy and in ONNX, and their codes in
-    ONNX.
-    """
+    """Returns the element types: JAX's short name, NumPy's name, ONNX's name and ONNX's code."""
 
 def operators() -> list[str]:
-    """The operators whose form can be chosen, in alphabetical order."""
+    """Returns the operators whose form can be chosen, in alphabetical order."""
 
 @final
 class Primitive:
@@ -536,54 +514,64 @@ class Primitive:
 
     @property
     def name(self) -> str:
-        """JAX's name of it."""
+        """Its name in JAX."""
 
     @property
     def calls(self) -> list[str]:
-        """The names that the parameter with the jaxpr may have, if it does nothing but call it."""
+        """The possible names of the parameter with the jaxpr, if the primitive is a plain call."""
 
     @property
     def control(self) -> str | None:
-        """How its equations run the jaxprs in their parameters, if not once each."""
+        """The kind of control flow of its equations, or None."""
 
     @property
     def fills(self) -> bool:
-        """Whether it fills arrays with few numbers."""
+        """`True` if it only fills its results."""
 
     @property
     def without_complex(self) -> str | None:
-        """Why its equations of complex numbers are not lowered; None if they are."""
+        """The reason that equations of complex numbers are not lowered, or None."""
 
     @property
     def without_keys(self) -> str | None:
-        """Why its equations about PRNG keys are not lowered; None if they are."""
+        """The reason that equations of PRNG keys are not lowered, or None."""
 
 def primitives() -> list[Primitive]:
-    """The primitives that have a lowering rule, in alphabetical order."""
+    """Returns the primitives that have a lowering rule, in alphabetical order."""
 
 def beyond_models() -> dict[str, str]:
-    """The primitives that need more than a model has, and what is known of each."""
+    """Returns the primitives that need more than a model has, with their requirements."""
 
 def controls() -> list[str]:
-    """The ways in which equations run the jaxprs in their parameters."""
+    """Returns the kinds of control flow of equations."""
 
 def expansions() -> list[str]:
-    """The ways in which the table has JAX expand equations."""
+    """Returns the names of the expansions in the table of primitives."""
 
 def explain(model: str | bytes, message: str) -> str | None:
-    """What a runtime error means for a model, given as a file or bytes."""
+    """Explains a runtime error with the lines of a model, given as a file or bytes. Returns None if
+    the message does not mention the model.
+    """
 
 def damage(path: str) -> str | None:
-    """Why a file cannot be read as a model; None if it can."""
+    """Returns the reason that a file cannot be read as a model, or None."""
 
 def before_inlining(name: str) -> str | None:
-    """The name that a node or a value of a function had in the function, if a runtime gave it
-    another one when it inlined the function.
+    """Returns the original name of a function's node or value, if a runtime renamed it when it
+    inlined the function.
+    """
+
+def common_subsequence(
+    one: Sequence[int], other: Sequence[int], most: int
+) -> list[tuple[int, int]]:
+    """Pairs the positions of equal numbers in two sequences, ascending in both.
+
+    Sequences with more than `most` differences are aligned only in part.
     """
 
 def same_values(one: bytes, other: bytes) -> dict[str, str]:
-    """The names in the model `other` of the values of `one` that are computed in the same way: by
-    the same operators, from the same inputs by position and the same weights by name.
+    """Returns the names in the model `other` of the values of `one` that are computed in the same
+    way: by the same operators, from the same inputs by position and the same weights by name.
     """
 
 def main(argv: Sequence[str]) -> int:

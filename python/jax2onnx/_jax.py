@@ -1,6 +1,6 @@
-"""Everything that is used of JAX beyond its documented API, for all supported versions.
+"""JAX's undocumented API: everything that this package uses of it, for all supported versions.
 
-The compiled part has a separate list of what it reads of a jaxpr.
+The compiled part has its own list of the names that it reads of a jaxpr.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ import jax
 import jax.experimental
 import numpy as np
 
-from jax2onnx._objects import cells
+from jax2onnx._python.objects import cells
 
 
 def precision(*, double: bool) -> AbstractContextManager[Any]:
@@ -24,8 +24,7 @@ def precision(*, double: bool) -> AbstractContextManager[Any]:
 
 
 def tracing_key(key: str) -> AbstractContextManager[Any]:
-    """Separates what is traced inside: JAX's tracing caches are used only for what was traced under
-    the same key.
+    """Isolates JAX's tracing caches: traces inside the block are reused only under the same key.
 
     XLA metadata is part of the cache key of traced functions and does not change the jaxpr. A
     context from `jax.make_user_context` would work too, but creating one discards all functions
@@ -43,8 +42,8 @@ def tracing_key(key: str) -> AbstractContextManager[Any]:
 
 
 class _Metadata(str):
-    """XLA metadata as a text. JAX compares what is current thousands of times while it traces, and
-    its own class does that in Python.
+    """XLA metadata as a string. JAX compares the current metadata thousands of times during a
+    trace, and its own class does that in Python.
 
     Attributes:
         val: The metadata as JAX reads it.
@@ -66,7 +65,7 @@ def _with_metadata(state: Any, key: str) -> Iterator[None]:
 
 
 def without_mesh() -> AbstractContextManager[Any]:
-    """Hides the mesh of `jax.set_mesh`. Equations of a jaxpr say themselves where arrays lie."""
+    """Hides the mesh of `jax.set_mesh`. Equations of a jaxpr carry their own shardings."""
     from jax._src import mesh
 
     namespace: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else mesh  # JAX 0.7
@@ -76,45 +75,45 @@ def without_mesh() -> AbstractContextManager[Any]:
 
 
 def explicit_sharding(value: Any) -> Any:
-    """Where an array lies, or is said to, if that is part of its type for JAX; or else None."""
+    """Returns the sharding of an array or a spec if it is part of JAX's type, or else None."""
     sharding = getattr(value, "sharding", None)
     mesh: Any = getattr(sharding, "mesh", None)
     axes = getattr(mesh, "axis_types", None) or ()
     if jax.sharding.AxisType.Explicit not in axes:
         return None
     if isinstance(value, jax.Array):
-        # An array of keys lies as its integers do, which have more axes.
+        # The sharding of an array of keys is that of its integers, which have more axes.
         return jax.sharding.NamedSharding(mesh, jax.typeof(value).sharding.spec)
     return sharding
 
 
 def traceback() -> object:
-    """The current call stack as jaxlib's `Traceback`."""
+    """Returns the current call stack as jaxlib's `Traceback`."""
     from jax.extend import source_info_util
 
     return source_info_util.current().traceback
 
 
 def unwrapped(array: Any) -> Any:
-    """The NumPy array that a constant of a jaxpr is made of, or else the constant itself."""
+    """Unwraps a constant of a jaxpr that wraps a NumPy array."""
     value = getattr(array, "val", None)  # JAX 0.8 wraps them
     return value if isinstance(value, np.ndarray) else array
 
 
 def is_symbolic(dim: Any) -> bool:
-    """Whether `dim` is a symbolic dimension."""
+    """Returns `True` if `dim` is a symbolic dimension."""
     from jax import export
 
     return export.is_symbolic_dim(dim)
 
 
 def symbolic_scope(dim: Any) -> Any:
-    """The `jax.export.SymbolicScope` that a symbolic dimension belongs to."""
+    """Returns the `jax.export.SymbolicScope` that a symbolic dimension belongs to."""
     return dim.scope
 
 
 def one_scope(scopes: Sequence[Any]) -> Any:
-    """A scope with the constraints of all: the first one, if the others add none."""
+    """Returns a scope with the constraints of all: the first one, if the others add none."""
     from jax import export
 
     def constraints(scope: Any) -> list[str]:
@@ -127,28 +126,28 @@ def one_scope(scopes: Sequence[Any]) -> Any:
 
 
 def in_scope(dim: Any, scope: Any) -> Any:
-    """A symbolic dimension in another scope, where its variables have the same names."""
+    """Moves a symbolic dimension to another scope, where its variables have the same names."""
     from jax import export
 
     return dim if dim.scope is scope else export.symbolic_shape(str(dim), scope=scope)[0]
 
 
 def sizes(shape: Sequence[Any], size_of: Callable[[str], int]) -> tuple[int, ...]:
-    """A shape whose dimension variables have the given sizes."""
+    """Evaluates a shape for the given sizes of its dimension variables."""
     return tuple(size(dim, size_of) for dim in shape)
 
 
 def size(dim: Any, size_of: Callable[[str], int]) -> int:
-    """A dimension whose variables have the given sizes."""
+    """Evaluates a dimension for the given sizes of its variables."""
     if not is_symbolic(dim):
         return int(dim)
     return int(dim._evaluate({name: size_of(name) for name in dim._get_vars()}))
 
 
 def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
-    """The dimension variables for which dimensions have these sizes, such as 4 for `P - 1` and 3.
+    """Solves for dimension variables: `P - 1` with size 3 makes `P` 4.
 
-    Those that no linear dimension tells are absent.
+    Variables that no linear dimension determines are absent.
     """
     found: dict[str, int] = {}
     left = [(dim, wanted) for dim, wanted in sizes if is_symbolic(dim)]
@@ -157,7 +156,8 @@ def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
         for dim, wanted in left:
             unknown = [name for name in dim._get_vars() if name not in found]
             if len(unknown) == 1:
-                # Sizes at three points, since a dimension may be anything: `P * P`, `max(P, 2)`.
+                # Sizes at three points show whether the dimension is linear, unlike `P * P` or
+                # `max(P, 2)`.
                 at = [size(dim, {**found, unknown[0]: n}.__getitem__) for n in (1, 2, 3)]
                 step = at[1] - at[0]
                 if step and at[2] - at[1] == step and (wanted - at[0]) % step == 0:
@@ -168,7 +168,7 @@ def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
 
 
 def opens_scope(function: object) -> bool:
-    """Whether `function` was decorated with `jax.named_scope`."""
+    """Returns `True` if `function` was decorated with `jax.named_scope`."""
     return any(isinstance(value, _NAMED_SCOPE) for _, value in cells(function))
 
 
@@ -176,21 +176,21 @@ _NAMED_SCOPE = type(jax.named_scope(""))
 
 
 def key_implementation(dtype: Any) -> Any:
-    """What an element type of PRNG keys consists of: `key_shape`, `seed`, `split`, `random_bits`,
+    """Returns the implementation of a PRNG key type: `key_shape`, `seed`, `split`, `random_bits`,
     `fold_in` and `name`.
     """
     return dtype._impl
 
 
 def _core() -> Any:
-    """JAX's core, untyped: not every version declares that it exports `ClosedJaxpr`."""
+    """Returns JAX's core, untyped: not every version declares that it exports `ClosedJaxpr`."""
     from jax.extend import core
 
     return core
 
 
 def function_of(jaxpr: Any, consts: Any = ()) -> Any:
-    """A jaxpr as a function, which returns a list."""
+    """Returns a jaxpr as a function that returns a list."""
     core = _core()
 
     closed = jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, consts)
@@ -198,16 +198,16 @@ def function_of(jaxpr: Any, consts: Any = ()) -> Any:
 
 
 def open_jaxpr(jaxpr: Any) -> Any:
-    """A jaxpr without its constants."""
+    """Returns a jaxpr without its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 
-# The primitive whose value is a dimension, and the parameter that it is.
+# The primitive whose value is a dimension, and the parameter with that dimension.
 DIMENSION = ("dim_as_value", "dim")
 
 
 def scan_operands(params: Any) -> tuple[int, int]:
-    """How many operands of a scan are constants, and how many are carried."""
+    """Returns the number of constant operands of a scan, and the number of carried ones."""
     if "ft_in" in params:  # from JAX 0.12 on
         constants, carried, *_ = params["ft_in"].unpack()
         return len(constants), len(carried)
@@ -215,8 +215,8 @@ def scan_operands(params: Any) -> tuple[int, int]:
 
 
 def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
-    """The variables that an equation of `jaxpr` reads, each once, and a function of them that
-    computes it and returns a list.
+    """Returns the variables that an equation of `jaxpr` reads, each once, and a function of them
+    that computes it and returns a list.
     """
     core = _core()
 
@@ -233,21 +233,21 @@ def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
 
 
 def is_literal(atom: Any) -> bool:
-    """Whether an operand is a literal."""
+    """Returns `True` if an operand is a literal."""
     from jax.extend import core
 
     return isinstance(atom, core.Literal)
 
 
 def is_jaxpr(value: Any) -> bool:
-    """Whether a parameter is a jaxpr, with or without constants."""
+    """Returns `True` if a parameter is a jaxpr, with or without constants."""
     core = _core()
 
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
 
 
 def without_references(closed: Any) -> Any:
-    """A jaxpr in which references (`jax.new_ref`) are values that each write replaces."""
+    """Converts references (`jax.new_ref`) in a jaxpr to values that each write replaces."""
     if not any(type(effect).__name__ == "InternalMutableArrayEffect" for effect in closed.effects):
         return closed
     from jax._src.interpreters import pxla
@@ -256,14 +256,14 @@ def without_references(closed: Any) -> Any:
 
 
 def callback_of(eqn: Any) -> Any:
-    """The Python function that an equation calls."""
+    """Returns the Python function that an equation calls."""
     callback = eqn.params["callback"]
     return getattr(callback, "callback_func", callback)
 
 
 def implementations(primitive: Any) -> list[Callable[..., Any]]:
-    """What a primitive is implemented by, as functions that JAX may be able to trace: the function
-    given to `def_impl`, and those that its lowering rules are made of.
+    """Returns the implementations of a primitive that JAX may be able to trace: the function given
+    to `def_impl`, and those that its lowering rules wrap.
     """
     from jax._src.interpreters import mlir
 
@@ -277,21 +277,21 @@ def implementations(primitive: Any) -> list[Callable[..., Any]]:
 
 
 def equations_in(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a jaxpr and of those inside it."""
+    """Yields the equations of a jaxpr and of those inside it."""
     for eqn in jaxpr.eqns:
         yield eqn
         yield from equations_inside(eqn)
 
 
 def equations_inside(eqn: Any) -> Iterator[Any]:
-    """The equations of the jaxprs that an equation has as parameters."""
+    """Yields the equations of the jaxprs that an equation has as parameters."""
     for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
         if is_jaxpr(param):
             yield from equations_in(open_jaxpr(param))
 
 
 def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation for other operands."""
+    """Applies an equation to other operands."""
     params = eqn.primitive.get_bind_params(eqn.params)
     functions, params = params if isinstance(params, tuple) else ((), params)  # before JAX 0.10
     results = eqn.primitive.bind(*functions, *operands, **params)
@@ -299,8 +299,8 @@ def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def as_if_in(eqn: Any, inside: Sequence[Any] | None = None) -> AbstractContextManager[Any]:
-    """Attributes what is traced inside to the line and the scope of an equation, or to other levels
-    of a name stack.
+    """Attributes equations that are traced inside the block to the line and the scope of an
+    equation, or to the levels `inside` of a name stack.
     """
     from jax._src import source_info_util
 
@@ -314,5 +314,5 @@ def as_if_in(eqn: Any, inside: Sequence[Any] | None = None) -> AbstractContextMa
 
 
 def levels(eqn: Any) -> tuple[Any, ...]:
-    """The levels of an equation's name stack, each with a name."""
+    """Returns the levels of an equation's name stack, each with a name."""
     return tuple(eqn.source_info.name_stack.stack)

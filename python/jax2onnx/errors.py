@@ -1,8 +1,8 @@
 """The errors that `to_onnx` raises.
 
-The text of an error is a diagnostic: `[code] what happened`, then where it happened in the user's
-program if that is known, then `help:`. Codes are stable, so programs can distinguish errors by
-`error.code`. Errors that JAX raises while it traces a function are passed on unchanged.
+The text of an error is a diagnostic: `[code] message`, then the location in the user's program if
+it is known, then `help:`. Codes are stable, so programs can distinguish errors by `error.code`.
+Errors that JAX raises while it traces a function are passed on unchanged.
 """
 
 
@@ -11,9 +11,9 @@ class Jax2OnnxError(Exception):
 
     Attributes:
         code: The kind of failure, in kebab case.
-        message: What happened, on one line.
-        place: Where it happened: `  --> file:line` and an excerpt, or an empty string.
-        help: What to do about it, or an empty string.
+        message: A description of the failure, on one line.
+        place: The location, `  --> file:line` with an excerpt, or an empty string.
+        help: Advice, or an empty string.
     """
 
     def __init__(self, code: str, message: str, place: str = "", help: str = "") -> None:
@@ -24,7 +24,7 @@ class Jax2OnnxError(Exception):
         self.help = help
 
     def __str__(self) -> str:
-        """The diagnostic as text."""
+        """Returns the diagnostic as text."""
         lines = [f"[{self.code}] {self.message}"]
         if self.place:
             lines.append(self.place)
@@ -46,7 +46,7 @@ class InternalError(Jax2OnnxError, RuntimeError):
 
 
 def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
-    """The error for an option whose value is not allowed."""
+    """Returns the error for an option whose value is not allowed."""
     return InvalidInputError(
         "invalid-option",
         f"`{name}` is {value!r}",

@@ -21,14 +21,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax2onnx import _genai, _progress, _set
-from jax2onnx._decoder_cache import Layout, invalid, layout_of, leaf_paths, with_dimensions
-from jax2onnx._inputs import Specs
-from jax2onnx._names import signature_of
+from jax2onnx._export import progress, to_onnx_set
+from jax2onnx._generation import genai
+from jax2onnx._generation.decoder_cache import (
+    Layout,
+    invalid,
+    layout_of,
+    leaf_paths,
+    with_dimensions,
+)
+from jax2onnx._tracing.inputs import Specs
+from jax2onnx._tracing.names import signature_of
 
 __all__ = ["Description", "save"]
 
-# Arguments of a decode function that runtimes have values for.
+# Arguments of a decode function that runtimes provide.
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
 
 # Options of `to_onnx` that follow from the runtime.
@@ -37,20 +44,20 @@ _FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a runtime has to know of a decoder.
+    """The properties of a decoder that a runtime needs.
 
     Attributes:
-        layers: How many layers there are.
-        heads: How many heads the attention has.
+        layers: The number of layers.
+        heads: The number of attention heads.
         head_size: The size of a head.
-        vocabulary: How many tokens there are.
-        context_length: How many tokens fit.
+        vocabulary: The number of tokens in the vocabulary.
+        context_length: The largest number of tokens.
         eos: The token that ends a text, or several.
         bos: The token that a text begins with.
-        pad: The token that fills up shorter texts of a batch.
-        key_value_heads: How many heads keys and values have, if they are fewer.
+        pad: The token that pads shorter texts of a batch.
+        key_value_heads: The number of key and value heads, if it is smaller.
         hidden_size: The width of the model, if it is not `heads * head_size`.
-        name: What it is called in the README.
+        name: Its name in the README.
     """
 
     layers: int
@@ -72,7 +79,7 @@ class Description:
         return tuple(self.eos) if several else (self.eos,)  # type: ignore[arg-type, return-value]
 
     def check(self) -> None:
-        """Raises if a number makes no sense."""
+        """Raises if a property is invalid."""
         counts = ("layers", "heads", "head_size", "vocabulary", "context_length")
         optional = ("key_value_heads", "hidden_size")
         for name in (*counts, *optional):
@@ -118,8 +125,8 @@ def save(
     The function takes token ids `input_ids` [batch, sequence], the cache, and if it has arguments
     of these names, `attention_mask` [batch, past + sequence] and `position_ids` [batch, sequence],
     all int32. It returns the logits, [batch, sequence, vocabulary] or those of the last token,
-    [batch, vocabulary], and the new cache: `decode(input_ids, cache) -> logits, cache`. What it
-    refers to besides, such as a model, becomes the weights.
+    [batch, vocabulary], and the new cache: `decode(input_ids, cache) -> logits, cache`. Arrays that
+    it refers to, such as those of a model, become the weights.
 
     Args:
         folder: The folder, which is replaced as a whole.
@@ -127,18 +134,18 @@ def save(
             a time.
         cache: The cache, as types or shapes of its leaves, which are the keys and values of each
             layer, with the head size as the last axis. Dimensions are numbers, "batch", and "past"
-            for a cache that grows: it comes out longer by the new tokens. In a fixed buffer the
-            length is the context length, and integers among the leaves say how much is used.
-        about: What the runtime has to know.
+            for a cache that grows: the function returns it with the new tokens appended. In a fixed
+            buffer the length is the context length, and integer leaves hold the used length.
+        about: The properties that the runtime needs.
         prefill: Another function for the prompt, if `decode` is for one token at a time. It takes
             no cache, or an empty one.
-        cache_names: Which leaves of the cache are what, if their paths do not say it:
+        cache_names: The kinds of the cache's leaves, if their paths do not reveal them:
             `{"{i}.a": "key", "{i}.b": "value"}`, where `{i}` is the layer.
         cache_dtype: The type of the cache outside of the model, such as "float16".
-        extra_inputs: Types of further arguments, by name, such as what an encoder returned. Give
-            their values with `generator.set_model_input`. Each leaf of a pytree is an input of its
-            own: `{"cross": {"k": shape, "v": shape}}` has `cross.k` and `cross.v`.
-        one_token: Whether `decode` takes one token at a time, also those of the prompt.
+        extra_inputs: Types of further arguments, by name, such as an encoder's results. Give their
+            values with `generator.set_model_input`. Each leaf of a pytree is an input of its own:
+            `{"cross": {"k": shape, "v": shape}}` has `cross.k` and `cross.v`.
+        one_token: `True` if `decode` takes one token at a time, also those of the prompt.
         tokenizer: The folder of a tokenizer, or its files, which are copied.
         search: Defaults for the search: `{"do_sample": True, "temperature": 0.8}`.
         options: Options of `to_onnx`, except for those about inputs and outputs.
@@ -147,7 +154,7 @@ def save(
         The folder.
 
     Raises:
-        InvalidInputError: Something does not fit. Nothing was written then.
+        InvalidInputError: An argument is invalid. Nothing is written in this case.
     """
     about.check()
     for option in _FIXED:
@@ -157,8 +164,8 @@ def save(
                 "onnxruntime-genai expects certain names and types; use `cache_dtype` and "
                 "`extra_inputs` instead",
             )
-    _genai.check_search(search or {})
-    files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
+    genai.check_search(search or {})
+    files = [] if tokenizer is None else genai.tokenizer_files(tokenizer)
     decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
     if prefill is None:
         entries = {"model": decoder.entry("model", decode, one_token=one_token)}
@@ -169,9 +176,9 @@ def save(
         }
     decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
     with ExitStack() as maps:
-        models = dict(_set.converted(entries, maps))
+        models = dict(to_onnx_set.converted(entries, maps))
         stages = {name: decoder.names[name] for name in entries}
-        text = _genai.config(
+        text = genai.config(
             about,
             stages,
             shared_buffer=not decoder.layout.grows,
@@ -179,23 +186,25 @@ def save(
             search=search or {},
         )
         name = os.fspath(folder)
-        readme = _genai.readme(
+        readme = genai.readme(
             about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
         )
         files += [
-            (_genai.CONFIG, text.encode()),
+            (genai.CONFIG, text.encode()),
             (
-                _genai.README,
+                genai.README,
                 readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
             ),
         ]
-        _progress.stage("writing")
-        _set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
+        progress.stage("writing")
+        to_onnx_set.write(
+            name, [(f"{stage}.onnx", model) for stage, model in models.items()], files
+        )
     return name
 
 
 class _Decoder:
-    """Puts functions into the form that runtimes expect."""
+    """Wraps functions in the interface that runtimes expect."""
 
     def __init__(
         self,
@@ -207,7 +216,7 @@ class _Decoder:
         cache_dtype: Any,
     ) -> None:
         self._about = about
-        # Dimensions with names are at least 1, but at first there is no past.
+        # Symbolic dimensions are at least 1, but the past is empty at first.
         batch, sequence, past_and_one = jax.export.symbolic_shape(
             "batch, sequence, past_and_one",
             constraints=[f"sequence <= {about.context_length}"],
@@ -237,8 +246,8 @@ class _Decoder:
         *,
         one_token: bool = False,
         is_prompt: bool = False,
-    ) -> _set.Entry:
-        """The function as one of a set."""
+    ) -> to_onnx_set.Entry:
+        """Returns the wrapped function as an entry of a set."""
         arguments, cache_argument = self._arguments(name, fn)
         takes_cache = cache_argument is not None
         if not takes_cache and not is_prompt:
@@ -257,7 +266,7 @@ class _Decoder:
             given = dict(zip(order, values, strict=True))
             used = given["position_ids"][0, 0] if needs_used else None
             past = {
-                (layer, kind): given[_genai.PAST.format(i=layer, kind=kind)]
+                (layer, kind): given[genai.PAST.format(i=layer, kind=kind)]
                 for layer, kind in layout.boundary()
                 if takes_cache
             }
@@ -278,7 +287,7 @@ class _Decoder:
             present = layout.outside(cache, length if takes_cache else length - self._scope["past"])
             return logits, *present.values()
 
-        # So that parameters and lines of code are those of the function.
+        # The parameters and lines of code are those of the function.
         run.__wrapped__ = fn  # type: ignore[attr-defined]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
@@ -286,7 +295,7 @@ class _Decoder:
                 for i in range(len(order))
             ]
         )
-        present = [_genai.PRESENT.format(i=i, kind=kind) for i, kind in layout.boundary()]
+        present = [genai.PRESENT.format(i=i, kind=kind) for i, kind in layout.boundary()]
         self.names[name] = (order, ["logits", *present])
         types = {key: "int64" for key in _KNOWN if key in inputs}
         outside: dict[str, Any] = {}
@@ -301,10 +310,10 @@ class _Decoder:
             "input_dtypes": types,
             "output_dtypes": outside,
         }
-        return _set.entry(name, run, list(inputs.values()), given)
+        return to_onnx_set.entry(name, run, list(inputs.values()), given)
 
     def _arguments(self, name: str, fn: Callable[..., Any]) -> tuple[list[str], str | None]:
-        """The names of a function's arguments, and which of them is the cache."""
+        """Returns the names of a function's arguments, and the name of the cache among them."""
         if not callable(fn):
             raise invalid(f"`{name}` is {fn!r}", "pass a function")
         signature = signature_of(fn)
@@ -338,7 +347,7 @@ class _Decoder:
     def _inputs(
         self, arguments: Sequence[str], *, takes_cache: bool, one_token: bool
     ) -> dict[str, Any]:
-        """The types of the model's inputs, in order."""
+        """Returns the types of the model's inputs, in order."""
         tokens = self._tokens(one_token=one_token)
         found: dict[str, Any] = {"input_ids": tokens}
         if "attention_mask" in arguments:
@@ -349,20 +358,20 @@ class _Decoder:
             found["position_ids"] = tokens
         if takes_cache:
             for (layer, kind), spec in self.layout.boundary().items():
-                found[_genai.PAST.format(i=layer, kind=kind)] = spec
+                found[genai.PAST.format(i=layer, kind=kind)] = spec
         for name in arguments:
             if name in self._extra:
                 found |= self._extra_leaves(name)
         return found
 
     def _extra_leaves(self, name: str) -> dict[str, jax.ShapeDtypeStruct]:
-        """The types of a further argument's leaves, by the names of their inputs."""
+        """Returns the types of a further argument's leaves, by the names of their inputs."""
         value = self._extra[name]
         names = [f"{name}.{path}".rstrip(".") for path in leaf_paths(value)]
         return dict(zip(names, jax.tree_util.tree_leaves(value), strict=True))
 
     def check_extra_inputs(self, functions: Sequence[Callable[..., Any]]) -> None:
-        """Raises if a further input is an argument of none of the functions."""
+        """Raises if an extra input is not an argument of any function."""
         for name in self._extra:
             if not any(name in self._arguments("", function)[0] for function in functions):
                 raise invalid(
@@ -376,7 +385,7 @@ def _is_whole(value: Any) -> TypeGuard[int]:
 
 
 def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Calls a function with arguments by name; some can only be given by position."""
+    """Calls a function with named values. Positional-only arguments are passed by position."""
     signature = signature_of(fn)
     assert signature is not None
     kinds = {p.name: p.kind for p in signature.parameters.values()}

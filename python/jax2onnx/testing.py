@@ -1,6 +1,6 @@
 """Assertions about the structure of exported models, for tests.
 
-`expect_graph` says what a graph has to contain, `expect_golden` compares a whole graph with a file.
+`expect_graph` asserts properties of a graph, `expect_golden` compares a whole graph with a file.
 Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jax2onnx._core import GraphListing
-from jax2onnx._result import path_or_bytes
+from jax2onnx._export.result import path_or_bytes
 
 __all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
 
@@ -42,7 +42,7 @@ def expect_graph(
             Each step is an operator (`*` for any, `domain::Name` outside ONNX's own domain), then
             attributes in braces and the shape of the result after a colon, if they matter. A shape
             is `Bx256` or `[B, 256]`, with `?` for any size; `scalar` has no axes.
-        counts: How many nodes each operator has.
+        counts: The number of nodes of each operator.
         absent: Operators that do not occur.
         unused_inputs: Exactly the inputs of the model that nothing reads.
         initializers: Names of constants that exist.
@@ -97,7 +97,7 @@ def expect_golden(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def graph_text(model: Any, *, metadata: bool = True) -> str:
-    """A model as text: one line for each input, constant, node and output.
+    """Formats a model as text: one line for each input, constant, node and output.
 
     Constants with more than a few elements are shown only by type and shape.
     """

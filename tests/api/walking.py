@@ -1,4 +1,4 @@
-"""What the walks over JAX's modules share."""
+"""Helpers for the walks over JAX's modules."""
 
 import pytest
 
@@ -10,7 +10,7 @@ _CALLS_OF_A_FUNCTION = 2
 
 
 def functions(module):
-    """A parameter for every function of a module that has calls."""
+    """Returns a parameter for every function of a module that has calls."""
     calls = {}
     for name, call in walks.calls(module).items():
         calls.setdefault(call.function, {})[name] = call
@@ -19,6 +19,6 @@ def functions(module):
 
 
 def check(calls):
-    """Every call gives JAX's numbers, or is in the ledger."""
+    """Checks that every call gives JAX's numbers, or is a known gap."""
     surprises = [surprise(name, call.evaluate()) for name, call in calls.items()]
     assert not any(surprises), "\n".join(filter(None, surprises))

@@ -1,1 +1,1 @@
-"""Random JAX programs, run by JAX and by ONNX Runtime: `python -m fuzz --help`."""
+"""Random JAX programs, compared between JAX and ONNX Runtime: `python -m fuzz --help`."""

@@ -1,8 +1,8 @@
-"""Runs random programs for a while: `python -m fuzz --seconds 600 --seed 7 --jobs 4`.
+"""Checks random programs for a while: `python -m fuzz --seconds 600 --seed 7 --jobs 4`.
 
-Programs run in processes of their own, a few dozen in each: what JAX compiles adds up, and JAX and
-ONNX Runtime may crash. Failures are made small and kept in a folder. What the reference is to blame
-for is counted and passed over. The search goes on for all of the time.
+Programs run in separate processes, a few dozen in each, because compiled code accumulates in JAX,
+and JAX and ONNX Runtime may crash. Failures are reduced and saved in a folder. Problems of the
+reference are counted and skipped. The search uses all of the time.
 """
 
 import argparse
@@ -17,13 +17,13 @@ from collections import Counter
 from pathlib import Path
 
 BATCH = 40
-# A process may take this long after its time: it may be making a failure small.
+# The extra time of a process in seconds, because it may be reducing a failure.
 PATIENCE = 180
 FOLDER = Path(__file__).parents[2] / "target" / "fuzz-failures"
 
 
 class Search:
-    """What all processes share: the seeds that are left, and what was found."""
+    """The state shared by all processes: the remaining seeds and the findings."""
 
     def __init__(self, seed: int, count: int, seconds: float, folder: Path) -> None:
         self._next, self._last = seed, seed + count
@@ -35,7 +35,7 @@ class Search:
         self.failures: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Checks programs until the time is over, one process after the other."""
+        """Checks programs until the time is up, one process after the other."""
         while True:
             with self._lock:
                 first, self._next = self._next, min(self._next + BATCH, self._last)
@@ -48,7 +48,7 @@ class Search:
                 return
 
     def _process(self, seed: int, count: int) -> int:
-        """Checks some programs in another process. Returns the last seed that it checked."""
+        """Checks some programs in another process. Returns the last seed that was checked."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "state.json")
             left = max(self._end - time.monotonic(), 1)
@@ -73,7 +73,7 @@ class Search:
         return state["seed"]
 
     def _ended(self, state: dict, ended: object, said: str) -> None:
-        """Notes that a process did not end by itself."""
+        """Records that a process was terminated."""
         stage = state.get("stage", "start")
         if stage in ("draw", "compare"):
             self.passed_over[f"JAX crashed: the process ended with {ended}"] += 1
@@ -86,13 +86,13 @@ class Search:
 
 
 def main() -> int:
-    """Searches for programs whose models do something else; returns whether there was one."""
+    """Searches for programs whose models behave differently; returns 1 if there was one."""
     parser = argparse.ArgumentParser(prog="fuzz", description=main.__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="how long to run")
+    parser.add_argument("--seconds", type=float, default=60, help="the duration of the search")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
-    parser.add_argument("--count", type=int, default=10**9, help="how many programs to run")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes to run at once")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where failures are kept")
+    parser.add_argument("--count", type=int, default=10**9, help="the maximum number of programs")
+    parser.add_argument("--jobs", type=int, default=1, help="the number of parallel processes")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder for failures")
     args = parser.parse_args()
 
     search = Search(args.seed, args.count, args.seconds, args.folder)

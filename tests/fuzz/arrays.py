@@ -13,7 +13,7 @@ def dtype(name: str) -> np.dtype:
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """Whether elements are real floats."""
+    """Returns `True` for real floating-point types."""
     return jnp.issubdtype(dtype, jnp.floating)
 
 
@@ -32,7 +32,7 @@ def is_inexact(dtype: np.dtype) -> bool:
 def numbers(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, *, wild: bool
 ) -> np.ndarray:
-    """An array of ordinary numbers; `wild` ones have infinities, NaN and the ends of the range."""
+    """Draws an array of ordinary numbers; `wild` adds infinities, NaN and the ends of the range."""
     if dtype.kind == "b":
         return rng.random(shape) < rng.choice([0.2, 0.5, 0.8])
     if is_integer(dtype):
@@ -61,7 +61,7 @@ def _floats(rng, shape, dtype, wild):
         found = rng.integers(-6, 7, shape).astype(dtype)
     else:
         scale = 30 if style == "large" else 1.5
-        # In steps, so that equal numbers and halves occur.
+        # Quantised, so that equal numbers and halves occur.
         found = (np.round(rng.normal(size=shape) * scale * 64) / 64).astype(dtype)
     if wild:
         limits = jnp.finfo(dtype)

@@ -1,4 +1,4 @@
-"""Checks one program: by JAX, and by ONNX Runtime in four ways."""
+"""Checks one program with JAX, and with ONNX Runtime in four ways."""
 
 import traceback
 from collections import Counter
@@ -14,13 +14,13 @@ from fuzz.program import Program, multiple
 from jax2onnx import _jax
 from jax2onnx.errors import UnsupportedError
 
-# What is done with a program. JAX computes in the first and the last of these.
+# The stages of a check. JAX computes in the first and the last of them.
 DRAW, CONVERT, RUN, COMPARE = "draw", "convert", "run", "compare"
 
 
 @dataclass
 class Failure:
-    """What went wrong: `stage` and `key` say whether two failures are the same."""
+    """A failed check. Two failures are the same if `stage` and `key` agree."""
 
     stage: str
     key: str
@@ -32,19 +32,19 @@ class Failure:
 
 @dataclass
 class Seen:
-    """What a run encountered."""
+    """The statistics of a run."""
 
     programs: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     unsupported: Counter[str] = field(default_factory=Counter)
-    # What the reference is to blame for.
+    # Problems of the reference.
     passed_over: Counter[str] = field(default_factory=Counter)
-    # Called with what is about to be done: a process that ends then has ended because of it.
+    # Called with the next stage, so that a crash of the process can be attributed to it.
     enter: Callable[[str], None] = lambda _: None
 
 
 def check(program: Program, seen: Seen | None = None) -> Failure | None:
-    """The first thing that is wrong with a program."""
+    """Returns the first failure of a program."""
     seen = seen or Seen()
     with _jax.precision(double=program.double):
         return _check(program, seen)
@@ -62,7 +62,7 @@ def _check(program: Program, seen: Seen) -> Failure | None:
         return None
     except Exception as error:
         if not _is_ours(error):
-            # JAX itself cannot do this, most of the time because of a symbolic size.
+            # JAX itself rejects the program, usually because of a symbolic size.
             kind = "with a symbolic size" if program.size else first_line(error)
             seen.passed_over[f"JAX does not trace it: {type(error).__name__} {kind}"] += 1
             return None
@@ -165,7 +165,7 @@ def _difference(
 
 
 def resized(program: Program, size: int) -> dict[str, np.ndarray]:
-    """The inputs for another size of the symbolic dimension."""
+    """Returns the inputs for another size of the symbolic dimension."""
     if not program.size or size == program.size:
         return program.inputs
     rng = np.random.default_rng(size)
@@ -179,7 +179,7 @@ def resized(program: Program, size: int) -> dict[str, np.ndarray]:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an error came from the converter rather than from tracing."""
+    """Returns `True` if an error came from the converter rather than from tracing."""
     frames = traceback.extract_tb(error.__traceback__)
     return not any(frame.filename == "<program>" for frame in frames)
 

@@ -1,19 +1,19 @@
-"""Whether two results are the same, given how well conditioned the computation is.
+"""Comparison of results, given the condition of the computation.
 
-What is known to differ, and allowed:
+Known and accepted differences:
 
 - the sign of zero: ONNX Runtime's Where and Max lose it;
-- the payload and sign of NaN, where bits of floats are looked at;
+- the payload and sign of NaN, where operations read the bits of floats;
 - denormal numbers, which XLA flushes to zero;
-- float16: ONNX Runtime computes chains of operations in float32 and rounds only what leaves them;
-- sums in another order, which overflow in another place, and variances by another formula;
+- float16: ONNX Runtime computes chains of operations in float32 and rounds only their results;
+- sums in another order, which overflow in different elements, and variances by another formula;
 - complex numbers with infinite or NaN parts;
-- products of NaN and zeros that pad the operand of a convolution;
-- derivatives where something is not finite: XLA takes a product with a mask for a choice, and
-  computes inside functions with more precision than it says.
+- products of NaN with the zeros that pad the operand of a convolution;
+- derivatives where something is not finite: XLA turns a product with a mask into a selection, and
+computes inside functions with more precision than declared.
 
-ONNX Runtime itself crashes on a loop that reads a constant inside two conditions that it finds to
-be constant.
+ONNX Runtime itself crashes on a loop that reads a constant inside two conditions that it folds to
+constants.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ import numpy as np
 from fuzz import arrays
 from fuzz.program import Equation, Kind, Program, Value
 
-# How often a computation is repeated with disturbed numbers, and what is allowed beyond the spread.
+# The number of repetitions with disturbed numbers, and the allowance beyond their spread.
 REPEATS = 4
 MARGIN = 8
 SINGLE = float(np.finfo("float32").eps)
 
 
 def wide(array: np.ndarray) -> np.ndarray:
-    """As numbers whose differences can be computed."""
+    """Widens an array so that differences can be computed."""
     return array.astype(complex if array.dtype.kind == "c" else float)
 
 
@@ -41,16 +41,16 @@ def eps(dtype: np.dtype) -> float:
 
 
 def tiny(dtype: np.dtype) -> float:
-    """What may be flushed to zero."""
+    """Returns the smallest normal number, below which numbers may be flushed to zero."""
     return float(jnp.finfo(dtype).tiny)
 
 
 def same(one: np.ndarray, other: np.ndarray, rtol: float = 0, atol: float = 0) -> np.ndarray:
-    """Where two arrays of one type agree: NaN is NaN, zeros have no sign."""
+    """Returns a mask of equal elements. NaN equals NaN, and the sign of zero is ignored."""
     if not arrays.is_inexact(one.dtype):
         return one == other
     if one.dtype.kind == "c":
-        # A component of a complex number is as precise as the whole.
+        # Each component of a complex number is only as precise as the whole.
         whole = atol + rtol * np.abs(wide(other))
         parts = [same(a, b, 0, whole) for a, b in ((one.real, other.real), (one.imag, other.imag))]
         return parts[0] & parts[1]
@@ -63,7 +63,7 @@ def same(one: np.ndarray, other: np.ndarray, rtol: float = 0, atol: float = 0) -
 def disturb(
     rng: np.random.Generator, array: np.ndarray, *, zeros: bool, strength: float = 2
 ) -> np.ndarray:
-    """Numbers that might as well have been computed."""
+    """Disturbs numbers within their rounding error."""
     if not arrays.is_inexact(array.dtype) or not array.size:
         return array
     x, unit = wide(array), strength * eps(array.dtype)
@@ -83,7 +83,7 @@ def is_subject_to_flushing(array: np.ndarray) -> bool:
 
 
 def is_huge(array: np.ndarray) -> bool:
-    """Whether sums may overflow, depending on their order."""
+    """Returns `True` if sums may overflow, depending on their order."""
     if not arrays.is_inexact(array.dtype):
         return False
     x = np.abs(wide(array))
@@ -97,8 +97,8 @@ def wrong(
     size: int,
     passed_over: Counter[str] | None = None,
 ) -> list[np.ndarray] | None:
-    """Where ONNX Runtime's results of an equation differ from JAX's for the same operands. Counts
-    differences that nobody is to blame for, or JAX.
+    """Returns masks of the elements where ONNX Runtime's results of an equation differ from JAX's
+    for the same operands. Counts differences that are acceptable or caused by JAX.
     """
     expected = equation.run(values, size)
     operands = [np.asarray(values[name]) for name in equation.free()]
@@ -127,7 +127,7 @@ def wrong(
         flushed = tiny(other.dtype) if kind is not Kind.MOVES else 0
         if not loose:
             return same(one, other, 0, flushed)
-        # What is computed inside a function may be larger than what comes out.
+        # Intermediate values of a function may be larger than its results.
         slack = 32 * unit if equation.functions else equation.slack * unit / SINGLE
         return same(one, other, equation.ulps * unit, slack + flushed + spread)
 
@@ -159,7 +159,7 @@ def wrong(
 
 
 def multiplies_padding(equation: Equation, operands: Sequence[np.ndarray]) -> bool:
-    """Whether a convolution may meet zeros that are not there: XLA leaves out products with them,
+    """Returns `True` if a convolution may multiply padding by NaN. XLA omits products with padding,
     other implementations do not, and a product of zero and NaN is NaN.
     """
     finite = all(np.isfinite(wide(x)).all() for x in operands if arrays.is_inexact(x.dtype))
@@ -171,7 +171,7 @@ def has_nan(array: np.ndarray) -> np.ndarray:
 
 
 def rounded(equation: Equation) -> Iterator[Value]:
-    """All floats that take part."""
+    """Yields all floats that take part."""
     for inner in equation.shows():
         for value in [*inner.free().values(), *inner.outputs]:
             if arrays.is_inexact(value.dtype):
@@ -179,8 +179,8 @@ def rounded(equation: Equation) -> Iterator[Value]:
 
 
 def keeps_precision(equation: Equation, values: Mapping[str, np.ndarray]) -> bool:
-    """Whether operands may be more precise than what is seen of them: ONNX Runtime computes chains
-    of float16 operations in float32, and rounds only what leaves the chain.
+    """Returns `True` if operands may be more precise than their visible values. ONNX Runtime
+    computes chains of float16 operations in float32, and rounds only the results of a chain.
     """
     computed = (n for n in equation.free() if n.startswith("v"))
     return any(np.asarray(values[n]).dtype == np.float16 for n in computed)
@@ -189,7 +189,7 @@ def keeps_precision(equation: Equation, values: Mapping[str, np.ndarray]) -> boo
 def spread_of(
     expected: Sequence[np.ndarray], again: Callable[[], Sequence[np.ndarray]]
 ) -> list[np.ndarray]:
-    """How far results move when numbers are disturbed; infinite where they change altogether."""
+    """Returns the spread of results under disturbances; infinite where they change completely."""
     spreads = [np.zeros(x.shape) for x in expected]
     for _ in range(REPEATS):
         for spread, x, y in zip(spreads, expected, again(), strict=True):
@@ -209,7 +209,7 @@ def wrong_as_a_whole(
     found: Sequence[np.ndarray],
     size: int,
 ) -> list[tuple[str, np.ndarray]]:
-    """Where two runs of one program differ by more than rounding explains."""
+    """Returns masks of the elements where two runs differ by more than rounding explains."""
 
     def judge(one: np.ndarray, other: np.ndarray, spread: np.ndarray | float) -> np.ndarray:
         if one.dtype != other.dtype or one.shape != other.shape:
@@ -229,7 +229,7 @@ def wrong_as_a_whole(
             mixes = equation.kind is Kind.MIXES
             near = {n: np.asarray(known[n]) for n in equation.free()}
             if mixes:
-                # One node may round less on the way than the operators that it replaces.
+                # One node may round less often than the operators that it replaces.
                 near = {n: disturb(rng, x, zeros=True) for n, x in near.items()}
             results = equation.run(near, size)
             if equation.kind is not Kind.MOVES:
@@ -249,8 +249,8 @@ def wrong_as_a_whole(
 
 
 def may_overflow(program: Program, size: int) -> set[str]:
-    """What comes from sums of huge numbers, or of their squares: whether these overflow depends on
-    the order, and on the formula.
+    """Returns the values that depend on sums of huge numbers or of their squares. Whether these
+    overflow depends on the order and on the formula.
     """
     values = program.evaluate(size)
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a program is drawn with: values in scope, dice, and the way to add an equation."""
+"""The state of drawing a program: values in scope, random choices, and new equations."""
 
 import itertools
 from collections import Counter
@@ -10,16 +10,16 @@ import numpy as np
 from fuzz import arrays
 from fuzz.program import Equation, Function, Kind, Value, dim, dims
 
-# A symbolic dimension is drawn with this size; static ones are smaller.
+# The size of a drawn symbolic dimension; static sizes are smaller.
 SYMBOLIC_SIZE = 7
 
 
 class Reject(Exception):
-    """This equation cannot be drawn here."""
+    """Signals that this equation cannot be drawn here."""
 
 
 class Refused(Reject):
-    """JAX does not take this equation."""
+    """Signals that JAX rejects this equation."""
 
 
 class Draw:
@@ -32,12 +32,12 @@ class Draw:
         self.double = double
         self.size = size
         self.wild = wild
-        # Whether only differentiable operations may be drawn.
+        # Allows only differentiable operations.
         self.smooth = smooth
         self.depth = 0
         self.inputs: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
-        # What JAX computed so far; nothing inside functions.
+        # Values that JAX has computed so far; empty inside functions.
         self.known: dict[str, np.ndarray] = {}
         self.scope: list[Value] = []
         self.body: list[Equation] = []
@@ -46,7 +46,7 @@ class Draw:
         if rng.random() < 0.1:
             self.static.append(0)
         self.dtypes = self._dtypes()
-        # What JAX refused, by reason.
+        # The number of rejections by JAX, by reason.
         self.refused: Counter[str] = Counter()
 
     def _dtypes(self) -> list[str]:
@@ -62,13 +62,13 @@ class Draw:
         inner.__dict__.update(self.__dict__)
         inner.depth = self.depth + 1
         inner.smooth = self.smooth or smooth
-        # Parameters twice: what a function gets should be used.
+        # Parameters are listed twice, to make their use more likely.
         inner.scope = [*self.scope[-2:], *params, *params]
         inner.body = []
         inner.known = {}
         return inner
 
-    # Dice.
+    # Random choices.
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
@@ -79,11 +79,11 @@ class Draw:
         return options[int(self.rng.integers(len(options)))]
 
     def integer(self, low: int, high: int) -> int:
-        """From low to high, both included."""
+        """Draws an integer from `low` to `high`, inclusive."""
         return int(self.rng.integers(low, high + 1))
 
     def sizes(self, low: int, high: int) -> tuple[int, ...]:
-        """A shape."""
+        """Draws a shape."""
         shape = [self.choose(self.static) for _ in range(self.integer(low, high))]
         if self.size and shape and self.chance(0.6):
             shape[self.integer(0, len(shape) - 1)] = self.size
@@ -101,14 +101,14 @@ class Draw:
         return f"{prefix}{next(self.counter)}"
 
     def pick(self, allowed: Callable[[Value], bool] = lambda _: True) -> Value:
-        """A value in scope; newer ones are more likely."""
+        """Draws a value in scope; newer ones are more likely."""
         options = [v for v in self.scope if allowed(v)]
         if not options:
             raise Reject("no such value")
         return options[int(len(options) * np.sqrt(self.rng.random()))]
 
     def start(self) -> None:
-        """An input of any type."""
+        """Adds an input of any type."""
         dtype = arrays.dtype(self.choose(self.dtypes))
         wild = self.wild and self.chance(0.5)
         shape = self.sizes(0, 4)
@@ -118,7 +118,7 @@ class Draw:
         self.array(arrays.numbers(self.rng, shape, dtype, wild=wild), always_input=True)
 
     def array(self, array: np.ndarray, *, always_input: bool = False) -> Value:
-        """A new input, or a constant."""
+        """Adds an input or a constant."""
         is_input = always_input or (self.depth == 0 and self.chance(0.7))
         value = Value(self.fresh("x" if is_input else "c"), array.shape, array.dtype)
         (self.inputs if is_input else self.constants)[value.name] = array
@@ -130,7 +130,7 @@ class Draw:
         return value
 
     def fill(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
-        """Any value of this type: one in scope if there is one, or a new one."""
+        """Returns a value of this type: an existing one if possible, or a new one."""
         options = [v for v in self.scope if v.shape == shape and v.dtype == dtype]
         if options and self.chance(0.8):
             return self.choose(options)
@@ -138,7 +138,7 @@ class Draw:
         return self.array(arrays.numbers(self.rng, shape, dtype, wild=wild))
 
     def indices(self, shape: tuple[int, ...], bound: int) -> Value:
-        """Integers of any type, most of them from zero to `bound`."""
+        """Returns integers of any type, most of them from zero to `bound`."""
         options = [v for v in self.scope if v.shape == shape and arrays.is_integer(v.dtype)]
         if options and self.chance(0.3):
             return self.choose(options)
@@ -151,7 +151,7 @@ class Draw:
         return self.array(np.asarray(found, dtype))
 
     def distinct(self, count: int, bound: int) -> Value:
-        """Different integers, some of them out of bounds."""
+        """Returns distinct integers, some of them out of bounds."""
         options = self.rng.permutation(bound + 3)[:count] - self.integer(0, 1)
         if len(options) < count:
             raise Reject("too few places")
@@ -170,7 +170,7 @@ class Draw:
         is_tuple: bool = False,
         **details: Any,
     ) -> list[Value]:
-        """Adds `text` to the body; returns the values it gives."""
+        """Adds an equation to the body; returns its results."""
         found = list(operands)
         equation = Equation(op, text, found, kind, list(functions), is_tuple=is_tuple, **details)
         is_exact = all(v.is_exact for v in equation.free().values())
@@ -196,7 +196,7 @@ class Draw:
         return equation.outputs
 
     def _refuse_noise(self, equation: Equation, results: Sequence[np.ndarray]) -> None:
-        """Keeps NaN and infinities from taking over, and arrays from growing."""
+        """Prevents NaN and infinities from spreading, and arrays from growing."""
         for result in results:
             if result.size > 600 or result.ndim > 6:
                 raise Reject("too large")
@@ -209,5 +209,5 @@ class Draw:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in short."""
+    """Returns the first line of an error, shortened."""
     return (str(error).strip().splitlines() or [""])[0][:120]

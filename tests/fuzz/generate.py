@@ -14,7 +14,7 @@ NESTED = {draw for _, draw in nesting.TABLE}
 
 
 def program(seed: int, refused: Counter[str] | None = None) -> Program:
-    """The program of a seed. Counts what JAX refuses while it is drawn."""
+    """Draws the program of a seed. Counts rejections by JAX."""
     from jax2onnx import _jax
 
     rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ def extend(draw: Draw, count: int) -> None:
         try:
             operator(draw)
         except Reject:
-            # Values that were drawn for it are not used.
+            # Values that were drawn for the rejected equation are dropped.
             del draw.scope[scope:], draw.body[body:]
             for kind, names in arrays:
                 for name in kind.keys() - names:

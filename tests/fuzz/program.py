@@ -1,7 +1,7 @@
-"""A program: equations over named values, which are lines of Python.
+"""A program: equations over named values, written as lines of Python.
 
-Every equation can be run by itself, on any values of its operands; the whole is a function to
-export.
+Every equation can be run by itself, on any values of its operands. The whole program is a function
+to export.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,27 +15,27 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# What the lines of a program may speak of.
+# The names that the lines of a program may use.
 NAMESPACE = {"jax": jax, "jnp": jnp, "lax": lax, "np": np}
 
 
 class Kind(Enum):
-    """How close two implementations of an operation are."""
+    """The agreement expected between two implementations of an operation."""
 
-    MOVES = "puts elements elsewhere or compares them: all bits are the same"
+    MOVES = "moves or compares elements: all bits are the same"
     ROUNDS = "one correctly rounded operation: all bits are the same, unless it is fused"
-    CLOSE = "an approximation, element by element"
-    MIXES = "many elements add up to one, in any order"
+    CLOSE = "an elementwise approximation"
+    MIXES = "a reduction of many elements, in any order"
 
 
 @dataclass(frozen=True)
 class Value:
-    """A variable: its shape is that of the size the program was drawn for."""
+    """A variable. Its shape is for the size that the program was drawn with."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    # Whether every implementation has the same bits here.
+    # `True` if every implementation has the same bits here.
     is_exact: bool = True
 
     @property
@@ -58,7 +58,7 @@ class Function:
     results: list[Value] = field(default_factory=list)
 
     def free(self) -> dict[str, Value]:
-        """What it uses from outside."""
+        """Returns the values that the function captures from outside."""
         free = {v.name: v for equation in self.body for v in equation.free().values()}
         free |= {v.name: v for v in self.results}
         bound = {v.name for equation in self.body for v in equation.outputs}
@@ -80,16 +80,16 @@ class Equation:
     operands: list[Value]
     kind: Kind
     functions: list[Function] = field(default_factory=list)
-    # Allowed besides rounding errors: absolute, and in units of the last place.
+    # The tolerance besides rounding errors: absolute, and in units in the last place.
     slack: float = 0
     ulps: float = 16
-    # Whether the operation is about bits of floats, so that NaN has many of them.
+    # `True` if the operation reads the bits of floats, so that the payload of NaN matters.
     reads_bits: bool = False
     outputs: list[Value] = field(default_factory=list)
     is_tuple: bool = False
 
     def free(self) -> dict[str, Value]:
-        """Everything that it needs to be computed."""
+        """Returns all values that the equation depends on."""
         needed = {v.name: v for v in self.operands}
         for function in self.functions:
             needed |= function.free()
@@ -111,7 +111,7 @@ class Equation:
         return compile("\n".join(lines), f"<{self.op}>", "exec")
 
     def callable(self, size: int) -> Callable[..., Any]:
-        """The equation as a function of what it needs, for one size of the symbolic dimension."""
+        """Returns the equation as a function of its dependencies, for one symbolic size."""
         if size not in self._callables:
             space = {**NAMESPACE, "b": size}
             exec(self.code, space)
@@ -124,7 +124,7 @@ class Equation:
         return {}
 
     def run(self, values: Mapping[str, Any], size: int) -> list[np.ndarray]:
-        """What JAX computes from these values, as arrays."""
+        """Returns JAX's results for these values, as arrays."""
         operands = [jnp.asarray(values[name]) for name in self.free()]
         found = self.callable(size)(*operands)
         return [np.asarray(x) for x in (found if self.is_tuple else [found])]
@@ -136,7 +136,7 @@ class Equation:
         return list(found) if self.is_tuple else [found]
 
     def shows(self) -> Iterator["Equation"]:
-        """It and what is inside."""
+        """Yields this equation and all nested ones."""
         yield self
         for function in self.functions:
             for equation in function.body:
@@ -145,26 +145,26 @@ class Equation:
 
 @dataclass
 class Program:
-    """Inputs, constants and equations; in double precision or not; of one symbolic size or not."""
+    """Inputs, constants and equations, with the precision and an optional symbolic size."""
 
     inputs: dict[str, np.ndarray]
     constants: dict[str, np.ndarray]
     equations: list[Equation]
     double: bool
-    # The size that stands for the symbolic dimension `b`, or 0.
+    # The size that represents the symbolic dimension `b`, or 0.
     size: int = 0
 
     def values(self) -> dict[str, Value]:
-        """All results, in their order."""
+        """Returns all results in order."""
         return {v.name: v for equation in self.equations for v in equation.outputs}
 
     def leaves(self) -> list[str]:
-        """Results that nothing uses."""
+        """Returns the results that nothing uses."""
         used = {name for equation in self.equations for name in equation.free()}
         return [name for name in self.values() if name not in used] or list(self.values())[-1:]
 
     def evaluate(self, size: int = 0) -> dict[str, np.ndarray]:
-        """All values as JAX computes them, one equation after the other."""
+        """Computes all values with JAX, one equation after the other."""
         known = {**self.inputs, **self.constants}
         for equation in self.equations:
             found = equation.run(known, size or self.size)
@@ -172,7 +172,7 @@ class Program:
         return known
 
     def source(self, outputs: Sequence[str]) -> str:
-        """The program as a function of its inputs."""
+        """Formats the program as a function of its inputs."""
         used = set(outputs) | {name for e in self.equations for name in e.free()}
         lines = [f"{n} = jnp.asarray({literal(x)})" for n, x in self.constants.items() if n in used]
         lines += ["", f"def program({', '.join(self.inputs)}):"]
@@ -195,7 +195,7 @@ class Program:
         return "0"
 
     def specs(self) -> list[Any]:
-        """The inputs for export."""
+        """Returns the input specifications for the export."""
         shapes = {name: array.shape for name, array in self.inputs.items()}
         if not self.size:
             return [jax.ShapeDtypeStruct(s, self.inputs[n].dtype) for n, s in shapes.items()]
@@ -205,20 +205,20 @@ class Program:
 
 
 def multiple(n: int, size: int) -> tuple[int, int]:
-    """`n` as a factor and an offset of the symbolic size, if it looks like it."""
+    """Splits `n` into a factor and an offset of the symbolic size, if it looks like a multiple."""
     if size and n >= size and n % size == 0:
         return n // size, 0
     return (1, n - size) if size and n in (size - 1, size + 1) else (0, n)
 
 
 def symbolic(n: int, size: int, b: Any) -> Any:
-    """A dimension in terms of the symbolic one."""
+    """Expresses a dimension in terms of the symbolic one."""
     factor, offset = multiple(n, size)
     return factor * b + offset if factor else n
 
 
 def dim(n: int, size: int) -> str:
-    """`symbolic` as Python."""
+    """Formats the result of `symbolic` in Python syntax."""
     factor, offset = multiple(n, size)
     if not factor:
         return str(n)
@@ -226,13 +226,13 @@ def dim(n: int, size: int) -> str:
 
 
 def dims(shape: Iterable[int], size: int) -> str:
-    """A shape as Python."""
+    """Formats a shape in Python syntax."""
     text = [dim(n, size) for n in shape]
     return f"({', '.join(text)}{',' if len(text) == 1 else ''})"
 
 
 def literal(array: np.ndarray) -> str:
-    """An array as Python."""
+    """Formats an array in Python syntax."""
     if array.dtype.kind == "c":
         part = f"float{array.dtype.itemsize * 4}"
         return (

@@ -1,9 +1,10 @@
-"""Programs as models in ONNX Runtime."""
+"""Exported programs in ONNX Runtime."""
 
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import jax.numpy as jnp
@@ -18,13 +19,18 @@ from jax2onnx import _core, to_onnx
 
 @contextmanager
 def optimizer(*, fuel: int | None) -> Iterator[None]:
-    """Lets the optimiser make no more than `fuel` changes."""
-    with mock.patch.object(_core, "convert", partial(_core.convert, fuel=fuel)):
+    """Limits the optimiser to `fuel` changes."""
+    convert = _core.convert
+
+    def limited(jaxpr: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
+        return convert(jaxpr, replace(options, fuel=fuel), *args, **kwargs)
+
+    with mock.patch.object(_core, "convert", limited):
         yield
 
 
 def export(program: Program, outputs: Sequence[str], *, fuel: int | None) -> onnx.ModelProto:
-    """The model of a program."""
+    """Exports a program."""
     with optimizer(fuel=fuel):
         model = to_onnx(
             program.function(outputs), program.specs(), enable_double_precision=program.double
@@ -46,7 +52,7 @@ def session(model: onnx.ModelProto, *, optimize: bool) -> ort.InferenceSession:
 def run(
     run_session: ort.InferenceSession, inputs: Sequence[np.ndarray], dtypes: Sequence[np.dtype]
 ) -> list[np.ndarray]:
-    """The outputs for flat inputs; `dtypes` says which of them are complex."""
+    """Returns the outputs for flat inputs; `dtypes` determines which of them are complex."""
     feeds = {}
     for info, array in zip(run_session.get_inputs(), inputs, strict=True):
         feeds[info.name] = _to_runtime(as_tensor(array))
@@ -79,7 +85,7 @@ def _from_runtime(value: ort.OrtValue, dtype: np.dtype) -> np.ndarray:
 
 
 def lax_complex(real: np.ndarray, imag: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A complex array of two parts; `real + 1j * imag` would spread NaN."""
+    """Combines two parts into a complex array; `real + 1j * imag` would spread NaN."""
     found = np.empty(real.shape, dtype)
     found.real, found.imag = real, imag
     return found

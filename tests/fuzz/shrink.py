@@ -1,4 +1,4 @@
-"""Makes a failing program small, and prints it."""
+"""Reduces a failing program, and prints it."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from jax2onnx import _jax
 
 
 def shrink(failure: Failure, seconds: float = 60) -> Failure:
-    """The smallest program found that fails in the same way."""
+    """Returns the smallest program found that fails in the same way."""
     end = time.monotonic() + seconds
     best = failure
     progress = True
@@ -31,12 +31,12 @@ def shrink(failure: Failure, seconds: float = 60) -> Failure:
 def _check(program: Program) -> Failure | None:
     try:
         return check(program)
-    except Exception:  # A candidate may be no program at all.
+    except Exception:  # A candidate may not be a valid program.
         return None
 
 
 def candidates(failure: Failure) -> Iterator[Program]:
-    """Simpler programs, the simplest first."""
+    """Yields simpler programs, simplest first."""
     program = failure.program
     with _jax.precision(double=program.double):
         known = program.evaluate()
@@ -59,7 +59,7 @@ def _changed(program: Program, found: Program) -> Iterator[Program]:
 
 
 def tidy(program: Program) -> Program:
-    """Without inputs that nothing uses."""
+    """Removes unused inputs."""
     used = {name for equation in program.equations for name in equation.free()}
     inputs = {n: x for n, x in program.inputs.items() if n in used or n == _sized(program)}
     constants = {n: x for n, x in program.constants.items() if n in used}
@@ -67,14 +67,14 @@ def tidy(program: Program) -> Program:
 
 
 def _sized(program: Program) -> str | None:
-    """The input that a symbolic size is read from."""
+    """Returns the input that determines the symbolic size."""
     if not program.size:
         return None
     return next((n for n, x in program.inputs.items() if program.size in x.shape), None)
 
 
 def needed(program: Program, names: list[str]) -> Program:
-    """Only what the given results are computed from."""
+    """Keeps only the dependencies of the given results."""
     wanted, kept = set(names), []
     for equation in reversed(program.equations):
         if wanted & {v.name for v in equation.outputs}:
@@ -84,21 +84,21 @@ def needed(program: Program, names: list[str]) -> Program:
 
 
 def alone(program: Program, names: list[str], known: dict[str, np.ndarray]) -> Program:
-    """Only the equations of the given results, from what JAX computed."""
+    """Keeps only the equations of the given results, with JAX's values as operands."""
     kept = [e for e in program.equations if {v.name for v in e.outputs} & set(names)]
     given = {n: np.asarray(known[n]) for e in kept for n in e.free() if n not in program.constants}
     return tidy(replace(program, equations=kept, inputs={**program.inputs, **given}))
 
 
 def without(program: Program, equation: Equation, known: dict[str, np.ndarray]) -> Program:
-    """Its results are inputs."""
+    """Removes an equation and turns its results into inputs."""
     kept = [e for e in program.equations if e is not equation]
     given = {v.name: np.asarray(known[v.name]) for v in equation.outputs}
     return tidy(replace(program, equations=kept, inputs={**program.inputs, **given}))
 
 
 def simpler_bodies(program: Program, place: int) -> Iterator[Program]:
-    """One equation less inside one at `place`."""
+    """Yields programs with one equation fewer inside the equation at `place`."""
     for simpler in simpler_equations(program.equations[place], program.size):
         equations = list(program.equations)
         equations[place] = simpler
@@ -133,12 +133,12 @@ def _ones(value: Value, size: int) -> Equation:
 
 
 def _copy(equation: Equation, **changes: object) -> Equation:
-    """A copy without what was compiled for the original."""
+    """Copies an equation without its compiled functions."""
     return replace(equation, **changes)
 
 
 def simpler_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Fewer different numbers."""
+    """Yields arrays with fewer distinct numbers."""
     for number in (0, 1, 2):
         simple = np.full(array.shape, number, array.dtype)
         if (simple == array).all():
@@ -153,7 +153,7 @@ def simpler_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def reproduction(failure: Failure) -> str:
-    """A program that stands alone and shows the failure."""
+    """Returns a standalone program that reproduces the failure."""
     program = failure.program
     outputs = list(program.values())
     inputs = ",\n".join(f"    {literal(np.asarray(x))}" for x in program.inputs.values())

@@ -1,4 +1,4 @@
-"""Checks some programs. Notes its progress in a file, and keeps failures in a folder."""
+"""Checks some programs. Records its progress in a file, and saves failures in a folder."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from fuzz.shrink import reproduction, shrink
 
 
 class Worker:
-    """The programs of one process, and what became of them."""
+    """The programs of one process, and their outcomes."""
 
     def __init__(self, state: Path, folder: Path) -> None:
         self._state = state
@@ -43,7 +43,7 @@ class Worker:
         self._note(DRAW)
 
     def _keep(self, kind: str, failure: Failure | str) -> None:
-        """Makes a failure small and writes it to a file, unless there is one of its kind."""
+        """Reduces a failure and writes it to a file, unless there is one of its kind."""
         name = re.sub(r"\W+", "-", kind).strip("-")[:80] + ".py"
         self._failures[name] += 1
         file = self._folder / name

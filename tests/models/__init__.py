@@ -1,5 +1,5 @@
 """Compact reference architectures with random weights.
 
 `models.nnx.gpt.gpt` and the like return a callable and example arguments; sizes are arguments. The
-same architectures are there in Flax NNX, Flax Linen, Equinox and dm-haiku.
+same architectures exist in Flax NNX, Flax Linen, Equinox and dm-haiku.
 """

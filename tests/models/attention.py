@@ -22,7 +22,7 @@ def attend(
 
 
 def extended(cache: Cache, k: jax.Array, v: jax.Array, first: jax.Array) -> Cache:
-    """The cache with new keys and values from position `first` on."""
+    """Returns the cache with new keys and values from position `first`."""
     new = {"k": k, "v": v}
     axis = k.ndim - 2
     return {
@@ -32,5 +32,5 @@ def extended(cache: Cache, k: jax.Array, v: jax.Array, first: jax.Array) -> Cach
 
 
 def empty_caches(layers: int, *shape: int) -> list[Cache]:
-    """One empty cache for each layer."""
+    """Returns one empty cache per layer."""
     return [{"k": jnp.zeros(shape), "v": jnp.zeros(shape)} for _ in range(layers)]

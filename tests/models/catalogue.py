@@ -23,7 +23,7 @@ NAMES = tuple(
 
 
 def build(name: str, **sizes: int) -> tuple[Any, tuple[Any, ...]]:
-    """The callable and the example arguments of a model."""
+    """Returns the callable and the example arguments of a model."""
     framework, architecture = name.split("/")
     module = importlib.import_module(f"models.{framework}.{architecture}")
     result: tuple[Any, tuple[Any, ...]] = getattr(module, architecture)(**sizes)

@@ -9,10 +9,10 @@ Network = Callable[[jax.Array], jax.Array]
 
 
 def log_density(x: jax.Array, networks: Sequence[Network]) -> tuple[jax.Array, jax.Array]:
-    """The latent of `x` and the logarithm of the density that the flow gives to it.
+    """Returns the latent of `x` and the logarithm of its density under the flow.
 
-    Each network sees one half and returns scale and shift of the other; then the halves change
-    places.
+    Each network reads one half and returns the scale and shift of the other; then the halves swap
+    positions.
     """
     volume = jnp.zeros(x.shape[:-1])
     for network in networks:

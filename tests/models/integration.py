@@ -9,7 +9,7 @@ import jax.numpy as jnp
 def integrate(
     slope: Callable[[jax.Array, jax.Array], jax.Array], x: jax.Array, time: jax.Array, steps: int
 ) -> jax.Array:
-    """`x` after `time`, in equal steps."""
+    """Returns `x` after `time`, in equal steps."""
     h = time / steps
 
     def step(index: jax.Array, x: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Random weights and inputs, the same in every run and made without compiling anything."""
+"""Random weights and inputs, the same in every run, drawn without compiling anything."""
 
 from typing import Any, TypeVar
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def filled(tree: T) -> T:
-    """A pytree of `jax.ShapeDtypeStruct`s with arrays in their place.
+    """Replaces each `jax.ShapeDtypeStruct` of a pytree by an array.
 
-    Matrices keep the scale of what they multiply; vectors are about one, so that they can be
+    Matrices preserve the scale of their operand; vectors are about one, so that they can be
     variances, and no bias is zero.
     """
     generator = np.random.default_rng(0)
@@ -32,10 +32,10 @@ def filled(tree: T) -> T:
 
 
 def normal(*shape: int) -> jax.Array:
-    """Numbers of a normal distribution."""
+    """Draws normally distributed numbers."""
     return jnp.asarray(np.random.default_rng(1).standard_normal(shape), jnp.float32)
 
 
 def integers(*shape: int, below: int) -> jax.Array:
-    """Integers from zero."""
+    """Draws integers from zero to below `below`."""
     return jnp.asarray(np.random.default_rng(2).integers(0, below, shape), jnp.int32)

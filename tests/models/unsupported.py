@@ -1,4 +1,4 @@
-"""A model made of what no converter knows. The lines of this file appear in expected messages."""
+"""A model of unsupported operations. Expected messages contain lines of this file."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
-"""Small programs for every primitive; `crates/pipeline/filetests` shows what they become.
+"""Small programs for every primitive; `crates/pipeline/filetests` shows the resulting models.
 
-A program is called after the primitive that it is about, and after what is particular to it:
-`reduce_max`, `reduce_max.symbolic`.
+A program is named after its primitive, and after its peculiarity: `reduce_max`,
+`reduce_max.symbolic`.
 """
 
 from importlib import import_module
@@ -18,5 +18,5 @@ GROUPS: dict[str, Programs] = {
 
 
 def subject(name: str) -> str:
-    """The primitive that a program is about."""
+    """Returns the primitive that a program is about."""
     return name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What calls a function, or runs on several devices."""
+"""Primitives that call a function, or run on several devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ def composite(x: Any) -> Any:
 
 
 def linear(x: Any, y: Any) -> Any:
-    """A linear function of `y` that states its transpose."""
+    """A linear function of `y` with an explicit transpose."""
     return jax.custom_derivatives.linear_call(jnp.multiply, jnp.multiply, x, y)
 
 

@@ -1,4 +1,4 @@
-"""Comparisons, and what puts numbers in order."""
+"""Comparisons and sorting."""
 
 import jax.numpy as jnp
 from jax import lax

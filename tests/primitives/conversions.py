@@ -1,5 +1,5 @@
-"""Programs whose finished model is of interest: what is recognised, and what other opsets and
-targets need. By name: a function, the options of the export, and the operands.
+"""Programs whose final model is of interest: recognised operators, and changes for other opsets and
+targets. By name: a function, the options of the export, and the operands.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ FEATURES, UNITS = 2, 3
 
 
 def weights(*shape: int, start: int = 0) -> Any:
-    """Small numbers with short names, all different."""
+    """Returns distinct small numbers with short decimal forms."""
     return jnp.asarray((np.arange(np.prod(shape)) + start).reshape(shape) / 64, jnp.float32)
 
 
@@ -41,7 +41,7 @@ def lstm(reverse: bool = False) -> Callable[..., Any]:
 
 
 def lstm_of_single_gates(x: Any) -> Any:
-    """A product for each gate and operand, and two biases."""
+    """Computes a product for each gate and operand, with two biases."""
     gates = [
         (weights(FEATURES, UNITS, start=i), weights(UNITS, UNITS, start=2 * i), weights(UNITS))
         for i in range(4)
@@ -59,7 +59,7 @@ def lstm_of_single_gates(x: Any) -> Any:
 
 
 def lstm_of_vectors(xs: Any) -> Any:
-    """A matrix times a vector, for one sequence."""
+    """Multiplies a matrix by a vector, for one sequence."""
     w, r, b = weights(4 * UNITS, FEATURES), weights(4 * UNITS, UNITS), weights(4 * UNITS)
 
     def step(state: Any, x: Any) -> Any:
@@ -73,7 +73,7 @@ def lstm_of_vectors(xs: Any) -> Any:
 
 
 def lstm_that_stacks_cells(x: Any) -> Any:
-    """Stays a scan: the layer of ONNX does not return these."""
+    """Remains a scan, because ONNX's layer does not return the cells."""
     zeros = jnp.zeros((x.shape[1], UNITS))
     w, r = weights(FEATURES, 4 * UNITS), weights(UNITS, 4 * UNITS)
 
@@ -113,7 +113,7 @@ def rnn(activation: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def both_directions(layer: Callable[..., Any], states: int) -> Callable[..., Any]:
-    """Two scans over one sequence, one of them backwards, with all their results."""
+    """Scans a sequence in both directions, with all results."""
 
     def fn(x: Any) -> Any:
         zeros = [jnp.zeros((x.shape[1], UNITS))] * states
@@ -164,7 +164,7 @@ def resized(*size: Any, method: str = "linear", antialias: bool = True) -> Calla
 
 
 def doubled(method: str = "linear", antialias: bool = True) -> Callable[..., Any]:
-    """Twice as many elements along all axes but the first and that of channels."""
+    """Doubles all axes but the first and that of channels."""
 
     def fn(x: Any) -> Any:
         size = (x.shape[0], *(2 * n for n in x.shape[1:3]), *x.shape[3:])
@@ -174,7 +174,7 @@ def doubled(method: str = "linear", antialias: bool = True) -> Callable[..., Any
 
 
 def shifted(x: Any) -> Any:
-    """Stays products: pixels are in other places than those of `Resize`."""
+    """Remains products, because the pixels are not at the positions of `Resize`."""
     scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.25])
     return image.scale_and_translate(x, (1, 6, 8, 2), (1, 2), scale, translation, "linear")
 
@@ -283,7 +283,7 @@ ROTARY |= {
 
 
 def attention(q: Any, k: Any, v: Any, *mask: Any, causal: bool = False) -> Any:
-    """Queries, keys and values are (batch, positions, heads, features)."""
+    """Attends; queries, keys and values are (batch, positions, heads, features)."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1])
     if causal:
         allowed = jnp.tril(jnp.ones((q.shape[1], k.shape[1]), bool))
@@ -493,7 +493,7 @@ STANDARD: Programs = {
 
 
 def switched(x: Any) -> Any:
-    """The index is computed from constants, and a branch chooses in turn."""
+    """Computes the index from constants; a branch contains another choice."""
 
     def inner(x: Any) -> Any:
         return lax.cond(jnp.arange(4).sum() > 7, jnp.sin, lambda x: x + 1, x)

@@ -1,4 +1,4 @@
-"""One number from one number of each operand."""
+"""Elementwise functions."""
 
 import numpy as np
 from jax import lax

@@ -1,4 +1,4 @@
-"""Slices, gathers and scatters at indices that are computed."""
+"""Slices, gathers and scatters at computed indices."""
 
 from collections.abc import Callable
 from typing import Any

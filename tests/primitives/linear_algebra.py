@@ -20,7 +20,7 @@ def solved(a: Any, b: Any) -> Any:
 
 
 def positive(*shape: int, dtype: Any = np.float32) -> np.ndarray:
-    """Hermitian matrices with positive eigenvalues that differ."""
+    """Returns Hermitian matrices with distinct positive eigenvalues."""
     size = shape[-1]
     drawn = np.random.default_rng(size).uniform(-1, 1, (*shape, 2)) @ np.array([1, 1j])
     matrix = drawn if np.issubdtype(dtype, np.complexfloating) else drawn.real

@@ -1,4 +1,4 @@
-"""What moves elements without looking at them."""
+"""Data movement."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""The operands of programs: their types, and numbers to run them with."""
+"""The operands of programs: their types, and values to run them with."""
 
 import functools
 import gc
@@ -49,7 +49,7 @@ BATCH = symbolic("b, 3")
 
 @functools.cache
 def primitives() -> dict[str, Any]:
-    """The primitives of this version of JAX, wherever they are."""
+    """Returns the primitives of this version of JAX, from all modules."""
     return {found.name: found for found in gc.get_objects() if isinstance(found, Primitive)}
 
 
@@ -58,7 +58,7 @@ def bind(name: str, **params: Any) -> Callable[..., Any]:
 
 
 def of_lax(name: str, **params: Any) -> Callable[..., Any]:
-    """A function of `jax.lax`, which not every version of JAX has."""
+    """Returns a function of `jax.lax`, which some versions of JAX lack."""
     return lambda *operands: getattr(lax, name)(*operands, **params)
 
 
@@ -69,7 +69,7 @@ def type_of(operand: Any) -> jax.ShapeDtypeStruct:
 
 
 def numbers(name: str, operands: tuple[Any, ...]) -> list[Any]:
-    """Operands to run a program with; they are always the same."""
+    """Returns reproducible operands to run a program with."""
     random = np.random.default_rng(zlib.crc32(name.encode()))
     return [_numbers(random, operand) for operand in operands]
 

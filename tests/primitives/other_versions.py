@@ -1,5 +1,5 @@
-"""Programs that the tested version of JAX does not make, or expands before they are recorded: by
-file, one that is alike and what to replace in it.
+"""Programs that the tested version of JAX does not produce, or expands before recording: by file, a
+similar program and the replacements in it.
 """
 
 _CALLS = ("closed_call", "core_call", "call_hi_primitive", "eval_jaxpr", "scaled_matmul_wrapper")
@@ -41,7 +41,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
         "linear_algebra/schur",
         {"sort_eig_vals=False": "sort_eig_vals=True"},
     ),
-    # What no version makes: a parameter that is missing, and a result of the wrong type.
+    # Programs that no version produces: a missing parameter, and a result of the wrong type.
     "unsupported/transpose.missing_parameter": (
         "movement/transpose",
         {"[permutation=(1, 0)]": ""},

@@ -1,5 +1,5 @@
-"""Parts of models whose finished graph is of interest: attention behind a norm, caches, sizes that
-are known only at run time. By name: a function, the options of the export, and the operands.
+"""Parts of models whose final graph is of interest: attention behind a norm, caches, sizes that are
+known only at run time. By name: a function, the options of the export, and the operands.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ WIDTH, HEADS, SIZE = 4, 2, 2
 
 
 def weights(*shape: int, start: int = 0) -> Any:
-    """Small numbers with short names, all different."""
+    """Returns distinct small numbers with short decimal forms."""
     return jnp.asarray((np.arange(np.prod(shape)) + start).reshape(shape) / 64, jnp.float32)
 
 
@@ -41,13 +41,13 @@ def one_product(x: Any) -> Any:
 
 
 def stacked(x: Any) -> Any:
-    """Taken from one axis of a product."""
+    """Takes queries, keys and values from one axis of a product."""
     q, k, v = jnp.moveaxis((x @ weights(WIDTH, 3 * WIDTH)).reshape(*x.shape[:2], 3, WIDTH), 2, 0)
     return q, k, v
 
 
 def turned(x: Any) -> Any:
-    """With rotary embeddings on queries and keys."""
+    """Applies rotary embeddings to queries and keys."""
     q, k, v = three_products(x)
     angles = jnp.arange(x.shape[1])[:, None] / 100 ** (jnp.arange(0, WIDTH, 2) / WIDTH)
     cos, sin = jnp.cos(angles), jnp.sin(angles)
@@ -73,7 +73,7 @@ def masked(norm: Callable[..., Any], parts: Callable[..., Any], low: Any) -> Cal
 
 
 def padded(x: Any, mask: Any) -> Any:
-    """Two masks: one of tokens, and a window."""
+    """Applies two masks: one of tokens, and a window."""
     q, k, v = three_products(rms_norm(x))
     places = jnp.arange(x.shape[1])
     near = jnp.abs(places[:, None] - places) < 2
@@ -219,7 +219,7 @@ PLACED: Programs = {
 
 
 def sizes(x: Any) -> Any:
-    """Every operation on sizes."""
+    """Applies every operation on sizes."""
     t, b = x.shape
     counts = (t // 2, t % 3, t * b + 1, jnp.maximum(t, 3), jnp.minimum(b, 2), (t + b) // b, -t)
     return tuple(jnp.asarray(count, jnp.int32) for count in counts)
@@ -262,7 +262,7 @@ def convolved(**options: Any) -> Callable[..., Any]:
 
 
 def dense_between(x: Any, before: Any, behind: Any) -> Any:
-    """A dense layer on the channels of each pixel, between two convolutions."""
+    """Applies a dense layer to the channels of each pixel, between two convolutions."""
     y = convolved()(x, before) @ weights(16, 16) + weights(16)
     return convolved()(jnp.tanh(y), behind)
 

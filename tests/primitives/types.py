@@ -1,4 +1,4 @@
-"""Conversions, and what creates or passes on an array."""
+"""Conversions, and primitives that create an array or pass it on."""
 
 from collections.abc import Callable
 from typing import Any

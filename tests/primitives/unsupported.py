@@ -1,4 +1,4 @@
-"""What cannot be converted."""
+"""Programs that cannot be converted."""
 
 from typing import Any
 

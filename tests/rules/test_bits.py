@@ -1,4 +1,4 @@
-"""Bits: of integers and of floats, shifted, counted, cut and put together."""
+"""Bit operations on integers and floats: shifts, counts, conversions."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def double():
 
 
 def check(fn, *args, **options):
-    """As `check_model`, with 64-bit types; results are the same bit by bit."""
+    """Like `check_model`, with 64-bit types; results must be bit-identical."""
     with double():
         model = to_onnx(fn, list(args), enable_double_precision=True, **options)
         expected = list(map(np.asarray, jax.tree_util.tree_leaves(fn(*args))))
@@ -30,7 +30,7 @@ def check(fn, *args, **options):
 
 
 def integers(dtype, count=60, seed=0):
-    """Any bits, and the ends of the range."""
+    """Returns random bits and the ends of the range."""
     rng = np.random.default_rng(seed)
     limits = np.iinfo(dtype)
     some = rng.bytes(count * np.dtype(dtype).itemsize)
@@ -39,7 +39,7 @@ def integers(dtype, count=60, seed=0):
 
 
 def floats(dtype, count=3000, seed=0):
-    """Any bits, ordinary numbers and special ones."""
+    """Returns random bits, ordinary numbers and special values."""
     rng = np.random.default_rng(seed)
     some = np.frombuffer(rng.bytes(count * np.dtype(dtype).itemsize), dtype)
     special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1.5], dtype)
@@ -109,7 +109,7 @@ def test_integers_need_no_new_opset():
     ("old", "new"), [("float16", "uint16"), ("float32", "int32"), ("float32", "uint32")]
 )
 def test_bits_at_older_opsets(old, new):
-    # There, all NaN have the same bits.
+    # At this opset, all NaN have the same bits.
     x = np.nan_to_num(floats(old), nan=2, posinf=np.inf, neginf=-np.inf)
     check(lambda x: lax.bitcast_convert_type(x, new), x, opset=23)
     with double():
@@ -155,7 +155,7 @@ def test_largest_in_total_order(dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_largest_at_the_default_opset(dtype):
-    """Both zeros, infinity and NaN are told apart there, too."""
+    """Both zeros, infinity and NaN are distinguished there as well."""
     rng = np.random.default_rng(0)
     limits = jnp.finfo(dtype)
     ends = [limits.smallest_subnormal, limits.max, -limits.smallest_subnormal, limits.min]
@@ -165,7 +165,7 @@ def test_largest_at_the_default_opset(dtype):
     assert opset(model) <= 20
     keys = ["Cast", "Reciprocal", "Clip", "Add", "IsNaN", "Clip", "Where"]
     each = ["TopK", "GatherElements", "Cast"]
-    if dtype == "float64":  # nothing is wider, so everything is sorted by a second key first
+    if dtype == "float64":  # there is no wider type, so a second key is sorted first
         keys = ["Reciprocal", "Clip", "IsNaN", "Where", "Where", "TopK", "GatherElements"]
         each.append("GatherElements")
     assert sorted(op_types(model)) == sorted(keys + 3 * each)

@@ -1,4 +1,4 @@
-"""Collectives over an axis that `vmap` maps are reductions; placement is nothing at all."""
+"""Collectives over a `vmap` axis are reductions; placement has no effect."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ def mapped(collective: Any) -> Any:
 def test_a_mapped_axis(collective: Any) -> None:
     fn = mapped(collective)
     check_model(fn, (normal(3, 4), normal(3)))
-    if collective is not lax.pmean:  # for which JAX wants to know how many there are
+    if collective is not lax.pmean:  # which needs a known size in JAX
         check_sizes(fn, [("B", 4), ("B",)], *([normal(n, 4), normal(n)] for n in (1, 5)))
 
 
 def test_an_axis_without_elements() -> None:
-    """The sum of nothing has the shape of each operand's own result."""
+    """The sum of an empty axis has the shape of each operand's own result."""
     check_model(mapped(lax.psum), (jnp.zeros((0, 4)), jnp.zeros(0)))
 
 

@@ -17,7 +17,7 @@ def normal(*shape, seed=0, dtype=np.complex64):
 
 
 def plane(values, dtype=np.complex64):
-    """All numbers whose parts are among the values."""
+    """Returns all numbers whose components are among the values."""
     part = np.float32 if dtype == np.complex64 else np.float64
     re, im = np.meshgrid(np.array(values, part), np.array(values, part))
     result = np.empty(re.size, dtype)
@@ -30,7 +30,7 @@ WHOLE = jnp.round(Z), jnp.round(W)
 
 
 def check(fn, *args, within, **options):
-    """Errors are measured by each number; what is not finite must be the same."""
+    """Compares errors relative to each number; numbers that are not finite must be equal."""
     found = run(to_onnx(fn, list(args), **options), args)
     expected = jax.tree_util.tree_leaves(jax.jit(fn)(*args))
     for one, other in zip(found, expected, strict=True):

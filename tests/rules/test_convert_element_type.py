@@ -1,4 +1,4 @@
-"""Conversions between all types, of what fits and of what does not."""
+"""Conversions between all types, of values in and out of range."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax2onnx import to_onnx
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 FLOATS = [np.float16, np.float32, np.float64]
-# Types that numpy arrays at the model's boundary cannot have.
+# Types that NumPy arrays at the model's boundary cannot have.
 INNER = [
     jnp.bfloat16,
     jnp.float8_e4m3fn,
@@ -25,7 +25,7 @@ INNER = [
 
 
 def samples(dtype):
-    """The ends of all types and their neighbours, as far as the type has them."""
+    """Returns the limits of all types and their neighbours, as far as the type represents them."""
     powers = np.exp2([3, 4, 7, 8, 15, 16, 31, 32, 63, 64])
     ends = np.concatenate([powers + step for step in (-1.5, -1, -0.5, 0, 0.5, 1, 1.5)])
     small = np.linspace(-20, 20, 81)
@@ -82,7 +82,7 @@ def test_through_other_types(inner, source):
     x = samples(source)
     x = x[~((np.abs(x.astype(np.float64)) < 1e-6) & (x != 0))]
     if jax.__version_info__ < (0, 8) and "e5m2" in np.dtype(inner).name:
-        x = x[np.abs(x.astype(np.float64)) < 50_000]  # its XLA rounds the largest numbers wrongly
+        x = x[np.abs(x.astype(np.float64)) < 50_000]  # XLA misrounds larger ones
 
     def there(x):
         return lax.convert_element_type(x, inner)
@@ -97,7 +97,7 @@ def test_through_other_types(inner, source):
 
 
 def test_doubles_are_rounded_as_jax_does():
-    """Twice, by way of 32 bits."""
+    """JAX rounds twice, via 32 bits."""
     halves = np.arange(0x0400, 0x7C00, 7, dtype=np.uint16).view(np.float16).astype(np.float64)
     brains = np.arange(0x0080, 0x7F00, 7, dtype=np.uint16).view(jnp.bfloat16).astype(np.float64)
     near = 2.0**-40

@@ -1,4 +1,4 @@
-"""Quotients and remainders of integers, where ONNX leaves open what JAX defines."""
+"""Quotients and remainders of integers, where ONNX leaves JAX's behaviour undefined."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -96,7 +96,7 @@ def test_sums_of_nothing(dtype):
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16, np.int8])
 @pytest.mark.parametrize("side", [0, 1])
 def test_turned_operands_that_are_cast(dtype, side):
-    """onnxruntime's optimiser must not get to see these in another order: it crashes."""
+    """onnxruntime's optimiser crashes if it sees these in another order."""
     x, w = numbers(4, 3, 2).astype(dtype), numbers(4).astype(dtype)
 
     def fn(x, w):
@@ -122,7 +122,7 @@ def test_turned_operands_that_are_cast(dtype, side):
     ],
 )
 def test_rows_that_belong_together(equation, shapes, nodes):
-    """They are multiplied and added up: a product of matrices for each of them is slow."""
+    """Multiplied and summed, because a matrix product per row is slow."""
 
     def fn(a, b):
         return jnp.einsum(equation, a, b)

@@ -46,7 +46,7 @@ def test_a_cache_stays_where_it_is():
 
     args = [normal(2, 8, 3, 4), normal(2, 1, 3, 4), np.int32(5)]
     assert "Transpose" not in op_types(check_model(fn, args))
-    # Too many places to index them one by one.
+    # Too many positions to index them one by one.
     args = [normal(3000, 8, 1, 2), normal(3000, 1, 1, 2), np.int32(5)]
     assert "Transpose" not in op_types(check_model(fn, args))
     args = [normal(3000, 8, 1, 2), normal(3000, 3, 1, 2), np.int32(7)]

@@ -168,7 +168,7 @@ def test_functions_of_matrices(fn):
 
 
 def eig(fn, a):
-    """The eigenvalues and the vectors that an exported `fn` finds."""
+    """Returns the eigenvalues and the eigenvectors of an exported `fn`."""
     found = run(to_onnx(fn, [a]), [a])
     return [pair[..., 0] + 1j * pair[..., 1] for pair in found]
 

@@ -1,4 +1,4 @@
-"""Elementwise functions and reductions at the ends of their types."""
+"""Elementwise functions and reductions at the limits of their types."""
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ UNARY = [
 ULPS = {"cosh": 32, "sinh": 32, "exp2": 128}
 ULPS_OF_DOUBLES = {
     "atanh": 200,
-    "cbrt": 200,  # as older versions of JAX have it
+    "cbrt": 200,  # the error of older versions of JAX
     "cosh": 1000,
     "exp2": 1000,
     "log1p": 200,
@@ -58,7 +58,7 @@ def test_unary(dtype):
     x, eps = floats(dtype), float(np.finfo(dtype).eps)
     for name, found, expected in results({name: getattr(lax, name) for name in UNARY}, [x]):
         ulps = (ULPS_OF_DOUBLES if dtype == np.float64 else ULPS).get(name, 8)
-        # Near the zeros of trigonometric functions onnxruntime's error in doubles is absolute.
+        # Near the zeros of trigonometric functions, onnxruntime's error in doubles is absolute.
         absolute = 4 * eps if name in ("sin", "cos", "tan") and dtype == np.float64 else 0
         near = np.abs(expected) < 1e3 if name == "tan" else slice(None)
         assert_near(name, found[near], expected[near], ulps * eps, absolute)
@@ -170,7 +170,7 @@ def test_round():
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_nan_wins_every_reduction(dtype, axes):
-    """Compared with numpy, since JAX on a CPU loses NaN in long rows."""
+    """Compared with NumPy, because JAX on a CPU loses NaN in long rows."""
     x = np.random.default_rng(0).normal(size=(7, 40)).astype(dtype)
 
     def both(x):
@@ -223,7 +223,7 @@ def test_maps_of_loops_stop_one_by_one():
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_zero_keeps_its_sign(dtype):
-    # What follows may divide by it.
+    # A consumer may divide by it.
     functions = {fn.__name__: fn for fn in (lax.log1p, lax.expm1, lax.cbrt, lax.asinh, lax.neg)}
     for name, found, expected in results(functions, [np.array([-0.0, 0.0], dtype)]):
         assert np.signbit(found).tolist() == np.signbit(expected).tolist(), name
@@ -253,7 +253,7 @@ def test_what_holds_first(choose):
 
 
 def test_choices_between_equals():
-    """`jnp.piecewise` gives every function what it is called with, chosen from itself."""
+    """`jnp.piecewise` selects the operand of every function from the operand itself."""
 
     def fn(x):
         return jnp.piecewise(x, [x < 0, x >= 1], [lambda x: -x, lambda x: x * x, lambda x: x + 1])

@@ -1,4 +1,4 @@
-"""Cholesky, LU and QR, the systems they solve, and what is built of them."""
+"""Cholesky, LU and QR, the systems they solve, and functions built on them."""
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,13 @@ def normal(*shape, seed=0, dtype=np.float32):
 
 
 def size_without_masks(model):
-    """The bytes of a model, apart from masks, which are constants up to a limit."""
+    """Returns the size of a model in bytes without masks, which are constants up to a limit."""
     masks = [t for t in model.graph.initializer if t.data_type == onnx.TensorProto.BOOL]
     return model.ByteSize() - sum(len(mask.raw_data) for mask in masks)
 
 
 def positive(*shape, seed=0, dtype=np.float32):
-    """Symmetric matrices with eigenvalues from one on."""
+    """Returns symmetric matrices with eigenvalues of at least one."""
     factor = normal(*shape, seed=seed, dtype=dtype)
     return factor @ np.swapaxes(factor, -1, -2) + np.eye(shape[-1], dtype=dtype)
 
@@ -129,7 +129,7 @@ def test_triangular_solve(left, lower, transpose, unit):
         options = {"left_side": left, "lower": lower, "unit_diagonal": unit}
         return lax.linalg.triangular_solve(a, b, transpose_a=transpose, **options)
 
-    # Whatever is in the other triangle must not matter.
+    # The contents of the other triangle must not matter.
     matrix = normal(2, 5, 5) + 4 * np.eye(5, dtype=np.float32)
     other = np.triu(np.ones((5, 5), bool), 1)
     matrix[..., other if lower else other.T] = np.nan
@@ -167,7 +167,7 @@ def test_tridiagonal_solve_that_perturbs(size, dtype):
     diagonals = [normal(*size, seed=i).astype(dtype) for i in range(3)]
     sides = normal(*size, 2, seed=3).astype(dtype)
     check_model(solve, [*diagonals, sides])
-    # Singular matrices: of zeros, of equal rows, and with a row and a column of zeros.
+    # Singular matrices: zeros, equal rows, and a row and a column of zeros.
     zeros, ones = np.zeros(size, dtype), np.ones(size, dtype)
     check_model(solve, [zeros, zeros, zeros, sides])
     check_model(solve, [zeros, np.arange(size[-1], dtype=dtype) * ones, zeros, sides])
@@ -177,14 +177,14 @@ def test_tridiagonal_solve_that_perturbs(size, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 def test_eigenvectors_of_tridiagonal_matrices(dtype):
-    """Vectors are unique up to their phases, so the matrix that they belong to is compared."""
+    """Vectors are unique only up to their phases, so the reconstructed matrix is compared."""
 
     def rebuilt(diagonal, beside):
         values, vectors = jax.scipy.linalg.eigh_tridiagonal(diagonal, beside)
         return values, (vectors * values) @ vectors.conj().T
 
     check_model(rebuilt, [normal(6).astype(dtype), normal(5, seed=1).astype(dtype)])
-    # Three times the same number.
+    # A triple eigenvalue.
     check_model(rebuilt, [np.array([1, 2, 2, 2, 3, 4], dtype), np.zeros(5, dtype)])
 
 
@@ -278,7 +278,8 @@ def test_custom_root():
 
 @pytest.mark.parametrize("factorize", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd])
 def test_large_matrices_make_no_large_models(factorize):
-    # Unrolled, they would take megabytes and minutes. The places that a sweep visits are a table.
+    # Unrolled, they would take megabytes and minutes. The positions that a sweep visits are a
+    # table.
     assert size_without_masks(to_onnx(factorize, [(200, 200)])) < 200_000
 
 

@@ -18,7 +18,7 @@ def normal(*shape, seed=0):
 
 
 def check(fn, *args):
-    """Compares with JAX; errors are measured by the largest number of a transform."""
+    """Compares with JAX; errors are relative to the largest number of a transform."""
     found = run(to_onnx(fn, list(args)), args)
     expected = [np.asarray(x) for x in fn(*args)]
     scale = max(np.abs(x).max(initial=1e-30) for x in expected)

@@ -46,7 +46,7 @@ def test_indexing(fn, operator):
 
 
 def random_case(seed):
-    """A gather with every kind of axis, and indices, some of them out of bounds."""
+    """Returns a gather with every kind of axis, and indices, some of them out of bounds."""
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 5))
     shape = [int(n) for n in rng.integers(1, 6, rank)]
@@ -134,7 +134,7 @@ def test_constant_indices_inside_need_no_check():
     ],
 )
 def test_places_equally_far_apart_are_sliced(fn):
-    """With a symbolic size, JAX says all of them as indices."""
+    """With a symbolic size, JAX writes them as explicit indices."""
     check_sizes(fn, ["B, 6, 15, 4"], [normal(2, 6, 15, 4)], [normal(3, 6, 15, 4)])
     assert set(op_types(to_onnx(fn, ["B, 6, 15, 4"]))) == {"Slice"}
 

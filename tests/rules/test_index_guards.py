@@ -1,4 +1,4 @@
-"""Indices, remainders and extremes: cheap graphs that keep JAX's meaning for every number."""
+"""Indices, remainders and extremes: cheap graphs that preserve JAX's semantics for every number."""
 
 import jax
 import jax.numpy as jnp

@@ -12,7 +12,7 @@ CUMULATIVE = [lax.cumsum, lax.cumprod, lax.cummax, lax.cummin, lax.cumlogsumexp]
 
 
 def special(*shape, seed=0):
-    """Few distinct numbers, with infinities, both zeros and NaN among them."""
+    """Returns few distinct numbers, including infinities, both zeros and NaN."""
     rng = np.random.default_rng(seed)
     values = np.array([-np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf, np.nan], np.float32)
     return values[rng.integers(0, len(values), shape)]
@@ -39,7 +39,7 @@ def test_place_of_extremum_in_other_types(find, dtype):
 def test_sort(axis):
     for seed in range(5):
         check_model(lambda x: lax.sort(x, dimension=axis), [special(5, 7, seed=seed)])
-        # Equal elements stay in order.
+        # Equal elements keep their order.
         check_model(lambda x: jnp.argsort(x, axis=axis), [special(5, 7, seed=seed)])
 
 
@@ -145,7 +145,7 @@ def test_cumulative_along_a_symbolic_axis_with_infinities_and_nan():
 
 
 def test_cumulative_along_a_symbolic_axis_takes_little_memory():
-    """Every round of the loop works on arrays of the operand's size, not of its square."""
+    """Every iteration works on arrays of the operand's size, not of its square."""
     (count,) = export.symbolic_shape("count")
     specs = [jax.ShapeDtypeStruct((count,), np.float32)]
     x = np.random.default_rng(0).normal(size=200_000).astype(np.float32)

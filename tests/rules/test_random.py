@@ -1,4 +1,4 @@
-"""Random numbers: the same bits as JAX has, from keys of every kind."""
+"""Random numbers: the same bits as in JAX, from keys of every kind."""
 
 import equinox
 import flax.linen
@@ -45,7 +45,7 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("sample", SAMPLERS.values(), ids=SAMPLERS.keys())
 def test_sampling(sample):
-    # Not one of them needs a new operator.
+    # None of them needs a new operator.
     model = check_model(sample, [KEYS["typed"]])
     assert model.opset_import[0].version <= 20
     assert model.graph.input[0].type.tensor_type.elem_type == 12  # uint32

@@ -1,4 +1,4 @@
-"""Reductions by any function, over axes and over windows."""
+"""Reductions with arbitrary functions, over axes and over windows."""
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,13 @@ def numbers(*shape, dtype=np.float32, seed=0):
 
 
 def larger(x, y):
-    """The larger of two numbers, and its index; the first of two that are equal."""
+    """Returns the larger of two numbers and its index; the first of equal ones."""
     first = (x[0] > y[0]) | ((x[0] == y[0]) & (x[1] < y[1]))
     return jnp.where(first, x[0], y[0]), jnp.where(first, x[1], y[1])
 
 
 def then(x, y):
-    """Applies one linear function after the other: the order matters."""
+    """Composes two linear functions, so the order matters."""
     return x[0] * y[0], x[1] * y[0] + y[1]
 
 
@@ -114,7 +114,7 @@ def test_dilated_windows():
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int8, np.float32])
 def test_gradient_of_any_pooling(dtype):
-    # Four axes are more than pooling has.
+    # Pooling supports fewer than four axes.
     x = np.round(numbers(3, 4, 3, 4)).astype(dtype)
     window = ((2, 2, 1, 3), (1, 2, 1, 1), ((0, 1), (1, 0), (0, 0), (1, 1)))
     source = np.arange(1, 73, dtype=dtype).reshape(3, 2, 3, 4)
@@ -229,7 +229,7 @@ def test_a_log_sum_exp_looks_for_nan_once():
     ],
 )
 def test_counts(count):
-    """Counts are small, so runtimes add them up as they are."""
+    """Counts are small, so runtimes can sum them directly."""
     sizes = [(1, 1), (3, 5), (2, 300), (4, 0)]
     runs = [[numbers(*size)] for size in sizes]
     runs[1][0][1, 2:] = np.nan, np.inf, -np.inf

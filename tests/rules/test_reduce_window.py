@@ -125,7 +125,7 @@ def test_derivatives(operation, start, padding):
     cotangent = normal(*jax.eval_shape(fn, x).shape)
     check_model(lambda x, c: jax.vjp(fn, x)[1](c)[0], [x, cotangent])
     check_model(lambda x, t: jax.jvp(fn, (x,), (t,))[1], [x, jnp.cos(x)])
-    # The first of equal elements is the one that counts.
+    # The first of equal elements wins.
     check_model(lambda x, c: jax.vjp(fn, x)[1](c)[0], [np.round(x), cotangent])
 
 

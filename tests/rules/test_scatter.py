@@ -127,7 +127,7 @@ def test_applying_a_function(unique):
 
     check_model(sine, [x, ints(1, 4, 9)])
     if not unique:
-        # As often as the index is there.
+        # Applied once per occurrence of the index.
         check_model(sine, [x, ints(1, 4, 1, 1, 4)])
         check_model(lambda x, i: x.at[i, 1].apply(lambda x: x * x), [x, ints(0, 5, 5)])
 
@@ -158,7 +158,7 @@ def test_nan_is_remembered(name, dtype):
         (lambda x: x.at[:, jnp.array([1, 1, 2])].set(2), ["Where"]),
         (lambda x: x.at[:, 1].min(0), None),
         (lambda x: x.at[:, 1].set(x.mean()), None),
-        # Some places are written to twice, or would be moved inside.
+        # Some positions are written twice, or would be clamped.
         (lambda x: x.at[:, jnp.array([1, 1, 2])].add(2), None),
         (lambda x: x.at[:, jnp.array([1, 9])].set(2, mode="clip"), None),
     ],

@@ -1,4 +1,4 @@
-"""Sizes that are known only when the model runs."""
+"""Sizes that are known only at run time."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-//! Lines of the user's source files: from disk if the file has not changed since the export, else
-//! from the text in the source map.
+//! Source files of the user's program. They are read from disk if they have not changed since the
+//! export, and otherwise from the source map.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,10 +12,10 @@ use rustc_hash::FxHashMap;
 
 use crate::model::Model;
 
-/// The largest file that is read, far beyond any handwritten source.
+/// The maximum size of a source file, far beyond any handwritten one.
 const LARGEST: u64 = 1 << 24;
 
-/// The text of a file, or why there is none.
+/// The text of a file, or the reason why it is unavailable.
 pub(crate) type Found = Result<Rc<str>, String>;
 
 /// The source files that a model refers to.
@@ -25,12 +25,12 @@ pub(crate) struct Excerpts<'m> {
     roots: Vec<PathBuf>,
     files: RefCell<FxHashMap<String, Found>>,
     opened: RefCell<Vec<PathBuf>>,
-    /// The files on disk that are those of the export, which their digests prove.
+    /// The files on disk whose digests prove that they are unchanged since the export.
     proven: RefCell<FxHashMap<String, PathBuf>>,
 }
 
 impl<'m> Excerpts<'m> {
-    /// The files of `model`, which are below the working directory or the model's folder.
+    /// Looks for the files of `model` below the working directory and the model's folder.
     pub(crate) fn new(model: &'m Model) -> Self {
         let mut roots = vec![PathBuf::new()];
         let folder = model.path.as_deref().and_then(Path::parent);
@@ -44,19 +44,20 @@ impl<'m> Excerpts<'m> {
         }
     }
 
-    /// The same, with more folders to look into.
+    /// Adds folders to search first.
     pub(crate) fn with_folders(mut self, folders: &[PathBuf]) -> Self {
         self.roots.splice(0..0, folders.iter().cloned());
         self
     }
 
-    /// Where `file` is on disk, if it has not changed since the export. Only a digest proves that.
+    /// Returns the path of `file` on disk, if a digest proves that it has not changed since the
+    /// export.
     pub(crate) fn location(&self, file: &str) -> Option<PathBuf> {
         self.text(file).ok()?;
         self.proven.borrow().get(file).cloned()
     }
 
-    /// The text of `file` as it was exported.
+    /// Returns the text of `file` as it was exported.
     pub(crate) fn text(&self, file: &str) -> Found {
         if let Some(known) = self.files.borrow().get(file) {
             return known.clone();
@@ -66,8 +67,8 @@ impl<'m> Excerpts<'m> {
         found
     }
 
-    /// A caveat about the text of `file`: without a digest in the model, nobody knows whether it is
-    /// the text that was exported.
+    /// Returns a caveat if the model has no digest of `file`, so that its text may have changed
+    /// since the export.
     pub(crate) fn doubt(&self, file: &str) -> Option<String> {
         let is_known = self.model.map.as_ref().is_some_and(|map| map.file(file).is_some());
         (!is_known && self.text(file).is_ok()).then(|| {
@@ -77,20 +78,21 @@ impl<'m> Excerpts<'m> {
         })
     }
 
-    /// One line of `file`, counted from 1.
+    /// Returns one line of `file`, counted from 1.
     pub(crate) fn line(&self, file: &str, number: u32) -> Option<String> {
         let text = self.text(file).ok()?;
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         text.lines().nth(index).map(str::to_owned)
     }
 
-    /// The files that were opened.
+    /// Returns the files that were opened.
     pub(crate) fn opened(&self) -> Vec<PathBuf> {
         self.opened.borrow().clone()
     }
 
-    /// The folders that a file may lie below. A file outside the export's working directory is named
-    /// as Python imports it; where a digest decides, it may be in any folder that is usual for that.
+    /// Returns the folders to search. A file outside the export's working directory is named as
+    /// Python imports it. If a digest can confirm the file, the usual folders for packages are
+    /// searched, too.
     fn places(&self, has_digest: bool) -> Vec<PathBuf> {
         let mut places = self.roots.clone();
         if has_digest {
@@ -113,7 +115,7 @@ impl<'m> Excerpts<'m> {
         if known.is_none() || wanted.is_some() {
             for root in self.places(wanted.is_some()) {
                 let root = &root;
-                // A path in a model may lead anywhere. Only a digest proves that the model was
+                // A path in a model may point anywhere. Only a digest proves that the model was
                 // made from the file.
                 if wanted.is_none() && !is_below(root, file) {
                     outside = true;
@@ -145,10 +147,10 @@ impl<'m> Excerpts<'m> {
     }
 }
 
-/// What the names of notebook cells begin with.
+/// The prefix of the names of notebook cells.
 const CELL: &str = "In [";
 
-/// The name of a file without the number that sets it apart from another of the same name.
+/// Strips the number that distinguishes a file from others of the same name.
 fn on_disk(file: &str) -> &str {
     let numbered = file.strip_suffix(')').and_then(|file| file.rsplit_once(" ("));
     match numbered {
@@ -157,7 +159,7 @@ fn on_disk(file: &str) -> &str {
     }
 }
 
-/// Whether `file`, if it exists, is below `root` after following links.
+/// Returns `true` if `file` is below `root` after following links, or does not exist.
 fn is_below(root: &Path, file: &str) -> bool {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(file).components().all(is_plain) {
@@ -166,12 +168,12 @@ fn is_below(root: &Path, file: &str) -> bool {
     let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     match (root.canonicalize(), root.join(file).canonicalize()) {
         (Ok(root), Ok(path)) => path.starts_with(root),
-        // It does not exist.
+        // The file does not exist.
         _ => true,
     }
 }
 
-/// The bytes of a Python file. No other file is opened, whatever a model asks for.
+/// Reads a Python file. Files of other kinds are never opened, regardless of the model's contents.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let is_python = path.extension().is_some_and(|extension| extension == "py");
     let about = path.metadata().ok().filter(std::fs::Metadata::is_file);

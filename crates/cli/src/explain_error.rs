@@ -1,4 +1,4 @@
-//! Explains one error, for use from a program.
+//! Explanation of a single error, for use from a program.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use crate::log::without_colors;
 use crate::model::{Index, Model};
 use crate::style::Text;
 
-/// What `message`, a runtime error, means for the model file at `path`; `None` if nothing in it is
-/// about the model.
+/// Explains `message`, a runtime error, for the model file at `path`. Returns `None` if the message
+/// mentions nothing in the model.
 ///
 /// # Errors
-/// The reason why the model cannot be read.
+/// If the model cannot be read.
 pub fn explain_file(path: &Path, message: &str) -> Result<Option<String>, String> {
     let model = Model::open(path, None).map_err(|failure| failure.to_string())?;
     Ok(text(&model, message))
@@ -20,7 +20,7 @@ pub fn explain_file(path: &Path, message: &str) -> Result<Option<String>, String
 /// Like [`explain_file`], for a model in memory.
 ///
 /// # Errors
-/// The reason why the model cannot be read.
+/// If the model cannot be read.
 pub fn explain_bytes(bytes: &[u8], message: &str) -> Result<Option<String>, String> {
     let model = Model::from_bytes(bytes).map_err(|error| error.to_string())?;
     Ok(text(&model, message))

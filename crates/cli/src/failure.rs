@@ -1,4 +1,4 @@
-//! Why a command did not work.
+//! Failures and exit statuses of commands.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use provenance::SourceMapError;
 /// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It did what it was asked to.
+    /// The command succeeded.
     Yes = 0,
     /// The answer is no: nothing was found, or the models differ.
     No = 1,
-    /// It failed.
+    /// The command failed.
     Trouble = 2,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     Model {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: onnx_file::Error,
     },
     /// A source map cannot be read.
@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     Map {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: SourceMapError,
     },
     /// A recorded program cannot be read.
@@ -41,7 +41,7 @@ pub(crate) enum Failure {
     Recording {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: RecordingError,
     },
     /// Another file cannot be read or written.
@@ -49,22 +49,22 @@ pub(crate) enum Failure {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The request does not fit the model.
+    /// The request is invalid, or does not fit the model.
     #[error("{0}")]
     Request(String),
-    /// The model does not have what was asked for.
+    /// The model does not contain the requested item.
     #[error("{0}")]
     Absent(String),
-    /// The terminal cannot be written to.
+    /// The output cannot be written.
     #[error("cannot write the output: {}", without_number(.0))]
     Output(io::Error),
 }
 
 impl Failure {
-    /// The exit status after it.
+    /// Returns the exit status of the failure.
     pub(crate) fn status(&self) -> Status {
         match self {
             Failure::Absent(_) => Status::No,
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// The failure of a model. Errors of the operating system name their own file.
+    /// Creates the failure for a model. Errors of the operating system name their own file.
     pub(crate) fn model(path: PathBuf, error: onnx_file::Error) -> Self {
         match error {
             onnx_file::Error::Io { path, source } => Failure::Io { path, error: source },
@@ -81,7 +81,7 @@ impl Failure {
     }
 }
 
-/// What the operating system says, without the number of the error.
+/// Returns the operating system's message without the error number.
 pub fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

@@ -1,5 +1,4 @@
-//! Entry points for fuzzing: whatever the bytes are, these must return quickly and use little
-//! memory.
+//! Entry points for fuzzing: for any input, these must return quickly and use little memory.
 //!
 //! The targets in `fuzz/` and the tests of hostile input call the same functions.
 
@@ -23,7 +22,7 @@ use crate::{Cli, Terminal};
 const LOG: &str =
     "running Add node. Name:'/Add' Status Message: Node (/a/MatMulAddFusion) Op (x) [";
 
-/// Reads a model and shows it in every form.
+/// Reads a model and prints it in every form.
 ///
 /// # Panics
 /// If a name escapes from the data of the page.
@@ -46,7 +45,7 @@ pub fn model(bytes: &[u8]) {
         };
         let (output, errors) = (&mut io::sink(), &mut io::sink());
         let terminal = &mut Terminal { input: None, output, errors, colors: true, width: 80 };
-        // A name that does not exist is a valid answer.
+        // An unknown name is a valid answer.
         let _ = show.show(&model, terminal);
     }
     write(&mut Text::new(false), &index, &explain(&index, LOG), None);
@@ -62,7 +61,7 @@ fn view_page(index: &Index<'_>) {
     assert_eq!(text.matches("</script").count(), 2, "the page has two scripts");
 }
 
-/// Reads a source map and looks up everything in it.
+/// Parses a source map and looks up everything in it.
 pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
     let names = (0..map.len().min(64)).filter_map(|node| map.node_name(node).map(str::to_owned));
@@ -87,10 +86,10 @@ pub fn log(model: &[u8], log: &[u8]) {
     write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)), None);
 }
 
-/// Reads text syntax, prints the result and reads it again.
+/// Parses text syntax, prints the result and parses it again.
 ///
 /// # Panics
-/// If the printed text cannot be read, or reads as a different graph.
+/// If the printed text cannot be parsed, or parses as a different graph.
 pub fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let read = |text: &str| onnx::text::parse(text, &mut Origins::default());
@@ -102,10 +101,10 @@ pub fn text(bytes: &[u8]) {
     }
 }
 
-/// Reads a program; what was read is printed, and read again.
+/// Parses a program, prints the result and parses it again.
 ///
 /// # Panics
-/// If what was printed cannot be read, or reads as something else.
+/// If the printed text cannot be parsed, or parses as a different program.
 pub fn program(bytes: &[u8]) {
     const LIMIT: usize = 1 << 20;
     let text = String::from_utf8_lossy(bytes);

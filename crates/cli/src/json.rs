@@ -8,8 +8,8 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::style::is_harmful;
 
-/// Writes a value and a newline. Returns `false` if that takes more than `most` bytes; then the
-/// output is incomplete.
+/// Writes a value and a newline. Returns `false` if that takes more than `most` bytes, in which
+/// case the output is incomplete.
 pub(crate) fn write_json(
     value: &impl Serialize,
     output: &mut impl Write,
@@ -25,7 +25,7 @@ pub(crate) fn write_json(
     }
 }
 
-/// A writer of at most a number of bytes.
+/// A writer that accepts a limited number of bytes.
 struct Limited<W> {
     output: W,
     left: u64,
@@ -47,7 +47,8 @@ impl<W: Write> Write for Limited<W> {
     }
 }
 
-/// Indented JSON, with escapes for characters that control a terminal or reorder its text.
+/// A formatter of indented JSON that escapes characters which control a terminal or reorder its
+/// text.
 struct Harmless(PrettyFormatter<'static>);
 
 impl Formatter for Harmless {

@@ -29,6 +29,7 @@ use std::io::{self, Write};
 use clap::Parser;
 
 pub use commands::{Doctor, Export, PythonReport, Verify};
+pub use diff::common_subsequence;
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
 pub use model::{Fused, Lookup, OptimizedNode, before_inlining};
@@ -38,9 +39,9 @@ use commands::Command;
 pub use failure::without_number;
 use failure::{Failure, Status};
 
-/// ONNX models that know the lines of Python they came from.
+/// Exports JAX functions to ONNX, and traces ONNX nodes back to lines of Python.
 ///
-/// All commands read any ONNX file and never load its weights. To say where nodes came from, they
+/// All commands read any ONNX file and never load its weights. To trace nodes to their source, they
 /// use the source map in the model, a map file beside it, or the metadata of its nodes.
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, after_help = EXIT_STATUS)]
@@ -64,20 +65,20 @@ Exit status:
 
 Colours are used only on terminals, and never if NO_COLOR is set.";
 
-/// Runs a command line, without the program's name, and returns the exit status.
+/// Runs a command line without the program's name. Returns the exit status.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let (mut input, mut output, mut errors) = (io::stdin(), io::stdout(), io::stderr());
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
 }
 
-/// Runs `jax2onnx doctor` in Python, and returns the exit status.
+/// Runs `jax2onnx doctor` in Python. Returns the exit status.
 pub fn run_doctor(doctor: &Doctor, python: &PythonReport) -> u8 {
     let (mut input, mut output, mut errors) = (io::stdin(), io::stdout(), io::stderr());
     let mut terminal = Terminal::of_process(&mut input, &mut output, &mut errors);
     finish(doctor.run(Some(python), &mut terminal), &mut terminal)
 }
 
-/// A command that needs Python. Without it, [`run`] does what it can or says that there is none.
+/// A command that needs Python. Without Python, [`run`] does what it can or fails.
 #[derive(Debug)]
 pub enum PythonCommand {
     /// `jax2onnx doctor`
@@ -88,7 +89,7 @@ pub enum PythonCommand {
     Verify(Verify),
 }
 
-/// The command for Python that a command line, without the program's name, asks for, if any.
+/// Returns the Python command of a command line without the program's name, if it is one.
 pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
     let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
     match Cli::try_parse_from(arguments).ok()?.command {
@@ -119,16 +120,16 @@ pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
     finish(result, terminal)
 }
 
-/// The exit status of a command, after its failure is reported.
+/// Reports a failure, and returns the exit status.
 fn finish(result: Result<Status, Failure>, terminal: &mut Terminal<'_>) -> u8 {
     let flushed = |status| terminal.output.flush().map(|()| status).map_err(Failure::Output);
     let status = result.and_then(flushed).unwrap_or_else(|failure| match failure {
-        // It is not a failure if the reader, such as `head`, has seen enough.
+        // A reader that has seen enough, such as `head`, is not a failure.
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Status::Yes,
         failure => {
             let text = failure.to_string();
             let text = style::harmless(&text);
-            // If even this cannot be written, there is nobody to tell.
+            // If even this cannot be written, the message is lost.
             let _ = writeln!(terminal.errors, "error: {text}");
             failure.status()
         }

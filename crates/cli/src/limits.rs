@@ -1,6 +1,7 @@
-//! Limits on the work and the memory that a file can cause. No real model meets them.
+//! Limits on the work and the memory that a file can cause. No real model reaches them.
 //!
-//! Readers of formats have further limits: `onnx_file::skim` for models, `provenance` for source maps.
+//! Readers of formats have further limits: `onnx_file::skim` for models, `provenance` for source
+//! maps.
 
 use std::path::Path;
 
@@ -8,35 +9,35 @@ use onnx_file::proto::{GraphProto, ModelProto, NodeProto};
 
 use crate::failure::Failure;
 
-/// The number of call chains that are listed for one node of a function.
+/// The maximum number of call chains listed for one node of a function.
 pub(crate) const CHAINS: usize = 256;
 
-/// The depth to which calls of functions are followed.
+/// The maximum depth of followed function calls.
 pub(crate) const CALL_DEPTH: usize = 32;
 
-/// The number of calls that are inlined. Functions that call each other twice soon exceed any
-/// limit.
+/// The maximum number of inlined calls. A chain of functions that each call the next one twice soon
+/// exceeds any limit.
 pub(crate) const INLINED_CALLS: usize = 1 << 14;
 
-/// The number of nodes that are inlined.
+/// The maximum number of inlined nodes.
 pub(crate) const INLINED_NODES: usize = 1 << 20;
 
-/// The number of nodes that a page shows inside calls. The calls after that stay closed.
+/// The maximum number of nodes that a page shows inside calls. Further calls stay closed.
 pub(crate) const UNFOLDED_NODES: usize = 50_000;
 
-/// The number of nodes of a model on a page.
+/// The maximum number of nodes of a model on a page.
 pub(crate) const PAGE_NODES: usize = 250_000;
 
-/// The number of operands and results of all nodes on a page.
+/// The maximum number of operands and results of all nodes on a page.
 pub(crate) const PAGE_VALUES: usize = 1_500_000;
 
-/// The number of nodes of a model that is compared with another.
+/// The maximum number of nodes of a compared model.
 pub(crate) const COMPARED_NODES: usize = 500_000;
 
-/// The number of operands and results of all nodes of a model that is compared with another.
+/// The maximum number of operands and results of all nodes of a compared model.
 pub(crate) const COMPARED_VALUES: usize = 3_000_000;
 
-/// The number of bytes of JSON that one command prints.
+/// The maximum number of bytes of JSON that one command prints.
 pub(crate) const JSON_BYTES: u64 = 1 << 30;
 
 /// The size of a model.
@@ -78,7 +79,7 @@ pub(crate) fn check_page(path: &Path, model: &ModelProto) -> Result<(), Failure>
     let advice = "use `jax2onnx show`, which has no such limit";
     let refuse = |count: usize, what: &str, most: usize| {
         Err(Failure::Request(format!(
-            "{}: the model has {count} {what}, and a page shows at most {most}; {advice}",
+            "{}: the model has {count} {what}, but a page shows at most {most}; {advice}",
             path.display()
         )))
     };
@@ -91,12 +92,12 @@ pub(crate) fn check_page(path: &Path, model: &ModelProto) -> Result<(), Failure>
     Ok(())
 }
 
-/// Fails if a model has more nodes or values than are compared with those of another.
+/// Fails if a model has too many nodes or values to be compared.
 pub(crate) fn check_comparison(path: &Path, model: &ModelProto) -> Result<(), Failure> {
     let Size { nodes, values } = Size::of(model);
     let refuse = |count: usize, what: &str, most: usize| {
         Err(Failure::Request(format!(
-            "{}: the model has {count} {what}, and models of at most {most} are compared",
+            "{}: the model has {count} {what}; the limit for a comparison is {most}",
             path.display()
         )))
     };

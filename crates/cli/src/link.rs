@@ -8,7 +8,7 @@ use std::path::Path;
 pub(crate) struct Page(String);
 
 impl Page {
-    /// A file, or an address that contains `://`.
+    /// Creates the address of a file, or of a URL that contains `://`.
     pub(crate) fn new(given: &str) -> Self {
         if given.contains("://") {
             return Self(given.split('#').next().unwrap_or_default().to_owned());
@@ -19,23 +19,23 @@ impl Page {
         Self(format!("file://{slash}{}", encoded(&path)))
     }
 
-    /// The page itself.
+    /// Returns the address of the page itself.
     pub(crate) fn address(&self) -> &str {
         &self.0
     }
 
-    /// Where the page shows a node.
+    /// Returns the link to a node.
     pub(crate) fn node(&self, name: &str) -> String {
         format!("{}#node={}", self.0, encoded(name))
     }
 
-    /// Where the page shows a line.
+    /// Returns the link to a line.
     pub(crate) fn line(&self, file: &str, line: u32) -> String {
         format!("{}#{}:{line}", self.0, encoded(file))
     }
 }
 
-/// Percent-encodes what has a meaning in addresses, and what terminals cut links at.
+/// Percent-encodes characters with a meaning in URLs, and characters at which terminals end links.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -2,16 +2,16 @@
 
 use strsim::generic_levenshtein;
 
-/// How many names are suggested.
+/// The number of names suggested.
 const SUGGESTED: usize = 3;
 
-/// Long names start alike, so only this many characters at their ends are compared.
+/// The number of characters compared. They are taken from the end, because long names start alike.
 const COMPARED: usize = 64;
 
-/// How many names are compared at most.
+/// The maximum number of names compared.
 const NAMES: usize = 50_000;
 
-/// The names most similar to `wanted`, best first; none if all of them differ too much.
+/// Returns the names most similar to `wanted`, best first; none if all of them differ too much.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = end(wanted);
     let limit = wanted.len().div_ceil(2);
@@ -33,7 +33,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
     best.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The last characters of a name, in lower case.
+/// Returns the last characters of a name in lower case.
 fn end(name: &str) -> Vec<char> {
     let mut chars: Vec<char> =
         name.chars().rev().take(COMPARED).map(|c| c.to_ascii_lowercase()).collect();

@@ -1,4 +1,5 @@
-//! A command must not overwrite a file that it reads, or another file that it writes.
+//! Protection of files: a command must not overwrite a file that it reads, or another of its
+//! outputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use crate::failure::Failure;
 
 /// Fails if `output`, the file given as `argument`, is one of `others`.
 ///
-/// Paths are resolved first, so symbolic links and `..` do not hide that two are the same file.
+/// Paths are resolved first, so symbolic links and `..` cannot conceal that two paths are the same
+/// file.
 pub(crate) fn keep_apart<'p>(
     (argument, output): (&str, &Path),
     others: impl IntoIterator<Item = (&'static str, &'p Path)>,
@@ -22,14 +24,14 @@ pub(crate) fn keep_apart<'p>(
     }
 }
 
-/// The data files that the model at `path` refers to.
+/// Returns the data files that the model at `path` refers to.
 pub(crate) fn weights(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let found = onnx_file::external_locations(path);
     let found = found.map_err(|error| Failure::model(path.to_owned(), error))?;
     Ok(found.iter().map(|location| path.with_file_name(location)).collect())
 }
 
-/// The path with links resolved, as far as it exists.
+/// Returns the path with links resolved, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(found) = fs::canonicalize(&path) {

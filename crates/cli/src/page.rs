@@ -1,4 +1,4 @@
-//! The description of one node: what it computes, from what, and where it came from.
+//! The description of one node: its operator, operands, results and origin.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,14 @@ use crate::model::{Frame, Index, Origin};
 use crate::style::{Style, Text};
 use crate::table::count;
 
-/// How many sources of a node are shown.
+/// The maximum number of sources shown per node.
 const SOURCES: usize = 4;
 
-/// How many characters of a constant's value are shown.
+/// The maximum number of characters shown of a constant's value.
 const CONSTANT: usize = 32;
 
-/// Name, operator, module, rule, operands, results, and the node that contains it.
+/// Writes the name, operator, module, rule, operands and results of a node, and the node that
+/// contains it.
 pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Origin<'_>) {
     let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
     let value = |name: &String| match name.as_str() {
@@ -33,7 +34,7 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let scope = match &*origin.scope {
         "" => index.scope(node),
-        // In a function whose call is not known, the modules of all calls would be needed.
+        // If the call to a function is unknown, its module is ambiguous.
         scope if origin.others.is_empty() => Cow::Borrowed(scope),
         _ => index.scope(node),
     };
@@ -55,13 +56,13 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
     }
 }
 
-/// One fact about a node, on a line.
+/// Writes one property of a node on a line.
 pub(crate) fn fact(text: &mut Text, title: &str, line: &str) {
     text.styled(Style::Dim, &format!("  {title:<8} "));
     text.line(line);
 }
 
-/// The user's line of every source, underlined.
+/// Writes the user's line of every source, underlined.
 pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<'_>]) {
     let mut notes: Vec<String> = Vec::new();
     let mut shown: Vec<&Frame<'_>> = Vec::new();
@@ -74,7 +75,7 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
             }
             shown.push(site);
             let label = match (i, which) {
-                (0, 0) if several > 1 => Some(format!("one of {several} calls of the function")),
+                (0, 0) if several > 1 => Some(format!("one of {several} calls to the function")),
                 (0, 0) => None,
                 (_, 0) => Some("merged into the same node".to_owned()),
                 _ => Some("or this call".to_owned()),
@@ -99,7 +100,8 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
     }
 }
 
-/// The callers of the user's line, innermost first; JAX's own frames only if `all` is set.
+/// Writes the callers of the user's line, innermost first. JAX's own frames are included only if
+/// `all` is set.
 pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<'_>, all: bool) {
     let site = origin.stack.iter().position(|frame| Some(frame) == origin.site.as_ref());
     let frames = if all { &origin.stack[..] } else { &origin.stack[site.map_or(0, |at| at + 1)..] };
@@ -108,7 +110,7 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     stack(text, excerpts, title, &frames);
     let others = distinct_calls(origin);
     for (inside, other) in others.iter().take(SOURCES) {
-        // A site that is itself a caller is among the sites.
+        // A site that is itself a caller is already shown.
         let at = other.stack.iter().position(|frame| Some(frame) == other.site.as_ref());
         let inside = if all { *inside } else { at.map_or(*inside, |at| (*inside).max(at + 1)) };
         let frames = other.stack[inside..].iter();
@@ -117,12 +119,12 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     }
     let hidden = others.len().saturating_sub(SOURCES);
     if hidden > 0 {
-        text.line(&format!("  … or from {}", count(hidden, "more place")));
+        text.line(&format!("  … or from {}", count(hidden, "more call")));
     }
 }
 
-/// The other calls that may be meant, with the number of frames that they share with the first.
-/// Calls by the same lines are one.
+/// Returns the alternative calls, with the number of frames that each shares with the first. Calls
+/// with equal stacks are merged.
 fn distinct_calls<'o, 'm>(origin: &'o Origin<'m>) -> Vec<(usize, &'o Origin<'m>)> {
     let mut known: Vec<&[Frame<'m>]> = vec![&origin.stack];
     let mut calls = Vec::new();
@@ -176,7 +178,7 @@ fn frame(
     paint(text, &diagnostic.render_places(&|path, number| excerpts.line(path, number)));
 }
 
-/// Appends the lines of a diagnostic, with the place and the marks in colour.
+/// Appends the lines of a diagnostic, with the location and the markers in colour.
 fn paint(text: &mut Text, rendered: &str) {
     for line in rendered.lines() {
         let marks = line.split_once("| ").filter(|(_, marks)| {

@@ -1,9 +1,9 @@
-//! Text for terminals: colours if wanted, and no control sequences except those written here.
-//! Names in a model can contain anything.
+//! Text for terminals, optionally with colours. Names in a model can contain anything, so all other
+//! control sequences are escaped.
 
 use std::borrow::Cow;
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Normal text.
@@ -19,7 +19,7 @@ pub(crate) enum Style {
     Green,
     /// Warnings.
     Yellow,
-    /// Places in files.
+    /// Locations in files.
     Cyan,
 }
 
@@ -49,7 +49,7 @@ impl Text {
         Self { text: String::new(), colors }
     }
 
-    /// Appends `text` to the line. Line breaks in it are made visible.
+    /// Appends `text` to the line. Line breaks in it are escaped.
     pub(crate) fn put(&mut self, text: &str) {
         self.text.push_str(&on_one_line(text));
     }
@@ -75,30 +75,30 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// The text so far.
+    /// Returns the text so far.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Removes empty lines from the end.
+    /// Removes trailing empty lines.
     pub(crate) fn trim_lines(&mut self) {
         while self.text.ends_with("\n\n") {
             self.text.pop();
         }
     }
 
-    /// Removes spaces from the end of the last line.
+    /// Removes trailing spaces from the last line.
     pub(crate) fn trim_end(&mut self) {
         self.text.truncate(self.text.trim_end_matches(' ').len());
     }
 }
 
-/// The text with control characters made visible, except line breaks and tabs.
+/// Escapes control characters except line breaks and tabs.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n')
 }
 
-/// The text with control characters made visible, except tabs.
+/// Escapes control characters except tabs.
 pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| true)
 }
@@ -121,7 +121,7 @@ fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Returns `true` if a character controls a terminal, or the order or the lines of its text.
+/// Returns `true` if a character can control a terminal, reorder its text or break its lines.
 pub(crate) fn is_harmful(c: char) -> bool {
     let is_reordering = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || is_reordering || matches!(c, '\u{2028}' | '\u{2029}')

@@ -1,4 +1,4 @@
-//! Text in columns.
+//! Tables of text.
 
 use crate::style::{Style, Text, on_one_line};
 
@@ -8,8 +8,8 @@ const NARROWEST: usize = 8;
 /// A column: its title and the style of its cells.
 pub(crate) type Column<'a> = (&'a str, Style);
 
-/// Rows of cells, padded to the widest cell of each column except the last. If they do not fit into
-/// `width`, cells are cut, starting with the widest columns.
+/// Writes rows of cells, padded to the widest cell of each column except the last. If the rows do
+/// not fit into `width`, cells are shortened, starting with the widest columns.
 pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>], width: usize) {
     let mut widths: Vec<usize> = columns.iter().map(|(title, _)| length(title)).collect();
     for row in rows {
@@ -45,18 +45,18 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
     }
 }
 
-/// The number of characters of a cell as displayed.
+/// Returns the number of characters of a cell as displayed.
 pub(crate) fn length(text: &str) -> usize {
     on_one_line(text).chars().count()
 }
 
-/// The text, or as much of it as fits, with an ellipsis.
+/// Returns the text, shortened with an ellipsis if it does not fit.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let text = on_one_line(text);
     if length(&text) <= width {
         return text.into_owned();
     }
-    // The number of a line says more than the end of its file's name.
+    // The line number is more useful than the end of the file name.
     let end = match text.rsplit_once(':') {
         Some((_, line)) if line.starts_with(|c: char| c.is_ascii_digit()) => format!(":{line}"),
         _ => String::new(),
@@ -67,7 +67,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept + &end
 }
 
-/// `1 node`, `2 nodes`
+/// Formats a count with its noun: `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
@@ -79,7 +79,8 @@ fn fit(widths: &mut [usize], width: usize) {
         let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROWEST) else {
             return;
         };
-        // In small steps, so that no column gives up all its space before the others give any.
+        // Shrinks in small steps, so that no column gives up all its space before the others give
+        // any.
         let less = (total - width).min((*widest - NARROWEST).div_ceil(8));
         *widest -= less;
         total -= less;
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(cut("tests/models/nnx/gpt.py:41", 12), "tests/mo…:41");
         assert_eq!(cut("tests/models/nnx/gpt.py:41 or 42", 12), "te…:41 or 42");
         assert_eq!(cut("a long sentence: 41", 8), "a long …");
-        // Some text is left, however narrow the terminal is.
+        // Some text remains, however narrow the terminal is.
         assert!(shown(1).contains("/blocks…"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a command reads from and writes to.
+//! Input and output streams of a command.
 
 use std::io::{BufWriter, IsTerminal, Read, Stderr, Stdin, Stdout, Write};
 
@@ -7,22 +7,22 @@ use crate::json::write_json;
 use crate::limits::JSON_BYTES;
 use crate::style::Text;
 
-/// The streams of a command, and how to write to them.
+/// The streams of a command, and the style of its output.
 pub struct Terminal<'a> {
     /// Standard input, unless it is a terminal.
     pub input: Option<&'a mut dyn Read>,
-    /// Where results go.
+    /// The stream for results.
     pub output: &'a mut dyn Write,
-    /// Where errors and notes go.
+    /// The stream for errors and notes.
     pub errors: &'a mut dyn Write,
-    /// Whether to use colours.
+    /// Enables colours.
     pub colors: bool,
-    /// How many characters fit on a line.
+    /// The number of characters that fit on a line.
     pub width: usize,
 }
 
 impl<'a> Terminal<'a> {
-    /// The process's own streams.
+    /// Uses the process's own streams.
     pub(crate) fn of_process(
         input: &'a mut Stdin,
         output: &'a mut Stdout,
@@ -39,7 +39,7 @@ impl<'a> Terminal<'a> {
         Self { input, output, errors, colors, width }
     }
 
-    /// An empty text in this terminal's style.
+    /// Returns an empty text in this terminal's style.
     pub(crate) fn text(&self) -> Text {
         Text::new(self.colors)
     }
@@ -67,7 +67,7 @@ impl<'a> Terminal<'a> {
 fn too_long() -> String {
     let most = JSON_BYTES >> 20;
     format!(
-        "the JSON is longer than {most} MiB and was cut; ask for less, as with `show --node NAME \
-         --json`"
+        "the JSON is longer than {most} MiB and was truncated; request less, for example with \
+         `show --node NAME --json`"
     )
 }

@@ -50,7 +50,7 @@ pub enum RecordingError {
     #[error("{} lowered by rules written in Python, which a recording does not hold", are(.0))]
     External(Vec<Arc<str>>),
     /// Not every input or output has a name.
-    #[error("`model[…]`: there are {names} names for {count} {side}")]
+    #[error("`model[…]`: the number of names is {names}, but the number of {side} is {count}")]
     Names {
         /// The word "inputs" or "outputs".
         side: &'static str,
@@ -206,7 +206,10 @@ impl Recording {
         origins: &mut Origins,
     ) -> Result<Converted, Error> {
         if !self.elided.is_empty() {
-            let note = format!("{} arrays have made-up values", self.elided.len());
+            let note = match self.elided.len() {
+                1 => "1 array has made-up values".to_owned(),
+                count => format!("{count} arrays have made-up values"),
+            };
             self.options.metadata = vec![(WEIGHTS.to_owned(), note)];
         }
         let Self { program, boundary, options, stacks, entry, function, .. } = self;

@@ -1,18 +1,18 @@
-//! How much provenance is written.
+//! Levels of provenance detail.
 
 use std::str::FromStr;
 
-/// How much provenance a model carries.
+/// The amount of provenance that a model carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// None at all.
+    /// No provenance.
     #[default]
     Off,
-    /// Call site and rule on every node.
+    /// The call site and the rule of every node.
     Minimal,
-    /// Also both stacks on every node.
+    /// The call site, the rule and both stacks of every node.
     Full,
-    /// Call site and rule on every node, and the source map on the model.
+    /// The call site and the rule of every node, and a source map of the model.
     SourceMap,
 }
 
@@ -22,7 +22,7 @@ pub enum Detail {
 pub struct DetailError(String);
 
 impl Detail {
-    /// The word for it.
+    /// Returns the level's name, as `FromStr` reads it.
     pub fn as_str(self) -> &'static str {
         match self {
             Detail::Off => "off",

@@ -1,4 +1,4 @@
-//! Diagnostics as data, and the one way to show them.
+//! Diagnostics as data, and their rendering.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::{Frame, Span};
 
-/// A place in the user's program.
+/// A location in the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What happened here, if a diagnostic has several places.
+    /// A description of the event at this location, for diagnostics with several locations.
     pub label: Option<String>,
     /// The file as displayed.
     pub file: String,
@@ -17,14 +17,14 @@ pub struct Place {
     pub path: String,
     /// The function.
     pub function: String,
-    /// The module instance; may be empty.
+    /// The path of the module instance; may be empty.
     pub scope: String,
-    /// The expression; if its end column is 0, only the line is known.
+    /// The source range of the expression; if its end column is 0, only the line is known.
     pub span: Span,
 }
 
 impl Place {
-    /// The place of a frame inside the module `scope`.
+    /// Creates the location of a frame inside the module `scope`.
     pub fn new(frame: &Frame, scope: &str) -> Self {
         Self {
             label: None,
@@ -37,21 +37,21 @@ impl Place {
     }
 }
 
-/// A message for people: what happened, where, and what to do.
+/// A message for the user: the problem, its locations and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// A stable kebab-case code.
     pub code: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// Where in the user's program, as far as it is known.
+    /// The locations in the user's program, as far as they are known.
     pub places: Vec<Place>,
-    /// What to do.
+    /// The suggested remedy.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// The whole text, with source excerpts from `line(path, number)`.
+    /// Renders the whole text, with source excerpts from `line(path, number)`.
     pub fn render(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         let mut text = format!("[{}] {}", self.code, self.message);
         if !self.places.is_empty() {
@@ -65,7 +65,7 @@ impl Diagnostic {
         text
     }
 
-    /// Only the places, one paragraph each.
+    /// Renders only the locations, one paragraph each.
     pub fn render_places(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         let places = self.places.iter().map(|place| {
             let mut text = String::new();
@@ -105,7 +105,7 @@ impl Place {
             return;
         };
         if !marked.is_empty() {
-            // Tabs stay tabs, so that the marks line up with the source.
+            // Tabs stay tabs so that the markers line up with the source.
             let blank = |c: char| match c {
                 '\t' => "\t".to_owned(),
                 c => " ".repeat(c.width().unwrap_or_default()),

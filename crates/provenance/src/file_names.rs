@@ -1,9 +1,9 @@
-//! The names that source files are written under, and whose code they hold.
+//! Display names of source files, and the classification of files by owner.
 //!
-//! A name says nothing about the machine or its user. A file is named relative to the working
-//! directory or, if it is elsewhere, as Python imports it (`pkg/layers.py`). A working directory such
-//! as `/` says where the home directories are. The root of the file's project replaces it. No two
-//! files share a name.
+//! A name must not reveal the machine or its user. A file is named relative to the working
+//! directory or, outside it, as Python imports it (`pkg/layers.py`). Paths relative to a working
+//! directory such as `/` would reveal home directories; those files are named relative to their
+//! project. Names are unique.
 
 use std::borrow::Cow;
 
@@ -11,29 +11,30 @@ use rustc_hash::FxHashMap;
 
 use crate::FrameKind;
 
-/// The files that were named so far, and what names are made from.
+/// The display names assigned so far, and the data that new names are derived from.
 #[derive(Debug)]
 pub struct FileNames {
     absolute: bool,
     roots: Roots,
-    /// Asked for once, when a file needs it.
+    /// Loaded when the first file needs it.
     imports: Option<Imports>,
-    /// By path.
+    /// The kind and the name of each file, by path.
     known: FxHashMap<String, (FrameKind, String)>,
-    /// How many files have wanted a name.
+    /// The number of files that have requested each name.
     wanted: FxHashMap<String, usize>,
 }
 
 impl FileNames {
-    /// With `absolute`, files keep the paths they have on this machine.
+    /// Creates an empty set of names. With `absolute`, files keep the paths they have on this
+    /// machine.
     #[must_use]
     pub fn new(roots: Roots, absolute: bool) -> Self {
         let (known, wanted) = (FxHashMap::default(), FxHashMap::default());
         Self { absolute, roots, imports: None, known, wanted }
     }
 
-    /// Whose code the file at `path` holds, and the name it is written under. `imports` is called
-    /// with the working directory, for the first file outside of it.
+    /// Returns the owner of the code in the file at `path`, and the file's display name. Calls
+    /// `imports` with the working directory for the first file outside it.
     ///
     /// # Errors
     /// If `imports` fails.
@@ -62,46 +63,46 @@ impl FileNames {
         Ok((kind, name))
     }
 
-    /// A name that no other file has: `layers.py`, then `layers.py (2)`.
+    /// Returns a name that no other file has: `layers.py`, then `layers.py (2)`.
     fn unique(&mut self, name: String) -> String {
         let count = self.wanted.entry(name.clone()).or_default();
         *count += 1;
         if *count == 1 { name } else { format!("{name} ({count})") }
     }
 
-    /// The paths of the user's files.
+    /// Returns the paths of the user's files.
     pub fn of_user(&self) -> impl Iterator<Item = &str> {
         let known = self.known.iter().filter(|(_, (kind, _))| *kind == FrameKind::User);
         known.map(|(path, _)| path.as_str())
     }
 
-    /// The name of the module that was loaded from a file.
+    /// Returns the name of the module that was loaded from a file.
     #[must_use]
     pub fn module(&self, path: &str) -> Option<&str> {
         self.imports.as_ref()?.modules.get(&*plain(path)).map(String::as_str)
     }
 }
 
-/// The folders that tell whose code a file is. Each ends with a slash.
+/// The folders that determine who owns a file. Each ends with a slash.
 #[derive(Debug)]
 pub struct Roots {
     /// The working directory.
     pub working: String,
-    /// The packages of JAX.
+    /// The folders of JAX's packages.
     pub jax: Vec<String>,
-    /// This package.
+    /// The folder of this package.
     pub converter: Option<String>,
-    /// The standard library of Python.
+    /// The folder of Python's standard library.
     pub standard: Option<String>,
     /// The user's home directory.
     pub home: Option<String>,
-    /// Returns `true` for the top folder of a project.
+    /// Returns `true` if a folder is the root of a project.
     pub is_project: fn(&str) -> bool,
 }
 
 impl Roots {
-    /// Whose code the file at a plain path holds, and its name; `None` if the file is the user's and
-    /// lies outside the working directory.
+    /// Returns the owner of the file at a plain path, and its name. Returns `None` for a file of
+    /// the user that cannot be named relative to the working directory.
     fn relative(&self, path: &str) -> Option<(FrameKind, String)> {
         const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
         let installed =
@@ -129,7 +130,7 @@ impl Roots {
         Some((FrameKind::User, name.to_owned()))
     }
 
-    /// The name of a user's file outside the working directory, or below one that names no files.
+    /// Returns the name of a user's file that cannot be named relative to the working directory.
     fn outside(&self, path: &str, imports: &Imports) -> String {
         imports
             .cell(path)
@@ -139,8 +140,8 @@ impl Roots {
             .unwrap_or_else(|| base_name(path))
     }
 
-    /// The name of a file relative to its project, if it is below a working directory that names no
-    /// files.
+    /// Returns the name of a file relative to its project, if the file is below the working
+    /// directory.
     fn in_project(&self, path: &str) -> Option<String> {
         below(&self.working, path)?;
         let ends = path.rmatch_indices('/').map(|(at, _)| at + 1);
@@ -149,22 +150,23 @@ impl Roots {
         below(project, path).map(str::to_owned)
     }
 
-    /// Returns `true` if the name of a file may be relative to a folder around it: the folder is not
-    /// the root of a file system, and not one around the home directory that the file is in.
+    /// Returns `true` if a file may be named relative to the enclosing `folder`. The folder must
+    /// not be the root of a file system or an ancestor of the home directory that contains the
+    /// file.
     fn may_name(&self, folder: &str, path: &str) -> bool {
         let is_root = !folder.trim_end_matches('/').contains('/');
         !is_root && self.home_of(path).is_none_or(|home| folder.len() >= home)
     }
 
-    /// Returns `true` if the name of a file is the end of its path, and begins above its home
+    /// Returns `true` if `name` is a suffix of the path that begins above the file's home
     /// directory.
     fn reveals_home(&self, path: &str, name: &str) -> bool {
         let start = path.strip_suffix(name).map(str::len);
         matches!((start, self.home_of(path)), (Some(start), Some(home)) if start < home)
     }
 
-    /// The length of the home directory that a file is in: this user's, or one where systems usually
-    /// have them.
+    /// Returns the length of the path of the home directory that contains a file: this user's, or
+    /// one in a conventional location.
     fn home_of(&self, path: &str) -> Option<usize> {
         let own = self.home.as_ref().filter(|home| home.trim_end_matches('/').contains('/'));
         let own = own.filter(|home| below(home, path).is_some()).map(String::len);
@@ -182,7 +184,7 @@ impl Roots {
     }
 }
 
-/// How Python found files: the modules it loaded, the folders it searches, the cells of a notebook.
+/// Python's import state: loaded modules, search folders and notebook cells.
 #[derive(Debug, Default)]
 pub struct Imports {
     modules: FxHashMap<String, String>,
@@ -191,12 +193,12 @@ pub struct Imports {
 }
 
 impl Imports {
-    /// A module that was loaded from a file. The first one with that file counts.
+    /// Records a module that was loaded from a file. The first module of a file wins.
     pub fn add_module(&mut self, file: &str, name: String) {
         self.modules.entry(plain(file).into_owned()).or_insert(name);
     }
 
-    /// A folder that modules are searched in.
+    /// Records a folder that Python searches for modules.
     pub fn add_search(&mut self, folder: &str, working: &str) {
         let folder = as_folder(folder);
         let is_absolute = folder.starts_with('/') || has_drive(&folder);
@@ -204,7 +206,7 @@ impl Imports {
         self.search.push(as_folder(&folder));
     }
 
-    /// The number of a notebook's cell, and the path that its code goes by.
+    /// Records the number of a notebook cell, and the path that its code has.
     pub fn add_cell(&mut self, path: &str, number: i64) {
         self.cells.insert(plain(path).into_owned(), number);
     }
@@ -220,14 +222,14 @@ impl Imports {
         if is_package && !folder.ends_with("__main__") {
             return Some(format!("{folder}/{file}"));
         }
-        // A module may have another name than its file.
+        // A module's name may differ from its file's.
         Some(match folder.rsplit_once('/') {
             Some((up, _)) => format!("{up}/{file}"),
             None => file,
         })
     }
 
-    /// The path of a file below the nearest folder that modules are searched in.
+    /// Returns the path of a file relative to the nearest search folder that `fits`.
     fn below_search(&self, path: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
         let folders = self.search.iter().filter(|folder| fits(folder));
         let below = folders.filter_map(|folder| below(folder, path));
@@ -235,16 +237,17 @@ impl Imports {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that contains a file.
 #[must_use]
 pub fn folder_of(file: &str) -> Option<String> {
     plain(file).rsplit_once('/').map(|(dir, _)| format!("{dir}/"))
 }
 
-/// The characters between the parts of a path. Code that no file holds may have a path of any system.
+/// The separators of path components. Generated code may have a path in the style of any system.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// The last part of a path. Generated code may be called `<made from /home/me/template>`.
+/// Returns the last component of a path. Generated code may be called `<made from
+/// /home/me/template>`.
 fn base_name(path: &str) -> String {
     match path.rsplit_once(SEPARATORS) {
         None => path.to_owned(),
@@ -253,7 +256,7 @@ fn base_name(path: &str) -> String {
     }
 }
 
-/// What follows the folder `root` in `path`. Windows does not tell upper from lower case.
+/// Returns the part of `path` below the folder `root`. Windows paths are case-insensitive.
 fn below<'p>(root: &str, path: &'p str) -> Option<&'p str> {
     let (start, rest) = path.split_at_checked(root.len())?;
     let same = if has_drive(root) || root.starts_with("//") {
@@ -268,7 +271,7 @@ fn has_drive(path: &str) -> bool {
     matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic())
 }
 
-/// A folder's plain path, with a slash at its end.
+/// Returns the plain path of a folder, with a trailing slash.
 #[must_use]
 pub fn as_folder(path: &str) -> String {
     let path = plain(path);
@@ -278,8 +281,8 @@ pub fn as_folder(path: &str) -> String {
     }
 }
 
-/// A path with slashes only, without `.` and `..`, which would lead out of the folder that it begins
-/// with.
+/// Normalises a path: slashes only, and no `.` or `..`, which could lead out of the folder that the
+/// path begins with.
 fn plain(path: &str) -> Cow<'_, str> {
     let path = match path.strip_prefix(r"\\?\") {
         Some(rest) => match rest.strip_prefix(r"UNC\") {
@@ -392,7 +395,8 @@ mod tests {
         }
     }
 
-    /// Names files in the working directory `working`, which Python searches, too.
+    /// Returns the names of files in the working directory `working`, which is also a search
+    /// folder.
     fn names_in(working: &str, paths: &[&str]) -> Vec<String> {
         let mut files = files();
         files.roots.working = working.to_owned();

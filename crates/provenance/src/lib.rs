@@ -1,5 +1,5 @@
-//! Where every node came from: frames and call stacks of the user's program, the rules that
-//! emitted nodes, the rewrites that merged them, and how all of it is written into a model.
+//! Provenance of every node: the frames and call stacks of the user's program, the rules that
+//! emitted nodes and the rewrites that merged them. Also writes provenance into a model.
 
 mod detail;
 mod diagnostic;

@@ -1,4 +1,4 @@
-//! Origins: what a node's `origin` field points at, and the one way to merge them.
+//! Origins of nodes, and the operations that merge them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,7 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use crate::{StackId, Stacks, id};
 
 id! {
-    /// An equation's place in the program: its stack and the equations that enclose it.
+    /// An equation's context: its stack and the equations that enclose it.
     pub CallId
 }
 id! {
@@ -28,11 +28,11 @@ id! {
 pub struct Call {
     /// The equation's own stack, up to the enclosing equation.
     pub stack: Option<StackId>,
-    /// The enclosing equation, and what was lowering it.
+    /// The enclosing equation, and the emitter that was lowering it.
     pub caller: Option<(CallId, Emitter)>,
 }
 
-/// What kind of code emits nodes.
+/// A stage of the conversion that emits nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// A lowering rule, named after its primitive.
@@ -41,12 +41,12 @@ pub enum Stage {
     Rewrite,
     /// Adaptation to the target runtime.
     Legalize,
-    /// A lowering rule that the user wrote: a function, by its own name.
+    /// A lowering rule that the user wrote, named after its function.
     Custom,
 }
 
 impl Stage {
-    /// What source maps call it.
+    /// Returns the stage's name in source maps.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Lower => "lower",
@@ -57,7 +57,7 @@ impl Stage {
     }
 }
 
-/// The primitive of equations that call a function of the model, and so what their rule is called.
+/// The primitive of an equation that calls an ONNX function, and the name of its lowering rule.
 pub const FUNCTION_CALL: &str = "onnx_function";
 
 /// The location of the statement that emitted a node.
@@ -67,13 +67,13 @@ pub enum Site {
     Native(&'static Location<'static>),
     /// A statement of the user: the file as displayed, and the line.
     Custom(&'static str, u32),
-    /// A row of a table in this file. It says nothing of other rows, so it is the first line of
-    /// itself wherever it stands.
+    /// A row of a table in this file. The line is always 1, so that edits to other rows do not
+    /// change the location.
     Row(&'static str),
 }
 
 impl Site {
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &'static str {
         match self {
             Site::Native(at) => at.file(),
@@ -81,7 +81,7 @@ impl Site {
         }
     }
 
-    /// The line, from 1.
+    /// Returns the line, counted from 1.
     pub fn line(&self) -> u32 {
         match self {
             Site::Native(at) => at.line(),
@@ -97,19 +97,19 @@ impl From<&'static Location<'static>> for Site {
     }
 }
 
-/// The code that emitted a node: `sin.lower` and the line of its source.
+/// The code that emitted a node: `sin.lower` and the line in its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emitter {
-    /// The rule's or the rewrite's name.
+    /// The name of the rule or rewrite.
     pub name: &'static str,
-    /// Which stage it belongs to.
+    /// The stage that the rule belongs to.
     pub stage: Stage,
     /// The file and line of the statement that emitted the node.
     pub at: Site,
 }
 
-/// The line tells statements apart that emit nodes for the same equation, and is hashed faster than
-/// names and paths.
+/// Hashes only the line. It distinguishes the statements that emit nodes for one equation, and
+/// hashes faster than names and paths.
 impl Hash for Emitter {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.at.line().hash(state);
@@ -117,41 +117,41 @@ impl Hash for Emitter {
 }
 
 impl Emitter {
-    /// Its name: `sin.lower`, or the name of the user's function.
+    /// Returns the displayed name: `sin.lower`, or the name of the user's function.
     pub fn function(&self) -> String {
         self.stage.of(self.name)
     }
 }
 
 impl Stage {
-    /// The displayed name of the rule `name` in this stage.
+    /// Returns the displayed name of the rule `name` in this stage.
     pub fn of(self, name: &str) -> String {
         function(name, self.as_str())
     }
 }
 
-/// The displayed name of the rule `name` in a stage.
+/// Returns the displayed name of the rule `name` in a stage.
 pub(crate) fn function(name: &str, stage: &str) -> String {
     if stage == Stage::Custom.as_str() { name.to_owned() } else { format!("{name}.{stage}") }
 }
 
-/// `sin.lower:12`: the function and the line.
+/// Writes the function and the line: `sin.lower:12`.
 impl fmt::Display for Emitter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.function(), self.at.line())
     }
 }
 
-/// Where a node came from.
+/// The origin of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The equation that it computes; `None` at the model's boundary.
+    /// The equation that the node computes; `None` at the model's boundary.
     pub call: Option<CallId>,
-    /// The module it belongs to.
+    /// The module that the node belongs to.
     pub scope: ScopeId,
-    /// The code that emitted it.
+    /// The code that emitted the node.
     pub emitter: Emitter,
-    /// Other origins that were merged into it, without repetition or nesting.
+    /// Other origins that were merged into this one, deduplicated and flattened.
     pub also: Arc<[OriginId]>,
 }
 
@@ -164,9 +164,9 @@ pub struct Origins {
     scopes: FxIndexSet<Arc<str>>,
     origins: FxIndexSet<Origin>,
     none: Arc<[OriginId]>,
-    /// The scope that was asked for last: its parent, its path in it, and itself.
+    /// The most recently requested scope: its parent, its path relative to the parent, and its id.
     latest: Option<(ScopeId, String, ScopeId)>,
-    /// The other calls of each function, by its first call.
+    /// The other calls to each function, by its first call.
     callers: FxHashMap<CallId, Vec<OriginId>>,
 }
 
@@ -189,13 +189,13 @@ impl Origins {
     /// The scope of the model itself.
     pub const ROOT: ScopeId = ScopeId(0);
 
-    /// Makes room for the origins that a program of that many equations has.
+    /// Reserves capacity for the origins of a program with this many equations.
     pub fn reserve(&mut self, equations: usize) {
         self.calls.reserve(equations);
         self.origins.reserve(3 * equations);
     }
 
-    /// Interns the place of an equation.
+    /// Interns the context of an equation.
     pub fn call(&mut self, call: Call) -> CallId {
         CallId::from_index(self.calls.insert_full(call).0)
     }
@@ -205,7 +205,7 @@ impl Origins {
         if path.is_empty() {
             return parent;
         }
-        // Most equations are in the same scope as the one before.
+        // Most equations are in the same scope as their predecessor.
         if let Some((outer, inner, known)) = &self.latest
             && *outer == parent
             && inner == path
@@ -229,14 +229,15 @@ impl Origins {
         OriginId::from_index(self.origins.insert_full(origin).0)
     }
 
-    /// The origin of a node that computes what `primary` computed, emitted by `emitter` in place of
-    /// `primary` and `others`. It has the primary's place and the sources of all of them.
+    /// Returns the origin of a node that `emitter` emits in place of `primary` and `others`. The
+    /// node computes the value of `primary`. The origin has the primary's call and scope, and the
+    /// sources of all replaced nodes.
     pub fn merge(&mut self, primary: OriginId, others: &[OriginId], emitter: Emitter) -> OriginId {
         let origin = Origin { emitter, ..self.with_sources(primary, others) };
         self.intern(origin)
     }
 
-    /// The origin of a node that stays as it is and takes over the sources of `others`.
+    /// Returns the origin of an unchanged node that takes over the sources of `others`.
     pub fn absorb(&mut self, primary: OriginId, others: &[OriginId]) -> OriginId {
         let origin = self.with_sources(primary, others);
         self.intern(origin)
@@ -259,12 +260,12 @@ impl Origins {
         Origin { also: also.into(), ..kept.clone() }
     }
 
-    /// Records that the function that `first` calls is also called by another node.
+    /// Records that another node calls the function that `first` calls.
     pub fn called_again(&mut self, first: CallId, by: OriginId) {
         self.callers.entry(first).or_default().push(by);
     }
 
-    /// Keeps one call of each function for each distinct call stack. Stacks must be resolved.
+    /// Keeps one call to each function per distinct call stack. Stacks must be resolved.
     pub fn merge_callers(&mut self, stacks: &Stacks) {
         let mut callers = std::mem::take(&mut self.callers);
         for (first, others) in &mut callers {
@@ -278,35 +279,35 @@ impl Origins {
         self.callers = callers;
     }
 
-    /// The other calls of the function whose first call is `first`.
+    /// Returns the other calls to the function whose first call is `first`.
     pub(crate) fn calls_beside(&self, first: CallId) -> &[OriginId] {
         self.callers.get(&first).map_or(&[], Vec::as_slice)
     }
 
-    /// The other callers of the functions that contain `origin`, innermost function first.
+    /// Returns the other callers of the functions that contain `origin`, innermost function first.
     pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
         let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
         let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
         calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
     }
 
-    /// The origin behind an id.
+    /// Returns the origin with this id.
     pub fn get(&self, id: OriginId) -> &Origin {
         &self.origins[id.index()]
     }
 
-    /// The call behind an id.
+    /// Returns the call with this id.
     pub(crate) fn get_call(&self, id: CallId) -> Call {
         self.calls[id.index()]
     }
 
-    /// The path of a scope, levels separated by `/`; empty for the model itself.
+    /// Returns the path of a scope, with levels separated by `/`; empty for the model itself.
     pub fn scope_path(&self, id: ScopeId) -> &str {
         &self.scopes[id.index()]
     }
 
-    /// The equations behind `call`, innermost first, each with the emitter that was lowering it
-    /// when it descended into the previous one (`None` for the first).
+    /// Returns the equations of `call`, innermost first. Each comes with the emitter that was
+    /// lowering it when it descended into the previous one (`None` for the first).
     pub fn chain(&self, call: CallId) -> impl Iterator<Item = (Option<StackId>, Option<Emitter>)> {
         let mut next = Some((call, None));
         std::iter::from_fn(move || {

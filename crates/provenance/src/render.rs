@@ -8,20 +8,21 @@ pub const CALLSITE: &str = "pkg.jax2onnx.callsite";
 pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 /// Key of the call stack at the node's creation.
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
-/// Key of the operators that were nearly recognised, one in a line, in the model's metadata.
+/// Key of the operators that were nearly recognised, one per line, in the model's metadata.
 pub const MISSED: &str = "pkg.jax2onnx.missed";
-/// Key of a model whose weights are not the real ones, which says so.
+/// Key that marks a model whose weights are not the real ones.
 pub const WEIGHTS: &str = "pkg.jax2onnx.weights";
 /// Key of the equation's own traceback.
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
 /// The line before the traceback of an origin that was merged into the node.
 pub const ALSO_FROM: &str = "also from:";
-/// The line before the traceback of another call of the function that contains the node.
+/// The line before the traceback of another call to the function that contains the node.
 pub const OR_CALLED_FROM: &str = "or called from:";
 
 impl Origins {
-    /// The frame that represents an origin: the innermost one in the user's own code, or else that of
-    /// the layer of a library that the equation belongs to, or else the innermost one outside JAX.
+    /// Returns the frame that represents an origin. It is the innermost frame in the user's own
+    /// code, or else the frame of the library layer that the equation belongs to, or else the
+    /// innermost frame outside JAX.
     pub fn call_site<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> Option<&'s Frame> {
         let frames = || self.frames(origin, stacks);
         let of_kind = |kind| frames().find(move |f| f.kind == kind);
@@ -29,7 +30,7 @@ impl Origins {
         of_kind(FrameKind::User).or_else(layer).or_else(|| of_kind(FrameKind::Library))
     }
 
-    /// All frames of an origin through every enclosing equation, innermost first.
+    /// Returns all frames of an origin through every enclosing equation, innermost first.
     fn frames<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> impl Iterator<Item = &'s Frame> {
         let chain = origin.call.into_iter().flat_map(|call| self.chain(call));
         let ids = chain.filter_map(|(stack, _)| stack).collect::<Vec<_>>();
@@ -37,10 +38,10 @@ impl Origins {
     }
 }
 
-/// Writes the provenance of nodes.
+/// A writer of node metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata<'a> {
-    /// How much is written.
+    /// The level of detail.
     pub detail: Detail,
     /// The origins that nodes refer to.
     pub origins: &'a Origins,
@@ -48,12 +49,12 @@ pub struct Metadata<'a> {
     pub stacks: &'a Stacks,
     /// The stack of the call to the converter, the outer part of every node's `stacktrace`.
     pub entry: Option<StackId>,
-    /// The definition of the converted function: where the model's boundary comes from.
+    /// The definition of the converted function, the origin of the model's boundary.
     pub function: Option<&'a Frame>,
 }
 
 impl Metadata<'_> {
-    /// The metadata of one node, in the order it is written.
+    /// Returns the metadata of one node, in the order it is written.
     pub fn of(&self, id: OriginId) -> Vec<(&'static str, String)> {
         if self.detail == Detail::Off {
             return Vec::new();
@@ -110,7 +111,8 @@ mod tests {
     use super::*;
     use crate::{Call, Emitter, Span, Stage};
 
-    /// The function of the frame that represents an origin with these frames, innermost first.
+    /// Returns the function of the frame that represents an origin with these frames, innermost
+    /// first.
     fn site(frames: &[(FrameKind, &str)]) -> Option<String> {
         let (mut origins, mut stacks) = (Origins::default(), Stacks::default());
         let stack = stacks.reserve();
@@ -199,7 +201,7 @@ mod tests {
             found(&[(Library, "dot"), (Library, "Dense.__call__"), (User, "f")]).as_deref(),
             Some("f")
         );
-        // Without it, the layer; without that, whatever is nearest.
+        // Without a user frame, the layer; without a layer, the nearest frame outside JAX.
         assert_eq!(
             found(&[(Jax, "dot"), (Library, "dot"), (Library, "Dense.__call__")]).as_deref(),
             Some("Dense.__call__")

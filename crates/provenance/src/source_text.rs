@@ -1,14 +1,14 @@
-//! The text of a Python file.
+//! Decoding and checking of Python source text.
 
-/// The text of a source file. Python reads encodings other than UTF-8 if a comment names them (PEP
-/// 263). Text that is not UTF-8 is read as Latin-1, which has a character for every byte, so lines
-/// can be shown and the columns of common encodings are right.
+/// Decodes a source file. Python reads encodings other than UTF-8 if a comment names them (PEP
+/// 263). Text that is not UTF-8 is decoded as Latin-1, which has a character for every byte, so
+/// lines can be shown and the columns of common encodings are right.
 pub fn source_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect())
 }
 
-/// Why a file's lines cannot be shown: its text is not what Python loaded.
+/// Returns the message for a file whose text differs from the one that Python loaded.
 pub fn edited_since_loaded(file: &str) -> String {
     format!(
         "`{file}` was edited after Python had loaded it and before the export, so its lines are not \

@@ -1,4 +1,4 @@
-//! Frames and call stacks of the traced program, interned.
+//! Interned frames and call stacks of the traced program.
 //!
 //! A stack is a linked list from the innermost frame outwards, so stacks that share callers share
 //! their tails. Stack ids are handed out before their frames are known: a conversion without
@@ -21,7 +21,7 @@ pub struct Span {
     pub end_column: u32,
 }
 
-/// Whose code a frame is in.
+/// The owner of a frame's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// The user's own files.
@@ -35,7 +35,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    /// All kinds, and the words for them.
+    /// All kinds with their names.
     pub const ALL: [(FrameKind, &str); 4] = [
         (FrameKind::User, "user"),
         (FrameKind::Library, "library"),
@@ -43,13 +43,13 @@ impl FrameKind {
         (FrameKind::Converter, "converter"),
     ];
 
-    /// The word for it.
+    /// Returns the kind's name.
     pub fn as_str(self) -> &'static str {
-        // The table lists the kinds in the order of the enum; a test holds that.
+        // The table lists the kinds in declaration order; a test checks this.
         Self::ALL[self as usize].1
     }
 
-    /// The kind that a word stands for.
+    /// Returns the kind with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
     }
@@ -66,27 +66,27 @@ pub struct Frame {
     pub function: Arc<str>,
     /// The expression being evaluated.
     pub span: Span,
-    /// Whose code it is.
+    /// The owner of the code.
     pub kind: FrameKind,
 }
 
 impl Frame {
-    /// Whether it runs the method that calls of a layer run.
+    /// Returns `true` if the frame runs a layer's call method.
     pub(crate) fn is_of_layer(&self) -> bool {
         self.function.ends_with(".call") || self.function.ends_with(".__call__")
     }
 }
 
 id! {
-    /// A call stack, resolved or not.
+    /// Identifies a call stack, resolved or not.
     pub StackId
 }
 id! {
-    /// An interned frame.
+    /// Identifies an interned frame.
     pub FrameId
 }
 id! {
-    /// A link of a resolved stack: a frame and its callers.
+    /// Identifies a link of a resolved stack: a frame and its callers.
     pub LinkId
 }
 
@@ -101,7 +101,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// A new stack whose frames are not known yet.
+    /// Reserves a stack whose frames are not known yet.
     pub fn reserve(&mut self) -> StackId {
         self.stacks.push(None);
         StackId::from_index(self.stacks.len() - 1)
@@ -129,24 +129,25 @@ impl Stacks {
         self.stacks[stack.index()] = Some(link);
     }
 
-    /// A key that is equal for stacks with equal frames; `None` if the stack was never resolved.
+    /// Returns a key that is equal for stacks with equal frames; `None` if the stack was never
+    /// resolved.
     pub fn link(&self, stack: StackId) -> Option<LinkId> {
         self.stacks[stack.index()]
     }
 
-    /// The frame of a link, and the link of its caller.
+    /// Returns the frame of a link, and the link of its caller.
     pub fn follow(&self, link: LinkId) -> Option<(&Frame, Option<LinkId>)> {
         let (frame, caller) = self.links.get_index(link.index())?;
         Some((self.frames.get_index(frame.index())?, *caller))
     }
 
-    /// The frames of a stack, innermost first; empty if it was never resolved.
+    /// Returns the frames of a stack, innermost first; empty if the stack was never resolved.
     pub fn frames(&self, stack: StackId) -> Frames<'_> {
         Frames { stacks: self, next: self.stacks[stack.index()] }
     }
 }
 
-/// The frames of one stack, innermost first.
+/// An iterator over the frames of one stack, innermost first.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     stacks: &'a Stacks,

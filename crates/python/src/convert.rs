@@ -22,107 +22,120 @@ use crate::read::{self, LoadedTexts, StackOptions, Traced};
 use crate::results::{self, Results};
 use crate::rules::{self, Registered, Shared};
 
-/// Converts a closed jaxpr.
-///
-/// `name_of` returns a constant's path in the user's model, or `None`. `entry` is the traceback of
-/// the call to the converter, `function` the file, name and first line of the converted function.
-/// The equations are listed in the file `calls`, and the program is written to the file `record`,
-/// with the values of weights if `record_weights` is set. `in_set` means that there are other
-/// models that a pattern in `compute` or `weights` may refer to. `fuel` limits the number of
-/// changes that the optimiser may make, for tests; zero allows none.
-#[pyfunction]
-#[pyo3(signature = (
-    jaxpr, *, model_name, input_names, output_names, name_of, rules, detail, target, opset=None,
-    inputs_as_nchw=Vec::new(), outputs_as_nchw=Vec::new(), input_types=BTreeMap::new(),
-    output_types=BTreeMap::new(), defaults=BTreeMap::new(), source_map=false, embed_sources=false,
-    absolute_paths=false, entry=None, function=None, calls=None, record=None,
-    record_weights=false, results=false, operators=BTreeMap::new(), normalization_mode="auto",
-    assume=Vec::new(), compute=Vec::new(), weights=Vec::new(), in_set=false, report_missed=false, fuel=None,
-))]
-#[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
-pub(crate) fn convert(
-    py: Python<'_>,
-    jaxpr: Bound<'_, PyAny>,
+/// The attributes of Python's `Options`.
+#[derive(FromPyObject)]
+pub(crate) struct ExportOptions {
     model_name: String,
+    opset: Option<i64>,
+    target: String,
+    detail: String,
+    /// The file of the source map.
+    source_map: Option<PathBuf>,
+    source_text: bool,
+    absolute_paths: bool,
+    /// The file that lists the equations.
+    calls: Option<PathBuf>,
+    /// The file that the program is written to, with the values of weights if `record_weights`.
+    record: Option<PathBuf>,
+    record_weights: bool,
+    keep_results: bool,
+    operators: BTreeMap<String, String>,
+    normalization_mode: String,
+    assume: Vec<String>,
+    compute: Vec<(String, String)>,
+    weights: Vec<(String, String)>,
+    /// A pattern in `compute` or `weights` may refer to other models.
+    in_set: bool,
+    report_missed: bool,
+    /// The number of changes that the optimiser may make, for tests.
+    fuel: Option<u64>,
+}
+
+/// The attributes of Python's `Boundary`. Positions count all inputs or outputs.
+#[derive(FromPyObject)]
+pub(crate) struct ModelBoundary {
     input_names: Vec<String>,
     output_names: Vec<String>,
-    name_of: Bound<'_, PyAny>,
-    rules: Vec<Registered>,
-    detail: &str,
-    target: &str,
-    opset: Option<i64>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
     input_types: BTreeMap<usize, String>,
     output_types: BTreeMap<usize, String>,
     defaults: BTreeMap<usize, bool>,
-    source_map: bool,
-    embed_sources: bool,
-    absolute_paths: bool,
+}
+
+/// Converts a closed jaxpr.
+///
+/// `name_of` returns a constant's path in the user's model, or `None`. `entry` is the traceback of
+/// the call to the converter, `function` the file, name and first line of the converted function.
+#[pyfunction]
+#[pyo3(signature = (jaxpr, options, boundary, *, name_of, rules, entry=None, function=None))]
+pub(crate) fn convert(
+    jaxpr: Bound<'_, PyAny>,
+    options: ExportOptions,
+    boundary: ModelBoundary,
+    name_of: Bound<'_, PyAny>,
+    rules: Vec<Registered>,
     entry: Option<Bound<'_, PyAny>>,
     function: Option<(String, String, u32)>,
-    calls: Option<PathBuf>,
-    record: Option<PathBuf>,
-    record_weights: bool,
-    results: bool,
-    operators: BTreeMap<String, String>,
-    normalization_mode: &str,
-    assume: Vec<String>,
-    compute: Vec<(String, String)>,
-    weights: Vec<(String, String)>,
-    in_set: bool,
-    report_missed: bool,
-    fuel: Option<u64>,
 ) -> PyResult<Model> {
-    let detail = error::detail(py, detail)?;
-    let written = detail != Detail::Off || source_map || calls.is_some() || record.is_some();
+    let py = jaxpr.py();
+    let given = options;
+    let detail = error::detail(py, &given.detail)?;
+    let source_map = given.source_map.is_some();
+    let written =
+        detail != Detail::Off || source_map || given.calls.is_some() || given.record.is_some();
     // Patterns may refer to lines.
-    let resolve = written || results || !compute.is_empty();
-    let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
+    let resolve = written || given.keep_results || !given.compute.is_empty();
+    let stacks =
+        StackOptions { entry: entry.as_ref(), resolve, absolute_paths: given.absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
         .map_err(|failed| error::reading(py, *failed))?;
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
-    let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
-    let lowering = lower::Options { external, record: results, assumptions };
-    let target = Target::find(target).unwrap_or_default();
-    let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
-    let precisions = compute.iter().map(|(pattern, text)| match Precision::parse(text) {
+    let assumptions = given.assume.iter().filter_map(|name| Assumption::find(name)).collect();
+    let lowering = lower::Options { external, record: given.keep_results, assumptions };
+    let target = Target::find(&given.target).unwrap_or_default();
+    let forms =
+        forms(&given.operators, &given.normalization_mode, given.opset.unwrap_or(target.opset()));
+    let precisions = given.compute.iter().map(|(pattern, text)| match Precision::parse(text) {
         Some(precision) => Ok((pattern.clone(), precision)),
         None => Err(error::precision(py, text)),
     });
-    let formats = weights.iter().map(|(pattern, text)| match Weights::parse_formats(text) {
+    let formats = given.weights.iter().map(|(pattern, text)| match Weights::parse_formats(text) {
         Some(formats) => Ok((pattern.clone(), formats)),
         None => Err(error::format(py, text)),
     });
     let options = Options {
-        opset,
+        opset: given.opset,
         target,
         detail,
         source_map,
         metadata: Vec::new(),
         lowering,
         forms,
-        compute: Compute { precisions: precisions.collect::<PyResult<_>>()?, for_others: in_set },
-        weights: Weights { formats: formats.collect::<PyResult<_>>()?, for_others: in_set },
-        report_missed,
-        fuel,
+        compute: Compute {
+            precisions: precisions.collect::<PyResult<_>>()?,
+            for_others: given.in_set,
+        },
+        weights: Weights { formats: formats.collect::<PyResult<_>>()?, for_others: given.in_set },
+        report_missed: given.report_missed,
+        fuel: given.fuel,
     };
-    if let Some(path) = calls {
-        calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
+    if let Some(path) = &given.calls {
+        calls::write(path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
     let boundary = Boundary {
-        model_name,
-        input_names,
-        output_names,
-        inputs_as_nchw,
-        outputs_as_nchw,
-        input_types: types(&input_types)?,
-        output_types: types(&output_types)?,
-        defaults,
+        model_name: given.model_name,
+        input_names: boundary.input_names,
+        output_names: boundary.output_names,
+        inputs_as_nchw: boundary.inputs_as_nchw,
+        outputs_as_nchw: boundary.outputs_as_nchw,
+        input_types: types(&boundary.input_types)?,
+        output_types: types(&boundary.output_types)?,
+        defaults: boundary.defaults,
     };
     let function = function.filter(|_| resolve);
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
@@ -131,10 +144,12 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let text = |path: &str| texts.known.get(path).cloned();
-        let sources = Sources { text: Some(&text), embed: embed_sources, edited: &texts.edited };
+        let sources =
+            Sources { text: Some(&text), embed: given.source_text, edited: &texts.edited };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
-        if let Some(path) = &record {
-            let text = pipeline::record(&program, &boundary, &options, &lines, record_weights);
+        if let Some(path) = &given.record {
+            let text =
+                pipeline::record(&program, &boundary, &options, &lines, given.record_weights);
             onnx_file::replace_file(path, |file| file.write_all(text.as_bytes()))
                 .map_err(Failure::Record)?;
         }

@@ -124,7 +124,7 @@ pub(crate) mod class {
         numpy_scalar = "numpy", "generic";
         jax_array = "jax", "Array";
         python_enum = "enum", "Enum";
-        expansions = "jax2onnx._expand", "Expansions";
+        expansions = "jax2onnx._expansion.expand", "Expansions";
         error = "jax2onnx.errors", "Jax2OnnxError";
         unsupported_error = "jax2onnx.errors", "UnsupportedError";
     }
@@ -159,7 +159,7 @@ pub(crate) const NOTEBOOK: (&str, &str, &str, &str) =
     ("IPython", "get_ipython", "compile", "_filename_map");
 
 /// The module and the function that find the text which code was compiled from.
-pub(crate) const LOADED_TEXT: (&str, &str) = ("jax2onnx._loaded_text", "loaded_text");
+pub(crate) const LOADED_TEXT: (&str, &str) = ("jax2onnx._python.loaded_text", "loaded_text");
 
 /// A module at the root of the standard library.
 pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

@@ -62,7 +62,7 @@ mod _core {
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]
-    use super::{before_inlining, damage, explain, main, same_values};
+    use super::{before_inlining, common_subsequence, damage, explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -120,6 +120,13 @@ fn before_inlining(name: &str) -> Option<&str> {
     cli::before_inlining(name)
 }
 
+/// Pairs the positions of equal numbers in two sequences, ascending in both. Sequences with more than
+/// `most` differences are aligned only in part.
+#[pyfunction]
+fn common_subsequence(one: Vec<u32>, other: Vec<u32>, most: usize) -> Vec<(usize, usize)> {
+    cli::common_subsequence(&one, &other, most)
+}
+
 /// Runs the command line `argv` (without the program's name) and returns the exit status.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
@@ -132,7 +139,7 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
 }
 
 fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {
-    let report = py.import("jax2onnx._doctor")?.getattr("report")?.call0()?;
+    let report = py.import("jax2onnx._command.doctor")?.getattr("report")?.call0()?;
     let (interpreter, system, packages, variables, problems) = report.extract()?;
     let report = cli::PythonReport { interpreter, system, packages, variables, problems };
     Ok(py.detach(|| cli::run_doctor(doctor, &report)))
@@ -151,7 +158,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     options.set_item("record", export.record)?;
     options.set_item("record_weights", export.record_weights)?;
     options.set_item("quiet", export.quiet)?;
-    let run = py.import("jax2onnx._export")?.getattr("run")?;
+    let run = py.import("jax2onnx._command.export")?.getattr("run")?;
     run.call(arguments, Some(&options))?.extract()
 }
 
@@ -163,6 +170,6 @@ fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
     options.set_item("atol", verify.atol)?;
     options.set_item("errors", verify.errors)?;
     options.set_item("as_json", verify.json)?;
-    let run = py.import("jax2onnx._verify_command")?.getattr("run")?;
+    let run = py.import("jax2onnx._command.verify")?.getattr("run")?;
     run.call((verify.model, verify.reference), Some(&options))?.extract()
 }

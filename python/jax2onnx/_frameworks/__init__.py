@@ -1,7 +1,7 @@
-"""The frameworks that people write their modules in, and what the package asks of them.
+"""The frameworks that modules are written in, and the queries that this package makes of them.
 
-All that is known of one beyond its documented API is in its own file. None is imported here: a
-framework matters once the user's program has loaded it.
+Each framework's undocumented API is in its own file. None is imported here: a framework matters
+only after the user's program has loaded it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from jax2onnx._frameworks.haiku import Haiku
 from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
-from jax2onnx._objects import once_per_type
+from jax2onnx._python.objects import once_per_type
 
 __all__ = [
     "BOOKS",
@@ -39,7 +39,7 @@ __all__ = [
 
 ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku(), Keras())
 
-#: Types of which only some attributes are walked.
+#: Types with the only attributes of theirs that are walked.
 HOLDERS = {kind: names for framework in ALL for kind, names in framework.holders.items()}
 
 #: Attributes that are not walked.
@@ -48,43 +48,48 @@ BOOKS = frozenset[str]().union(*(framework.books for framework in ALL))
 #: Attributes that add nothing to a path.
 CONTENT = frozenset[str]().union(*(framework.content for framework in ALL))
 
-#: Attributes that say which trace may update an object, and what they are in the current one.
+#: Attributes that name the trace that may update an object, with functions that return their values
+#: in the current trace.
 TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
     name: renew for framework in ALL for name, renew in framework.trace_marks.items()
 }
 
 
 def name_of(variable: Any) -> str | None:
-    """The name that a framework has for a variable or a layer, whatever holds it."""
+    """Returns the name that a framework has for a variable or a layer, or None."""
     names = (framework.name_of(variable) for framework in ALL)
     return next((name for name in names if name), None)
 
 
 def names_variables(kind: type) -> bool:
-    """Whether a class is that of variables with names of their own."""
+    """Returns `True` if instances of a class are variables with names of their own."""
     return any(framework.names_variables(kind) for framework in ALL)
 
 
 def names_arrays(kind: type) -> bool:
-    """Whether arrays in a class's instances, beside variables, are named after the instance."""
+    """Returns `True` if arrays in a class's instances, besides variables, are named after the
+    instance.
+    """
     return any(framework.names_arrays(kind) for framework in ALL)
 
 
 @once_per_type
 def names_scopes(kind: type) -> bool:
-    """Whether calls of a class's instances open a scope for each instance already."""
+    """Returns `True` if calls of a class's instances already open a scope for each instance."""
     return any(framework.names_scopes and framework.owns(kind) for framework in ALL)
 
 
 def bare(call: Any) -> Any:
-    """The `__call__` of a class without a scope that is named after the class."""
+    """Removes a scope that is named after the class from its `__call__`."""
     for framework in ALL:
         call = framework.bare(call)
     return call
 
 
 def interceptions(run: Run) -> Iterator[AbstractContextManager[Any]]:
-    """Has calls in this thread run by `run`, in the frameworks that let others do that."""
+    """Yields context managers that redirect this thread's calls to `run`, for frameworks with
+    interceptors.
+    """
     for framework in ALL:
         context = framework.interception(run)
         if context is not None:
@@ -92,7 +97,7 @@ def interceptions(run: Run) -> Iterator[AbstractContextManager[Any]]:
 
 
 def intercepts(kind: type) -> bool:
-    """Whether the framework of a module lets others run its calls."""
+    """Returns `True` if the framework of a module has interceptors."""
     return any(
         type(framework).interception is not Framework.interception and framework.owns(kind)
         for framework in ALL
@@ -100,7 +105,7 @@ def intercepts(kind: type) -> bool:
 
 
 def is_layer(kind: type) -> bool:
-    """Whether instances of a class may be rebuilt while they are traced."""
+    """Returns `True` if instances of a class may be rebuilt while they are traced."""
     return any(
         framework.rebuilds
         and framework.owns(kind)
@@ -111,18 +116,18 @@ def is_layer(kind: type) -> bool:
 
 
 def is_own(module: str) -> bool:
-    """Whether a Python module belongs to a framework."""
+    """Returns `True` if a Python module belongs to a framework."""
     package = module.partition(".")[0]
     return any(framework.module.partition(".")[0] == package for framework in ALL)
 
 
 def is_method(value: Any) -> bool:
-    """Whether an object is a bound method of a framework's own kind."""
+    """Returns `True` if an object is a bound method of a framework's own type."""
     return any(framework.is_method(value) for framework in ALL)
 
 
 def has_parameters(root: Any) -> bool:
-    """Whether it is a dictionary of variables with parameters, or a module bound to one."""
+    """Returns `True` for a dictionary of variables with parameters, or a module bound to one."""
     found = [root, *(framework.variables(root) for framework in ALL)]
     # Some mappings, such as those of weak references, do not take every key.
     mappings = (v for v in found if isinstance(v, Mapping) and PARAMETERS in v)
@@ -130,8 +135,8 @@ def has_parameters(root: Any) -> bool:
 
 
 def isolated(fn: Any) -> tuple[Any, list[Isolated]]:
-    """`fn` with copies in place of the objects that it updates while it is traced, as far as these
-    can be copied, and the steps to it.
+    """Replaces the objects that `fn` updates while it is traced by copies, as far as they can be
+    copied. Returns the new callable and the frameworks' steps.
     """
     steps: list[Isolated] = []
     for framework in ALL:

@@ -1,4 +1,4 @@
-"""What the rest of the package asks of a framework."""
+"""The interface of a framework to the rest of the package."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from jax2onnx._core import Copies
 
-# Runs a call. It takes the module, the method, whether it may be the model itself, and arguments.
+# Runs a call, given the module, the method, `True` if the module may be the model itself, and the
+# arguments.
 Run = Callable[..., Any]
 
 Holders = Mapping[tuple[str, str], frozenset[str]]
@@ -15,11 +16,11 @@ Marks = Mapping[str, Callable[[Any], Any]]
 
 
 class Isolated(NamedTuple):
-    """A callable on copies of the objects that it updates, which nobody else sees.
+    """A callable on private copies of the objects that it updates.
 
     Attributes:
         fn: The callable.
-        copies: The copies, and what they are copies of.
+        copies: The copies and their originals.
         adopt: Lets the current trace update the copies.
     """
 
@@ -29,80 +30,86 @@ class Isolated(NamedTuple):
 
 
 class Framework:
-    """A framework, and what is known of it beyond its documented API.
+    """A framework, with its undocumented API.
 
-    Each framework overrides what it has. Nothing here imports it: what is asked of its classes is
-    asked only once the user's program has loaded them.
+    Each framework overrides the attributes and methods that apply to it. Nothing here imports it:
+    queries about its classes are made only after the user's program has loaded them.
     """
 
     #: The module that a program imports to use the framework; it has a class `Module`.
     module: ClassVar[str]
 
-    #: Types of which only the named attributes are walked, by module and qualified name. Neither
-    #: adds to a path.
+    #: Types with the only attributes of theirs that are walked, by module and qualified name.
+    #: Neither adds to a path.
     holders: ClassVar[Holders] = {}
 
-    #: Attributes in which the framework keeps its own books.
+    #: Attributes for the framework's own bookkeeping.
     books: ClassVar[frozenset[str]] = frozenset()
 
-    #: Attributes in which its variables and mappings keep what they stand for.
+    #: Attributes in which its variables and mappings store their content.
     content: ClassVar[frozenset[str]] = frozenset()
 
-    #: Attributes that remember the trace in which an object may be updated, and what they are in
-    #: the current trace.
+    #: Attributes that name the trace that may update an object, with functions that return their
+    #: values in the current trace.
     trace_marks: ClassVar[Marks] = {}
 
-    #: Whether calls of its modules open a scope for each instance already.
+    #: `True` if calls of its modules already open a scope for each instance.
     names_scopes: ClassVar[bool] = False
 
-    #: Whether modules may be rebuilt while a function is traced, from parameters that it is
-    #: given. Then no instance tells which classes there are.
+    #: `True` if modules may be rebuilt from arguments while a function is traced. Then the callable
+    #: holds no instances of their classes.
     rebuilds: ClassVar[bool] = False
 
     def modules(self) -> type | None:
-        """The base class of its modules, once the program has loaded it."""
+        """Returns the base class of its modules, once the program has loaded it."""
         kind: type | None = getattr(sys.modules.get(self.module), "Module", None)
         return kind
 
     def owns(self, kind: type, /) -> bool:
-        """Whether a class is one of its modules."""
+        """Returns `True` if a class is one of its modules."""
         base = self.modules()
         return base is not None and issubclass(kind, base)
 
     def is_internal(self, _kind: type, /) -> bool:
-        """Whether a class of its modules is not a layer but part of how the framework works."""
+        """Returns `True` if a class of its modules is internal to the framework rather than a
+        layer.
+        """
         return False
 
     def interception(self, _run: Run, /) -> AbstractContextManager[Any] | None:
-        """Has calls of its modules in this thread run by a function, if it lets others do that."""
+        """Returns a context manager that redirects this thread's calls of its modules to a
+        function, or None.
+        """
         return None
 
     def bare(self, call: Any, /) -> Any:
-        """The `__call__` of a class without the scope that the framework names after the class."""
+        """Removes the scope that the framework names after a class from its `__call__`."""
         return call
 
     def is_method(self, _value: Any, /) -> bool:
-        """Whether an object is a bound method of a kind of its own."""
+        """Returns `True` if an object is a bound method of the framework's own type."""
         return False
 
     def variables(self, _module: Any, /) -> Any:
-        """The collections of variables that a module is bound to, by name, or None."""
+        """Returns the collections of variables that a module is bound to, by name, or None."""
         return None
 
     def names_variables(self, _kind: type, /) -> bool:
-        """Whether a class is that of variables which have names of their own."""
+        """Returns `True` if instances of a class are variables with names of their own."""
         return False
 
     def names_arrays(self, _kind: type, /) -> bool:
-        """Whether arrays in a class's instances, beside variables, are named after the instance."""
+        """Returns `True` if arrays in a class's instances, besides variables, are named after the
+        instance.
+        """
         return False
 
     def name_of(self, _variable: Any, /) -> str | None:
-        """The name of an object of such a class."""
+        """Returns the name of an object of such a class."""
         return None
 
     def isolated(self, _fn: Any, /) -> Isolated | None:
-        """A callable with copies in place of the objects that it updates while it is traced, if
-        they can be copied.
+        """Replaces the objects that a callable updates while it is traced by copies, if they can be
+        copied.
         """
         return None

@@ -14,7 +14,7 @@ class Haiku(Framework):
     content = frozenset({"_mapping"})  # of a FlatMap
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
-        """Haiku's interceptors belong to the thread that adds them."""
+        """Returns Haiku's interceptor, which is local to the thread."""
         haiku: Any = sys.modules.get(self.module)
 
         def intercept(call: Any, args: Any, kwargs: Any, context: Any) -> Any:

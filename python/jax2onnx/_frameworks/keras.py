@@ -4,7 +4,7 @@ import sys
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework
-from jax2onnx._objects import instance_dict
+from jax2onnx._python.objects import instance_dict
 
 
 class Keras(Framework):
@@ -18,21 +18,23 @@ class Keras(Framework):
     names_scopes = True
 
     def modules(self) -> type | None:
-        """Models are layers, too."""
+        """Returns the class of layers, which models are, too."""
         kind: type | None = getattr(sys.modules.get(self.module), "Layer", None)
         return kind
 
     def names_variables(self, kind: type, /) -> bool:
-        """Keras's own variables; a program that has one has loaded Keras."""
+        """Returns `True` for Keras's variables."""
         base = getattr(sys.modules.get(self.module), "Variable", None)
         return base is not None and issubclass(kind, base)
 
     def names_arrays(self, kind: type, /) -> bool:
-        """Layers: a `Normalization` computes with arrays that it made of its variables."""
+        """Returns `True` for layers: a `Normalization` computes with arrays that it derives from
+        its variables.
+        """
         base = self.modules()
         return base is not None and issubclass(kind, base)
 
     def name_of(self, variable: Any, /) -> str | None:
-        """The path of layers that it was made in, such as `stem/kernel`."""
+        """Returns the path of layers, such as `stem/kernel`."""
         path: str | None = instance_dict(variable).get("_path")
         return path

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Holders, Marks, Run
-from jax2onnx._objects import instance_dict
+from jax2onnx._python.objects import instance_dict
 
 #: The collection of parameters in a dictionary of variables.
 PARAMETERS = "params"
@@ -25,7 +25,7 @@ class Linen(Framework):
     names_scopes = True
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
-        """Linen's interceptors belong to the thread that adds them."""
+        """Returns Linen's interceptor, which is local to the thread."""
         linen: Any = sys.modules.get(self.module)
 
         def intercept(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
@@ -38,5 +38,5 @@ class Linen(Framework):
         return context
 
     def variables(self, module: Any, /) -> Any:
-        """The collections in the scope of a bound module."""
+        """Returns the collections in the scope of a bound module."""
         return instance_dict(instance_dict(module).get("scope")).get("_variables")

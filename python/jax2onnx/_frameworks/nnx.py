@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from jax2onnx._core import Copier, Copies
 from jax2onnx._frameworks.framework import Framework, Isolated, Marks
 from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
-from jax2onnx._objects import has_dict, slots
+from jax2onnx._python.objects import has_dict, slots
 
 
 class NNX(Framework):
@@ -22,11 +22,11 @@ class NNX(Framework):
     rebuilds = True
 
     def isolated(self, fn: Any, /) -> Isolated | None:
-        """A model, a method of one, or a function that reads one, on a copy of the model.
+        """Copies the model of a callable: a model, a method of one, or a function that reads one.
 
-        While it is traced, a model in training mode holds tracers, which another thread that calls
-        it must not meet. The copy holds the same arrays. Models that are parts of other objects are
-        not copied, and no global variable is if the function, or one that it calls by a global
+        While it is traced, a model in training mode holds tracers, which must not reach other
+        threads that call it. The copy holds the same arrays. Models that are parts of other objects
+        are not copied. Nor are global variables if the function, or one that it calls by a global
         name, assigns globals.
         """
         nnx: Any = sys.modules.get(self.module)
@@ -34,7 +34,7 @@ class NNX(Framework):
         marks = getattr(sys.modules.get("flax.nnx.tracers"), "TraceState", None)
         if base is None or marks is None:
             return None
-        # All copies have one mark, so that one call lets another trace update them.
+        # All copies share one mark, so that one call lets another trace update them.
         mark = marks()
         copies = Copies(functools.partial(_copier_of, bases=(base, nnx.Variable)), mark)
         own = _Functions((base, nnx.Variable), copies).callable(fn)
@@ -50,7 +50,7 @@ class _Functions:
         self._made: dict[int, Any] = {}
 
     def callable(self, fn: Any) -> Any:
-        """A callable that refers to copies in place of what it refers to directly."""
+        """Replaces the models that a callable refers to directly by copies."""
         if self._has(type(fn)):
             return self._copies.of(fn)
         if isinstance(fn, types.MethodType) and self._has(type(fn.__self__)):
@@ -89,8 +89,8 @@ class _Functions:
         )
 
     def _readers_of_models(self, fn: types.FunctionType) -> list[types.FunctionType]:
-        """The functions that `fn` reaches by global names, and itself; none if none of them reads a
-        model, or one has to have its real globals.
+        """Returns `fn` and the functions that it reaches by global names. The list is empty if none
+        of them reads a model, or if one of them needs its real globals.
         """
         functions, reads = [fn], False
         seen = {id(fn)}
@@ -104,7 +104,7 @@ class _Functions:
         return functions if reads and not assigns else []
 
     def _with_namespaces(self, functions: list[types.FunctionType]) -> None:
-        """Makes copies of functions that see each other, and copies of models, as globals."""
+        """Copies functions whose globals are each other's copies and copies of models."""
         namespaces = [Namespace(function.__globals__) for function in functions]
         for function, namespace in zip(functions, namespaces, strict=True):
             self._made[id(function)] = _copy(function, namespace, self._held(_Held.by(function)))
@@ -125,7 +125,7 @@ class _Functions:
 
 
 class _Held(NamedTuple):
-    """What a function closes over, and the default values of its arguments."""
+    """The variables that a function closes over, and the default values of its arguments."""
 
     cells: tuple[types.CellType, ...]
     defaults: tuple[Any, ...]
@@ -148,7 +148,7 @@ def _copy(fn: types.FunctionType, namespace: dict[str, Any], held: _Held) -> typ
 
 @functools.lru_cache(maxsize=1024)
 def _copier_of(kind: type, bases: tuple[type, ...]) -> Copier | None:
-    """How objects of a type are copied; None if they are not."""
+    """Returns the copier for objects of a type, or None if they are not copied."""
     if not _is_any(kind, bases) and not _is_mark(kind):
         return None
     try:
@@ -160,11 +160,11 @@ def _copier_of(kind: type, bases: tuple[type, ...]) -> Copier | None:
 
 
 def _is_any(kind: type, bases: tuple[type, ...]) -> bool:
-    """Whether objects of a type are of one of some others, rather than pass for them."""
+    """Returns `True` if a type derives from one of `bases`, ignoring virtual subclasses."""
     return any(base in kind.__mro__ for base in bases)
 
 
 def _is_mark(kind: type) -> bool:
-    """Whether objects of a type remember, for a module, the trace that may update it."""
+    """Returns `True` if objects of a type store the trace that may update a module."""
     inside = kind.__module__.startswith("flax.nnx.")
     return inside and any(slot.__name__ == "_trace_state" for slot in slots(kind))

@@ -1,4 +1,4 @@
-"""The table of operations: each draws its operands and parameters and adds an equation."""
+"""The table of operators. Each draws its operands and parameters and adds an equation."""
 
 from fuzz.operators import (
     elementwise,

@@ -1,4 +1,4 @@
-"""Functions of each element: arithmetic, comparisons, bits and conversions."""
+"""Elementwise functions: arithmetic, comparisons, bits and conversions."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from fuzz import arrays
 from fuzz.draw import Draw, Reject
 from fuzz.program import Kind, Value
 
-# name → text, or None for `lax.name(x)`; slack is how far apart approximations are near zero.
+# Maps names to text, or to None for `lax.name(x)`. The slack is the difference of approximations
+# near zero.
 EXACT_UNARY = ["abs", "neg", "sign", "square"]
 STEPS = ["floor", "ceil", "round"]
 APPROXIMATE = {
@@ -39,7 +40,7 @@ APPROXIMATE = {
     "bessel_i0e": 1e-6,
     "bessel_i1e": 1e-6,
 }
-# Defined for complex numbers too.
+# Also defined for complex numbers.
 COMPLEX = ["exp", "log", "sin", "cos", "tanh", "sqrt", "log1p", "expm1", "rsqrt", "logistic", "tan"]
 
 
@@ -60,12 +61,12 @@ def is_real_number(v: Value) -> bool:
 
 
 def partner(draw: Draw, x: Value, dtype: np.dtype | None = None) -> Value:
-    """An operand of the same shape."""
+    """Returns an operand of the same shape."""
     return draw.fill(x.shape, dtype or x.dtype)
 
 
 def stepping(draw: Draw, v: Value) -> bool:
-    """Whether an operation that jumps may be applied: inside functions, to exact values only."""
+    """Returns `True` if jumps are allowed: inside functions, only for exact values."""
     return not draw.smooth and (draw.depth == 0 or v.is_exact)
 
 
@@ -96,22 +97,22 @@ def approximate(draw: Draw) -> None:
     x = draw.pick(lambda v: arrays.is_inexact(v.dtype))
     name = draw.choose(COMPLEX if arrays.is_complex(x.dtype) else list(APPROXIMATE))
     slack = APPROXIMATE[name]
-    # Most numbers are outside the domain of these. It is an equation of its own: rounding it
-    # changes what follows.
+    # Most numbers are outside the domain of these functions. The restriction to the domain is a
+    # separate equation, because rounding it changes what follows.
     inside = {"asin": "tanh", "acos": "tanh", "atanh": "tanh", "erf_inv": "tanh"}
     inside |= {"log": "abs", "sqrt": "abs", "rsqrt": "abs", "log1p": "abs", "lgamma": "abs"}
     inside |= {"digamma": "cosh"}
-    # Versions of JAX differ in what the digamma function of zero is.
+    # Versions of JAX differ in the value of the digamma function at zero.
     if is_float(x) and name in inside and (draw.chance(0.8) or name == "digamma"):
         text = f"lax.{inside[name]}({x.name})"
         (x,) = draw.add(inside[name], text, [x], Kind.CLOSE, slack=1e-6, ulps=64)
-    # Sums of logarithms and the like lose digits where they cancel.
+    # Sums of logarithms and the like lose digits by cancellation.
     kind = Kind.MIXES if arrays.is_complex(x.dtype) else Kind.CLOSE
     draw.add(name, f"lax.{name}({x.name})", [x], kind, slack=slack, ulps=64)
 
 
 def divisor(draw: Draw, x: Value) -> Value:
-    """What `x` is divided by: not `x` itself, which XLA may simplify whether it is zero or not."""
+    """Returns a divisor other than `x`, because XLA may simplify `x / x` even if `x` is zero."""
     y = partner(draw, x)
     if x.name == y.name:
         raise Reject("a quotient of equals")
@@ -133,7 +134,7 @@ def arithmetic(draw: Draw) -> None:
 
 
 def broadcast_arithmetic(draw: Draw) -> None:
-    """The operators of Python, which broadcast and promote."""
+    """Adds Python's operators, which broadcast and promote."""
     x = draw.pick(is_real_number)
     shape = tuple(n if draw.chance(0.6) else 1 for n in x.shape)[draw.integer(0, x.rank) :]
     y = draw.fill(shape, x.dtype)
@@ -208,7 +209,7 @@ def test(draw: Draw) -> None:
     x = draw.pick(lambda v: is_float(v) and stepping(draw, v))
     name = draw.choose(["lax.is_finite", "jnp.isnan", "jnp.isinf", "jnp.signbit"])
     if name == "jnp.signbit":
-        # Zeros of either sign are the same number: only numbers have a sign here.
+        # Zeros are avoided, because their sign is ignored.
         draw.add("signbit", f"jnp.signbit({x.name} + 0.75)", [x], Kind.MOVES, reads_bits=True)
         return
     draw.add(name, f"{name}({x.name})", [x], Kind.MOVES)
@@ -307,7 +308,7 @@ def complex_parts(draw: Draw) -> None:
 
 
 def activation(draw: Draw) -> None:
-    """What models are made of; fusions look for these."""
+    """Adds an activation function, a target of fusions."""
     x = draw.pick(is_float)
     names = ["relu", "gelu", "silu", "softplus", "sigmoid", "elu", "leaky_relu", "selu", "relu6"]
     name = draw.choose([*names, "hard_tanh", "swish", "celu", "log_sigmoid", "squareplus", "mish"])

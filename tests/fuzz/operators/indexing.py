@@ -1,4 +1,4 @@
-"""Elements found or replaced by computed indices, in range or not."""
+"""Gathers and scatters with computed indices, in range or not."""
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def take_along_axis(draw: Draw) -> None:
 
 
 def gather(draw: Draw) -> None:
-    """Dimension numbers of any kind."""
+    """Adds a gather with arbitrary dimension numbers."""
     x = any_array(draw)
     if draw.size in x.shape:
         raise Reject("sizes must be known")
@@ -88,7 +88,7 @@ def gather(draw: Draw) -> None:
 
 
 def scatter(draw: Draw) -> None:
-    """`x.at[i].add(y)` and its siblings."""
+    """Adds `x.at[i].add(y)` or one of its siblings."""
     x = any_array(draw)
     axis = draw.integer(0, x.rank - 1)
     name = draw.choose(["set", "add", "multiply", "min", "max"])
@@ -96,7 +96,7 @@ def scatter(draw: Draw) -> None:
         raise Reject("booleans are only set")
     if x.dtype.kind == "c" and name in ("min", "max"):
         raise Reject("complex numbers have no order")
-    # Which of several updates of one place wins is not defined.
+    # The winner among several updates of one element is undefined.
     several = name != "set" and draw.chance(0.7)
     count = draw.choose(draw.static)
     i = draw.indices((count,), x.shape[axis]) if several else draw.distinct(count, x.shape[axis])

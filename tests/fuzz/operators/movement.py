@@ -1,4 +1,4 @@
-"""What moves elements."""
+"""Data movement."""
 
 import math
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ def reshape(draw: Draw) -> None:
     if left > 1:
         shape.append(left)
     if not all(count(x.shape, draw.size, b) == count(shape, draw.size, b) for b in (11, 13)):
-        # JAX does not check that.
+        # JAX does not check this.
         raise Reject("it holds for one size only")
     move(draw, "reshape", f"lax.reshape({x.name}, {draw.dims(shape)})", x)
 
 
 def count(shape: Sequence[int], size: int, other: int) -> int:
-    """The number of elements if the symbolic size were another."""
+    """Returns the number of elements for another value of the symbolic size."""
     parts = (multiple(n, size) for n in shape)
     return math.prod(factor * other + offset for factor, offset in parts)
 
@@ -76,7 +76,7 @@ def slice_(draw: Draw) -> None:
 
 
 def index(draw: Draw) -> None:
-    """As users write it: `x[1, ::-1, None, ..., -1]`."""
+    """Adds indexing in Python's syntax: `x[1, ::-1, None, ..., -1]`."""
     x = draw.pick(lambda v: v.rank > 0 and v.size > 0)
     parts = []
     for n in x.shape[: draw.integer(1, x.rank)]:
@@ -194,7 +194,7 @@ def diagonal(draw: Draw) -> None:
 
 
 def bits(draw: Draw) -> None:
-    """Random numbers are functions of a key, to the last bit."""
+    """Adds random bits, which are an exact function of a key."""
     seed = draw.fill((), np.dtype("int32"))
     dtype = draw.choose(["uint8", "uint16", "uint32", *["uint64"] * draw.double])
     shape = tuple(n for n in draw.sizes(0, 2) if n != draw.size)

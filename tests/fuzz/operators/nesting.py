@@ -16,7 +16,7 @@ def function(
     tuple_result: bool = True,
     ops: tuple[int, int] = (1, 4),
 ) -> Function:
-    """A function with a random body; `result` says what it returns, given its parameters."""
+    """Draws a function with a random body; `result` chooses its results, given its parameters."""
     from fuzz.generate import extend
 
     renamed = [Value(draw.fresh("v"), p.shape, p.dtype, p.is_exact) for p in params]
@@ -29,7 +29,7 @@ def function(
 
 
 def as_type(draw: Draw, like: Value) -> Value:
-    """A result of the same type as `like`, which depends on what was computed."""
+    """Returns a result with the type of `like` that depends on computed values."""
     same = [
         v
         for v in draw.scope
@@ -56,7 +56,7 @@ def as_type(draw: Draw, like: Value) -> Value:
 
 
 def last(draw: Draw, _: list[Value]) -> list[Value]:
-    """The newest values."""
+    """Returns the newest values."""
     made = [v for equation in draw.body for v in equation.outputs]
     if not made:
         raise Reject("an empty body")
@@ -96,7 +96,7 @@ def cond(draw: Draw) -> None:
 
 
 def fit_all(draw: Draw, types: Sequence[Value]) -> list[Value]:
-    """Values of the given types."""
+    """Returns values of the given types."""
     found = []
     for like in types:
         same = [v for v in draw.scope if v.shape == like.shape and v.dtype == like.dtype]
@@ -119,7 +119,7 @@ def scan(draw: Draw) -> None:
         made = [v for equation in inner.body for v in equation.outputs]
         return [as_type(inner, params[0]), made[-1] if made else params[1]]
 
-    # A carried value comes round again, so it is never exact.
+    # A carried value re-enters the loop, so it is never exact.
     start = Value(carry.name, carry.shape, carry.dtype, not arrays.is_inexact(carry.dtype))
     f = function(draw, [start, x], result)
     more = draw.choose(["", ", reverse=True", ", unroll=2"])

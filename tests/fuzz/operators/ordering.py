@@ -30,7 +30,7 @@ def argsort(draw: Draw) -> None:
 
 
 def top_k(draw: Draw) -> None:
-    # The order of NaN among the largest is decided elsewhere.
+    # The order of NaN among the largest elements is tested elsewhere.
     x = draw.pick(
         lambda v: (
             v.rank > 0 and v.dtype.kind not in "bc" and stepping(draw, v) and not has_nan(draw, v)
@@ -42,7 +42,7 @@ def top_k(draw: Draw) -> None:
 
 
 def has_nan(draw: Draw, v) -> bool:
-    """Whether a value may have NaN, as far as is known."""
+    """Returns `True` if a value may contain NaN, as far as is known."""
     if not arrays.is_float(v.dtype):
         return False
     return v.name not in draw.known or bool(np.isnan(draw.known[v.name].astype(float)).any())

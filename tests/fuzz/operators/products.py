@@ -1,4 +1,4 @@
-"""Products of matrices and what is made of them."""
+"""Matrix products and convolutions."""
 
 from fuzz import arrays
 from fuzz.draw import Draw, Reject
@@ -35,7 +35,7 @@ def dot_general(draw: Draw) -> None:
 
 
 def matmul(draw: Draw) -> None:
-    """A layer: what fusions look for."""
+    """Adds a dense layer, a target of fusions."""
     x = draw.pick(lambda v: v.rank > 0 and v.dtype.kind != "b")
     if x.shape[-1] == draw.size:
         raise Reject("weights have known sizes")
@@ -58,7 +58,7 @@ def einsum(draw: Draw) -> None:
 
 
 def conv(draw: Draw) -> None:
-    """One or two spatial axes, in any layout."""
+    """Adds a convolution with one to three spatial axes, in any layout."""
     spatial = draw.choose([1, 1, 2, 2, 3])
     x = None
     if draw.chance(0.5):

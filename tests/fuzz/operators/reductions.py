@@ -1,4 +1,4 @@
-"""Many elements to one, and running totals."""
+"""Reductions and cumulative operations."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def reduce_by_function(draw: Draw) -> None:
     start = draw.fill((), x.dtype)
     text = draw.choose(["a + b", "a * b", "jnp.maximum(a, b)", "a | b", "a ^ b", "a & b"])
     text = f"lax.reduce({x.name}, {start.name}, lambda a, b: {text}, {axes_of(draw, x.rank)})"
-    # Only values that do not change the result are allowed to start with.
+    # Only initial values that do not change the result are allowed.
     text = text.replace(start.name, _neutral(text, x.dtype), 1)
     draw.add("reduce", text, [x], Kind.MOVES)
 
@@ -73,7 +73,7 @@ def cumulative(draw: Draw) -> None:
 def window(draw: Draw) -> None:
     x = draw.pick(lambda v: 0 < v.rank < 4 and v.size > 0 and v.dtype.kind not in "bc")
     name = draw.choose(["add", "max", "min"])
-    # What windows do with NaN is decided elsewhere.
+    # The treatment of NaN in windows is tested elsewhere.
     if name != "add" and has_nan(draw, x):
         raise Reject("not decided")
     if draw.size in x.shape:

@@ -12,7 +12,7 @@ from models.random_values import normal
 
 
 class CNN(eqx.Module):
-    """Layers in a tuple, as Equinox users like them."""
+    """Layers in a tuple, in the usual style of Equinox."""
 
     layers: tuple[Callable[..., Any], ...]
     head: eqx.nn.Linear
@@ -40,7 +40,7 @@ class CNN(eqx.Module):
 
 
 def cnn(batch: int = 2) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images, channels first."""
+    """Returns the model and example images, channels first."""
     model, state = made(eqx.nn.make_with_state(CNN))
 
     def apply(image: jax.Array) -> jax.Array:

@@ -12,7 +12,7 @@ from models.random_values import integers, normal
 
 
 class Denoiser(eqx.Module):
-    """Predicts the noise in an image of a given step and takes it away."""
+    """Predicts the noise in an image at a given step and subtracts it."""
 
     width: int
     time: eqx.nn.Linear
@@ -40,6 +40,6 @@ class Denoiser(eqx.Module):
 def denoiser(
     batch: int = 2, size: int = 8
 ) -> tuple[Callable[..., jax.Array], tuple[jax.Array, jax.Array]]:
-    """The model, noisy images (channels first) and the step of each."""
+    """Returns the model, noisy images (channels first) and the step of each."""
     args = normal(batch, 3, size, size), integers(batch, below=STEPS)
     return jax.vmap(made(Denoiser, 8)), args

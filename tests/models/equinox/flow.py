@@ -11,7 +11,7 @@ from models.random_values import normal
 
 
 class Flow(eqx.Module):
-    """Affine couplings, each with a network of its own."""
+    """Affine couplings, each with its own network."""
 
     networks: list[eqx.nn.MLP]
 
@@ -25,5 +25,5 @@ class Flow(eqx.Module):
 
 
 def flow(batch: int = 2, width: int = 6) -> tuple[Any, tuple[jax.Array]]:
-    """The model and examples."""
+    """Returns the model and examples."""
     return jax.vmap(made(Flow, width, 8, 3)), (normal(batch, width),)

@@ -74,7 +74,7 @@ class GPT(eqx.Module):
     def step(
         self, tokens: jax.Array, cache: Sequence[Cache | None], first: Any
     ) -> tuple[jax.Array, list[Cache | None]]:
-        """Logits of `tokens`, which follow `first` others, and the caches with them."""
+        """Returns the logits of `tokens`, which follow `first` others, and the new caches."""
         positions = first + jnp.arange(tokens.shape[0])
         x = jax.vmap(self.tokens)(tokens) + jax.vmap(self.positions)(positions)
         caches = []
@@ -90,6 +90,6 @@ class GPT(eqx.Module):
 def gpt(
     layers: int = 2, width: int = 32, heads: int = 4, length: int = 16, batch: int = 2
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example tokens."""
+    """Returns the model and example tokens."""
     model = made(GPT, 96, 16, layers, width, heads)
     return jax.vmap(model), (integers(batch, length, below=96),)

@@ -12,7 +12,7 @@ from models.random_values import integers
 
 
 def gpt_step(batch: int = 2, capacity: int = 16, width: int = 32) -> tuple[Any, tuple[Any, ...]]:
-    """The model, a token, the caches and the token's position."""
+    """Returns the model, a token, the caches and the token's position."""
     model = made(GPT, 96, capacity, 2, width, 4)
     token = integers(batch, 1, below=96)
     step = jax.vmap(model.step, in_axes=(0, 0, None))

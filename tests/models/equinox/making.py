@@ -10,6 +10,6 @@ from models.random_values import filled
 
 
 def made(make: Callable[..., Any], *args: Any) -> Any:
-    """What `make` builds of `args` and a key, in inference mode."""
+    """Calls `make` with `args` and a key, and returns the result in inference mode."""
     abstract = eqx.filter_eval_shape(lambda key: make(*args, key=key), jax.random.key(0))
     return eqx.nn.inference_mode(filled(abstract))

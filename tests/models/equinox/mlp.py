@@ -31,5 +31,5 @@ class MLP(eqx.Module):
 def mlp(
     batch: int = 4, inputs: int = 8, width: int = 16
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and an example batch."""
+    """Returns the model and an example batch."""
     return jax.vmap(made(MLP, inputs, width, 3)), (normal(batch, inputs),)

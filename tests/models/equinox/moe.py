@@ -12,7 +12,7 @@ from models.routing import gates
 
 
 class Mixture(eqx.Module):
-    """Every expert runs on every token; the router weighs the best of them."""
+    """Every expert runs on every token; the router weights the best ones."""
 
     chosen: int
     router: eqx.nn.Linear
@@ -35,5 +35,5 @@ class Mixture(eqx.Module):
 def moe(
     batch: int = 2, length: int = 6, width: int = 8
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The layer and example tokens."""
+    """Returns the layer and example tokens."""
     return jax.vmap(made(Mixture, width, 4, 2)), (normal(batch, length, width),)

@@ -27,6 +27,6 @@ class Field(eqx.Module):
 
 
 def ode(batch: int = 2, width: int = 3) -> tuple[Any, tuple[jax.Array, jax.Array]]:
-    """The model, initial values and the time."""
+    """Returns the model, initial values and the time."""
     field = jax.vmap(made(Field, width, 8), in_axes=(0, None))
     return field, (normal(batch, width), jnp.float32(0.5))

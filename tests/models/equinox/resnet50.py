@@ -1,4 +1,4 @@
-"""ResNet-50 in Equinox; narrower on request."""
+"""ResNet-50 in Equinox, with a configurable width."""
 
 import functools
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class ResNet50(eqx.Module):
 def resnet50(
     batch: int = 1, size: int = 64, width: int = 64, classes: int = 1000
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images, channels first."""
+    """Returns the model and example images, channels first."""
     model, state = made(eqx.nn.make_with_state(ResNet50), width, classes)
 
     def apply(image: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ from models.random_values import normal
 
 
 class Classifier(eqx.Module):
-    """The state of the first layer goes in and comes out; the second starts from zero."""
+    """The first state is an input and an output; the second layer starts from zero."""
 
     lstm: eqx.nn.LSTMCell
     gru: eqx.nn.GRUCell
@@ -34,6 +34,6 @@ class Classifier(eqx.Module):
 
 
 def rnn(batch: int = 2, length: int = 5, width: int = 6) -> tuple[Any, tuple[Any, ...]]:
-    """The model, an example sequence and an LSTM state."""
+    """Returns the model, an example sequence and an LSTM state."""
     state = (0.1 * normal(batch, width), normal(batch, width))
     return jax.vmap(made(Classifier, 4, width)), (normal(batch, length, 4), state)

@@ -27,7 +27,7 @@ class Double(eqx.Module):
 
 
 class UNet(eqx.Module):
-    """Halves the image at each level, doubles it again, and joins the two ways."""
+    """Downsamples at each level, upsamples again, and joins both paths."""
 
     pool: eqx.nn.MaxPool2d
     down: list[Double]
@@ -57,5 +57,5 @@ class UNet(eqx.Module):
 def unet(
     batch: int = 2, size: int = 8
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images, channels first."""
+    """Returns the model and example images, channels first."""
     return jax.vmap(made(UNet, (4, 8, 8))), (normal(batch, 3, size, size),)

@@ -62,5 +62,5 @@ class ViT(eqx.Module):
 def vit(
     batch: int = 2, size: int = 16
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images, channels first."""
+    """Returns the model and example images, channels first."""
     return jax.vmap(made(ViT, size, 4, 32, 4, 2)), (normal(batch, 3, size, size),)

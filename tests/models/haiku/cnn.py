@@ -28,6 +28,6 @@ class CNN(hk.Module):
 def cnn(
     batch: int = 2, size: int = 12
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 1)
     return applied(lambda x: CNN(name="cnn")(x), x), (x,)

@@ -14,7 +14,7 @@ WIDTH = 8
 
 
 def forward(x: jax.Array, step: jax.Array) -> jax.Array:
-    """Predicts the noise in an image of a given step and takes it away."""
+    """Predicts the noise in an image at a given step and subtracts it."""
     time = jax.nn.silu(hk.Linear(2 * WIDTH, name="time")(time_embedding(step, WIDTH)))
     scale, shift = (part[:, None, None] for part in jnp.split(time, 2, axis=-1))
     hidden = hk.Conv2D(WIDTH, 3, name="enter")(x)
@@ -27,6 +27,6 @@ def forward(x: jax.Array, step: jax.Array) -> jax.Array:
 def denoiser(
     batch: int = 2, size: int = 8
 ) -> tuple[Callable[..., jax.Array], tuple[jax.Array, jax.Array]]:
-    """The model, noisy images and the step of each."""
+    """Returns the model, noisy images and the step of each."""
     args = normal(batch, size, size, 3), integers(batch, below=STEPS)
     return applied(forward, *args), args

@@ -13,7 +13,7 @@ from models.random_values import integers
 
 
 def norm(name: str) -> hk.LayerNorm:
-    """A layer norm over the last axis."""
+    """Returns a layer norm over the last axis."""
     return hk.LayerNorm(-1, create_scale=True, create_offset=True, name=name)
 
 
@@ -49,7 +49,7 @@ class Block(hk.Module):
 def forward(
     tokens: jax.Array, cache: Sequence[Cache | None], first: Any, *, width: int, heads: int
 ) -> tuple[jax.Array, list[Cache | None]]:
-    """Logits of `tokens`, which follow `first` others, and the caches with them."""
+    """Returns the logits of `tokens`, which follow `first` others, and the new caches."""
     x = hk.Embed(96, width, name="tokens")(tokens)
     x = x + hk.Embed(16, width, name="positions")(first + jnp.arange(tokens.shape[1]))
     caches = []
@@ -62,7 +62,7 @@ def forward(
 def gpt(
     layers: int = 2, width: int = 32, heads: int = 4, length: int = 16, batch: int = 2
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example tokens."""
+    """Returns the model and example tokens."""
 
     def whole(tokens: jax.Array) -> jax.Array:
         return forward(tokens, [None] * layers, 0, width=width, heads=heads)[0]

@@ -12,7 +12,7 @@ from models.random_values import integers
 
 
 def gpt_step(batch: int = 2, capacity: int = 16, width: int = 32) -> tuple[Any, tuple[Any, ...]]:
-    """The model, a token, the caches and the token's position."""
+    """Returns the model, a token, the caches and the token's position."""
 
     def step(token: jax.Array, cache: list[Cache], first: jax.Array) -> Any:
         return forward(token, cache, first, width=width, heads=4)

@@ -19,6 +19,6 @@ def forward(x: jax.Array) -> jax.Array:
 def mlp(
     batch: int = 4, inputs: int = 8
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and an example batch."""
+    """Returns the model and an example batch."""
     x = normal(batch, inputs)
     return applied(forward, x), (x,)

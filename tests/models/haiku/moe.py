@@ -1,4 +1,4 @@
-"""A mixture of experts in dm-haiku: each expert is a module of its own."""
+"""A mixture of experts in dm-haiku: each expert is a separate module."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from models.routing import gates
 
 
 class Mixture(hk.Module):
-    """Every expert runs on every token; the router weighs the best of them."""
+    """Every expert runs on every token; the router weights the best ones."""
 
     def __init__(self, experts: int, chosen: int) -> None:
         super().__init__(name="mixture")
@@ -32,6 +32,6 @@ class Mixture(hk.Module):
 def moe(
     batch: int = 2, length: int = 6, width: int = 8
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The layer and example tokens."""
+    """Returns the layer and example tokens."""
     x = normal(batch, length, width)
     return applied(lambda x: Mixture(4, 2)(x), x), (x,)

@@ -1,4 +1,4 @@
-"""ResNet-50 as dm-haiku has it; narrower on request."""
+"""dm-haiku's ResNet-50, with a configurable width."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from models.random_values import normal
 def resnet50(
     batch: int = 1, size: int = 64, width: int = 64, classes: int = 1000
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
 
     def forward(image: jax.Array) -> jax.Array:
         network = hk.nets.ResNet(

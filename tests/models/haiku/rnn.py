@@ -10,7 +10,7 @@ from models.random_values import normal
 
 
 def rnn(batch: int = 2, length: int = 5, width: int = 6) -> tuple[Any, tuple[Any, ...]]:
-    """The model, an example sequence and an LSTM state, which comes out too."""
+    """Returns the model, an example sequence and an LSTM state, which is also returned."""
 
     def forward(x: jax.Array, state: Any) -> tuple[jax.Array, Any]:
         lstm, gru = hk.LSTM(width, name="lstm"), hk.GRU(width, name="gru")

@@ -25,7 +25,7 @@ class Double(hk.Module):
 
 
 class UNet(hk.Module):
-    """Halves the image at each level, doubles it again, and joins the two ways."""
+    """Downsamples at each level, upsamples again, and joins both paths."""
 
     def __init__(self, channels: tuple[int, ...]) -> None:
         super().__init__(name="unet")
@@ -47,6 +47,6 @@ class UNet(hk.Module):
 def unet(
     batch: int = 2, size: int = 8
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 3)
     return applied(lambda image: UNet((4, 8, 8))(image), x), (x,)

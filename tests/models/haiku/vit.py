@@ -11,7 +11,7 @@ from models.random_values import normal
 
 
 def norm(name: str) -> hk.LayerNorm:
-    """A layer norm over the last axis."""
+    """Returns a layer norm over the last axis."""
     return hk.LayerNorm(-1, create_scale=True, create_offset=True, name=name)
 
 
@@ -57,6 +57,6 @@ class ViT(hk.Module):
 def vit(
     batch: int = 2, size: int = 16
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 3)
     return applied(lambda image: ViT(patch=4, width=32, heads=4, layers=2)(image), x), (x,)

@@ -26,6 +26,6 @@ class CNN(nn.Module):
 def cnn(
     batch: int = 2, size: int = 12
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 1)
     return applied(CNN(), x), (x,)

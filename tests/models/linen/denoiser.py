@@ -10,7 +10,7 @@ from models.random_values import integers, normal
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in an image of a given step and takes it away."""
+    """Predicts the noise in an image at a given step and subtracts it."""
 
     width: int
 
@@ -26,6 +26,6 @@ class Denoiser(nn.Module):
 
 
 def denoiser(batch: int = 2, size: int = 8) -> tuple[nn.Module, tuple[jax.Array, jax.Array]]:
-    """The model, noisy images and the step of each."""
+    """Returns the model, noisy images and the step of each."""
     args = normal(batch, size, size, 3), integers(batch, below=STEPS)
     return bound(Denoiser(8), *args), args

@@ -9,7 +9,7 @@ from models.random_values import normal
 
 
 class Flow(nn.Module):
-    """Affine couplings, each with a network of its own."""
+    """Affine couplings, each with its own network."""
 
     width: int
     hidden: int
@@ -26,6 +26,6 @@ class Flow(nn.Module):
 
 
 def flow(batch: int = 2, width: int = 6) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The model and examples."""
+    """Returns the model and examples."""
     x = normal(batch, width)
     return bound(Flow(width, 8, 3), x), (x,)

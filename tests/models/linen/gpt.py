@@ -58,7 +58,7 @@ class GPT(nn.Module):
     def step(
         self, tokens: jax.Array, cache: Sequence[Cache | None], first: Any
     ) -> tuple[jax.Array, list[Cache | None]]:
-        """Logits of `tokens`, which follow `first` others, and the caches with them."""
+        """Returns the logits of `tokens`, which follow `first` others, and the new caches."""
         x = self.tokens(tokens) + self.positions(first + jnp.arange(tokens.shape[1]))
         caches = []
         for block, before in zip(self.blocks, cache, strict=True):
@@ -73,6 +73,6 @@ class GPT(nn.Module):
 def gpt(
     layers: int = 2, width: int = 32, heads: int = 4, length: int = 16, batch: int = 2
 ) -> tuple[GPT, tuple[jax.Array]]:
-    """The model and example tokens."""
+    """Returns the model and example tokens."""
     tokens = integers(batch, length, below=96)
     return bound(GPT(96, 16, layers, width, heads), tokens), (tokens,)

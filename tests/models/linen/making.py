@@ -10,12 +10,12 @@ from models.random_values import filled
 
 
 def bound(module: nn.Module, *args: Any) -> nn.Module:
-    """The module bound to variables of the right shapes for `args`."""
+    """Binds the module to variables of the right shapes for `args`."""
     return module.bind(_variables(module, *args))
 
 
 def applied(module: nn.Module, *args: Any) -> Callable[..., Any]:
-    """The module's `apply` with such variables."""
+    """Returns the module's `apply` with such variables."""
     variables = _variables(module, *args)
     return lambda *args: module.apply(variables, *args)
 

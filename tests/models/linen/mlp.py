@@ -20,6 +20,6 @@ class MLP(nn.Module):
 
 
 def mlp(batch: int = 4, inputs: int = 8) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The model and an example batch."""
+    """Returns the model and an example batch."""
     x = normal(batch, inputs)
     return bound(MLP((16, 16)), x), (x,)

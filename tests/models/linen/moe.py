@@ -19,7 +19,7 @@ class Expert(nn.Module):
 
 
 class Mixture(nn.Module):
-    """Every expert runs on every token; the router weighs the best of them."""
+    """Every expert runs on every token; the router weights the best ones."""
 
     experts: int
     chosen: int
@@ -40,6 +40,6 @@ class Mixture(nn.Module):
 
 
 def moe(batch: int = 2, length: int = 6, width: int = 8) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The layer and example tokens."""
+    """Returns the layer and example tokens."""
     x = normal(batch, length, width)
     return bound(Mixture(4, 2), x), (x,)

@@ -1,4 +1,4 @@
-"""ResNet-50 in flax Linen; narrower on request."""
+"""ResNet-50 in flax Linen, with a configurable width."""
 
 import functools
 
@@ -59,6 +59,6 @@ class ResNet50(nn.Module):
 def resnet50(
     batch: int = 1, size: int = 64, width: int = 64, classes: int = 1000
 ) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 3)
     return bound(ResNet50(width, classes), x), (x,)

@@ -10,7 +10,7 @@ from models.random_values import normal
 
 
 class Classifier(nn.Module):
-    """The state of the first layer goes in and comes out; the second starts from zero."""
+    """The first state is an input and an output; the second layer starts from zero."""
 
     width: int
 
@@ -23,6 +23,6 @@ class Classifier(nn.Module):
 
 
 def rnn(batch: int = 2, length: int = 5, width: int = 6) -> tuple[nn.Module, tuple[Any, ...]]:
-    """The model, an example sequence and an LSTM state."""
+    """Returns the model, an example sequence and an LSTM state."""
     args = normal(batch, length, 4), (0.1 * normal(batch, width), normal(batch, width))
     return bound(Classifier(width), *args), args

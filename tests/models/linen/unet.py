@@ -22,7 +22,7 @@ class Double(nn.Module):
 
 
 class UNet(nn.Module):
-    """Halves the image at each level, doubles it again, and joins the two ways."""
+    """Downsamples at each level, upsamples again, and joins both paths."""
 
     channels: tuple[int, ...]
 
@@ -43,6 +43,6 @@ class UNet(nn.Module):
 
 
 def unet(batch: int = 2, size: int = 8) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 3)
     return bound(UNet((4, 8, 8)), x), (x,)

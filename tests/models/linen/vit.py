@@ -45,6 +45,6 @@ class ViT(nn.Module):
 
 
 def vit(batch: int = 2, size: int = 16) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     x = normal(batch, size, size, 3)
     return bound(ViT(patch=4, width=32, heads=4, layers=2), x), (x,)

@@ -29,7 +29,7 @@ class CNN(nnx.Module):
 
 
 def cnn(batch: int = 2, size: int = 12, *, training: bool = False) -> tuple[CNN, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     model = made(lambda rngs: CNN(size, rngs=rngs))
     if training:
         model.train()

@@ -9,7 +9,7 @@ from models.random_values import integers, normal
 
 
 class Denoiser(nnx.Module):
-    """Predicts the noise in an image of a given step and takes it away."""
+    """Predicts the noise in an image at a given step and subtracts it."""
 
     def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
         self.width = width
@@ -28,6 +28,6 @@ class Denoiser(nnx.Module):
 
 
 def denoiser(batch: int = 2, size: int = 8) -> tuple[Denoiser, tuple[jax.Array, jax.Array]]:
-    """The model, noisy images and the step of each."""
+    """Returns the model, noisy images and the step of each."""
     model = made(lambda rngs: Denoiser(8, rngs=rngs))
     return model, (normal(batch, size, size, 3), integers(batch, below=STEPS))

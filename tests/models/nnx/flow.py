@@ -10,7 +10,7 @@ from models.random_values import normal
 
 
 class Flow(nnx.Module):
-    """Affine couplings, each with a network of its own."""
+    """Affine couplings, each with its own network."""
 
     def __init__(self, width: int, hidden: int, layers: int, *, rngs: nnx.Rngs) -> None:
         def network() -> nnx.Sequential:
@@ -24,5 +24,5 @@ class Flow(nnx.Module):
 
 
 def flow(batch: int = 2, width: int = 6) -> tuple[Flow, tuple[jax.Array]]:
-    """The model and examples."""
+    """Returns the model and examples."""
     return made(lambda rngs: Flow(width, 8, 3, rngs=rngs)), (normal(batch, width),)

@@ -87,7 +87,7 @@ def gpt(
     tied: bool = False,
     context: int | None = None,
 ) -> tuple[GPT, tuple[Any, ...]]:
-    """The model and example tokens."""
+    """Returns the model and example tokens."""
     model = made(
         lambda rngs: GPT(
             vocabulary=vocabulary,

@@ -40,7 +40,7 @@ class CachedBlock(Block):
 
 
 class Decoder(GPT):
-    """Logits of tokens that follow `first` others, and the caches with them."""
+    """A decoder that returns the logits of tokens after `first` others, and the new caches."""
 
     def __init__(
         self, layers: int, width: int, heads: int, *, rngs: nnx.Rngs, **kwargs: Any
@@ -62,7 +62,7 @@ class Decoder(GPT):
 def gpt_step(
     batch: int = 2, capacity: int = 16, width: int = 32
 ) -> tuple[Decoder, tuple[Any, ...]]:
-    """The model, a token, the caches and the token's position."""
+    """Returns the model, a token, the caches and the token's position."""
     model = made(lambda rngs: Decoder(2, width, 4, vocabulary=96, context=capacity, rngs=rngs))
     token = integers(batch, 1, below=96)
     return model, (token, empty_caches(2, batch, capacity, width), jnp.int32(3))

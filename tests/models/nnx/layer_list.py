@@ -1,4 +1,4 @@
-"""A list of NNX modules, whatever flax calls it."""
+"""A list of NNX modules, independent of the version of flax."""
 
 from flax import nnx
 

@@ -11,7 +11,7 @@ M = TypeVar("M", bound=nnx.Module)
 
 
 def made(make: Callable[[nnx.Rngs], M]) -> M:
-    """The module that `make` builds, in evaluation mode."""
+    """Returns the module that `make` builds, in evaluation mode."""
     graph, state = nnx.split(nnx.eval_shape(lambda: make(nnx.Rngs(0))))
     module = nnx.merge(graph, filled(state))
     module.eval()

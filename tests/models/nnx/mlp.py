@@ -23,5 +23,5 @@ class MLP(nnx.Module):
 
 
 def mlp(batch: int = 4, inputs: int = 8, width: int = 16) -> tuple[MLP, tuple[jax.Array]]:
-    """The model and an example batch."""
+    """Returns the model and an example batch."""
     return made(lambda rngs: MLP(inputs, width, 3, rngs=rngs)), (normal(batch, inputs),)

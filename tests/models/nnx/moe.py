@@ -21,7 +21,7 @@ class Expert(nnx.Module):
 
 
 class Mixture(nnx.Module):
-    """Every expert runs on every token; the router weighs the best of them."""
+    """Every expert runs on every token; the router weights the best ones."""
 
     def __init__(self, width: int, experts: int, chosen: int, *, rngs: nnx.Rngs) -> None:
         self.chosen = chosen
@@ -41,5 +41,5 @@ class Mixture(nnx.Module):
 
 
 def moe(batch: int = 2, length: int = 6, width: int = 8) -> tuple[Mixture, tuple[jax.Array]]:
-    """The layer and example tokens."""
+    """Returns the layer and example tokens."""
     return made(lambda rngs: Mixture(width, 4, 2, rngs=rngs)), (normal(batch, length, width),)

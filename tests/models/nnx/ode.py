@@ -25,5 +25,5 @@ class Field(nnx.Module):
 
 
 def ode(batch: int = 2, width: int = 3) -> tuple[Field, tuple[jax.Array, jax.Array]]:
-    """The model, initial values and the time."""
+    """Returns the model, initial values and the time."""
     return made(lambda rngs: Field(width, 8, rngs=rngs)), (normal(batch, width), jnp.float32(0.5))

@@ -1,4 +1,4 @@
-"""ResNet-50 in flax NNX; narrower or with smaller images on request."""
+"""ResNet-50 in flax NNX, with configurable widths and image sizes."""
 
 import functools
 
@@ -66,6 +66,6 @@ class ResNet50(nnx.Module):
 def resnet50(
     batch: int = 1, size: int = 64, width: int = 64, classes: int = 1000
 ) -> tuple[ResNet50, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     model = made(lambda rngs: ResNet50(width, classes, rngs=rngs))
     return model, (normal(batch, size, size, 3),)

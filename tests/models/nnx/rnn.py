@@ -10,7 +10,7 @@ from models.random_values import normal
 
 
 class Classifier(nnx.Module):
-    """The state of the first layer goes in and comes out; the second starts from zero."""
+    """The first state is an input and an output; the second layer starts from zero."""
 
     def __init__(self, inputs: int, width: int, *, rngs: nnx.Rngs) -> None:
         self.lstm = nnx.RNN(nnx.LSTMCell(inputs, width, rngs=rngs), rngs=rngs)
@@ -23,7 +23,7 @@ class Classifier(nnx.Module):
 
 
 def rnn(batch: int = 2, length: int = 5, width: int = 6) -> tuple[Classifier, tuple[Any, ...]]:
-    """The model, an example sequence and an LSTM state."""
+    """Returns the model, an example sequence and an LSTM state."""
     model = made(lambda rngs: Classifier(4, width, rngs=rngs))
     state = (0.1 * normal(batch, width), normal(batch, width))
     return model, (normal(batch, length, 4), state)

@@ -24,7 +24,7 @@ class Double(nnx.Module):
 
 
 class UNet(nnx.Module):
-    """Halves the image at each level, doubles it again, and joins the two ways."""
+    """Downsamples at each level, upsamples again, and joins both paths."""
 
     def __init__(self, channels: tuple[int, ...], *, rngs: nnx.Rngs) -> None:
         pairs = list(zip((3, *channels), channels, strict=False))
@@ -48,5 +48,5 @@ class UNet(nnx.Module):
 
 
 def unet(batch: int = 2, size: int = 8) -> tuple[UNet, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     return made(lambda rngs: UNet((4, 8, 8), rngs=rngs)), (normal(batch, size, size, 3),)

@@ -69,6 +69,6 @@ def vit(
     layers: int = 2,
     classes: int = 10,
 ) -> tuple[ViT, tuple[jax.Array]]:
-    """The model and example images."""
+    """Returns the model and example images."""
     model = made(lambda rngs: ViT(size, patch, width, heads, layers, classes, rngs=rngs))
     return model, (normal(batch, size, size, 3),)

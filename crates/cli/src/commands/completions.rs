@@ -1,4 +1,4 @@
-//! `jax2onnx completions` and `jax2onnx man`: scripts for shells and pages for `man`.
+//! `jax2onnx completions` and `jax2onnx man`: shell completion scripts and manual pages.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -14,7 +14,7 @@ Examples:
   source <(jax2onnx completions bash)
   jax2onnx completions fish > ~/.config/fish/completions/jax2onnx.fish")]
 pub(crate) struct Completions {
-    /// The shell.
+    /// The shell to generate completions for.
     shell: Shell,
 }
 
@@ -47,7 +47,7 @@ impl Man {
             Some(name) => {
                 let unknown = || Failure::Request(format!("there is no command `{name}`"));
                 let found = all.find_subcommand(name).ok_or_else(unknown)?.clone();
-                // One page per command, named in the usual way: `git-log`, `cargo-build`.
+                // One page per command, with a conventional name: `git-log`, `cargo-build`.
                 found.display_name(format!("jax2onnx-{name}"))
             }
         };

@@ -1,4 +1,4 @@
-//! `jax2onnx convert`: a recorded program to the model that it became, without Python.
+//! `jax2onnx convert`: converts a recorded program to a model without Python.
 
 use std::fs;
 use std::io::Write;
@@ -12,12 +12,14 @@ use provenance::Origins;
 
 use crate::failure::{Failure, Status};
 use crate::outputs::keep_apart;
+use crate::table::count;
 use crate::terminal::Terminal;
 
 /// Converts a recorded program to a model, without Python or JAX.
 ///
-/// `to_onnx(…, record="model.jaxpr")` and `export --record model.jaxpr` write such a file. If it holds the
-/// weights, the model is the same, byte for byte; else their values are made up.
+/// `to_onnx(…, record="model.jaxpr")` and `export --record model.jaxpr` write such a file. If the
+/// file contains the weights, the model is byte-for-byte identical to the exported one. Otherwise
+/// the weights have made-up values.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,21 +29,21 @@ pub(crate) struct Convert {
     /// The recorded program.
     #[arg(value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
     program: PathBuf,
-    /// The model's file.
+    /// The file to write the model to.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: PathBuf,
-    /// Write one file, whatever the size of the weights.
+    /// Write a single file, regardless of the size of the weights.
     #[arg(long)]
     self_contained: bool,
-    /// Write the source map to this file, if the export did.
+    /// Write the source map to this file, if the program was exported with one.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     map: Option<PathBuf>,
 }
 
-/// The bytes that weights without values may take.
+/// The maximum total size in bytes of weights without recorded values.
 const WEIGHTS: usize = 8 << 30;
 
-/// The stack of a conversion: jaxprs nest as deep as their text says.
+/// The stack size of the conversion thread. Jaxprs may nest deeply.
 const STACK: usize = 256 << 20;
 
 impl Convert {
@@ -60,7 +62,8 @@ impl Convert {
             .map_err(|error| Failure::Recording { path: self.program.clone(), error })?;
         drop(text);
         if self.map.is_some() && !recording.options.source_map {
-            let why = "there is no map to write: the program was exported without `source_map`";
+            let why =
+                "there is no source map to write: the program was exported without `source_map`";
             return Err(Failure::Request(why.to_owned()));
         }
         if !recording.elided.is_empty() {
@@ -104,7 +107,7 @@ impl Convert {
     }
 }
 
-/// Says whose values are made up.
+/// Returns a note that lists the arrays with made-up values.
 fn made_up(recording: &Recording) -> String {
     const NAMED: usize = 3;
     let elided = &recording.elided;
@@ -116,24 +119,24 @@ fn made_up(recording: &Recording) -> String {
     if elided.len() > NAMED {
         named.push(format!("{} more", elided.len() - NAMED));
     }
+    let have = if elided.len() == 1 { "has" } else { "have" };
     format!(
-        "the program was recorded without weights: {} arrays have made-up values, so the model's \
-         results mean nothing ({})",
-        elided.len(),
+        "the program was recorded without weights: {} {have} made-up values, so the model's \
+         results are meaningless ({})",
+        count(elided.len(), "array"),
         named.join(", ")
     )
 }
 
-/// Runs `work` on a stack of its own. Rules trust that equations are as JAX makes them: one that is not
-/// may end in a panic, which is an error here.
+/// Runs `work` on a thread with a large stack. Rules assume that equations have the form that JAX
+/// gives them. If one does not, the conversion may panic; the panic is reported as an error.
 fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| {
-            Failure::Request(format!("the conversion cannot be started: {error}"))
-        })?;
+        let thread = thread
+            .map_err(|error| Failure::Request(format!("cannot start the conversion: {error}")))?;
         thread.join().map_err(|_| {
-            let why = "the conversion failed: either an equation is not as JAX makes it, or this is \
+            let why = "the conversion failed: either the recorded program is malformed, or this is \
                        a bug in jax2onnx";
             Failure::Request(why.to_owned())
         })

@@ -1,4 +1,4 @@
-//! `jax2onnx diff`: what changed between two exports.
+//! `jax2onnx diff`: the differences between two exports.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use crate::terminal::Terminal;
 
 /// Shows what changed between two models, by line of Python or by module.
 ///
-/// Nodes are matched by module, operator and order, so renumbered names and lines that moved are
-/// not changes. A change that repeats in many layers is reported once. Parameters are compared by
-/// name, type and contents, without holding them in memory. Metadata is not compared.
+/// Nodes are matched by module, operator and order, so renumbered names and moved lines do not
+/// count as changes. A change that repeats in many layers is reported once. Parameters are compared
+/// by name, type and contents, without loading them into memory. Metadata is ignored.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit status: 0 if the models are the same, 1 if they differ, 2 on errors.
@@ -26,13 +26,13 @@ pub(crate) struct Diff {
     a: PathBuf,
     /// The new model.
     b: PathBuf,
-    /// How to group the nodes.
+    /// Group the nodes by line or by module.
     #[arg(long, value_enum, default_value_t = By::Line)]
     by: By,
     /// Do not compare the contents of parameters.
     #[arg(long)]
     no_weights: bool,
-    /// Print everything as JSON.
+    /// Print the full comparison as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,4 @@
-//! `jax2onnx doctor`: what a bug report needs to say about the machine. Python adds what only it
-//! knows.
+//! `jax2onnx doctor`: the environment report for bug reports. Python contributes its own part.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use crate::terminal::Terminal;
 /// Prints versions, the platform and installed packages, for a bug report.
 ///
 /// The report contains no paths, no user name and no host name. Packages are looked up without
-/// being loaded, so it works where importing one of them fails.
+/// importing them, so the command works even if an import would fail.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,18 +24,18 @@ pub struct Doctor {
     json: bool,
 }
 
-/// What Python knows about itself.
+/// Python's part of the report.
 #[derive(Debug, Serialize)]
 pub struct PythonReport {
     /// The interpreter and its version.
     pub interpreter: String,
-    /// The operating system as Python names it, and the C library.
+    /// The operating system by Python's name for it, and the C library.
     pub system: String,
-    /// The packages that matter here, with versions. `None` means that one is not installed.
+    /// The relevant packages with their versions; `None` if a package is not installed.
     pub packages: Vec<(String, Option<String>)>,
-    /// The environment variables that change how exports work, with values.
+    /// The environment variables that affect exports, with their values.
     pub variables: Vec<(String, String)>,
-    /// What does not fit, in full sentences.
+    /// Incompatibilities, in full sentences.
     pub problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `jax2onnx export`: declared here for help and completions, carried out by Python.
+//! `jax2onnx export`: declared here for help and completions, implemented in Python.
 
 use std::path::PathBuf;
 
@@ -10,22 +10,22 @@ use crate::failure::{Failure, Status};
 /// Exports a function from a Python file.
 ///
 /// FUNCTION is a name in the file, such as `predict` or `model.encode`. If it ends with `()`, it is
-/// called and its result is exported. Instead of a file, you can give the name of a module that
-/// Python can import: `package.module:predict`.
+/// called and its result is exported. Instead of a file, you can give the name of an importable
+/// module: `package.module:predict`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
     /// The function to export.
     #[arg(value_name = "FILE.py:FUNCTION", value_hint = ValueHint::FilePath)]
     pub function: String,
-    /// Type and shape of an argument, one option per argument. Names in the shape are dimensions
-    /// that are known only at run time. NAME= makes it a keyword argument.
+    /// The type and shape of an argument, one option per argument. Names in the shape are
+    /// dimensions that are known only at run time. NAME= makes it a keyword argument.
     #[arg(short, long = "input", value_name = "[NAME=]f32[B,3]")]
     pub inputs: Vec<String>,
-    /// Where to write the model. Default: FUNCTION.onnx in the current directory.
+    /// The file to write the model to. Default: FUNCTION.onnx in the current directory.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Record which line of Python each node came from.
+    /// Record the line of Python that each node came from.
     #[arg(
         long,
         value_name = "LEVEL",
@@ -37,32 +37,34 @@ pub struct Export {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
-    /// Where the model is going to run: `onnxruntime`, `onnxruntime-web`, `webgpu`, or `any`.
+    /// The runtime to export for: `onnxruntime`, `onnxruntime-web`, `webgpu`, or `any`.
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// Something to take for granted, so that nothing has to guard against it: `indices_in_range`,
-    /// `no_nan`, `casts_in_range` or `finite`. The model says so in its metadata.
+    /// Skip runtime guards for a condition you guarantee: `indices_in_range`, `no_nan`,
+    /// `casts_in_range` or `finite`. The model's metadata records it.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
-    /// Compute in `float16` or `bfloat16`, except for sums, norms, exponentials and the last
-    /// products, which stay in `float32`; `float16:all` has no exceptions. With PATTERN=, only the
-    /// modules, lines (`model.py:30`), functions or parameters that match. The first option that
-    /// matches applies.
+    /// Compute in `float16` or `bfloat16`. Sums, norms, exponentials and the last products stay in
+    /// `float32`, unless you choose `float16:all`. With PATTERN=, the option applies only to
+    /// matching modules, lines (`model.py:30`), functions or parameters. The first matching option
+    /// wins.
     #[arg(long, value_name = "[PATTERN=]TYPE")]
     pub compute: Vec<String>,
-    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a zero
-    /// point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, only parameters
-    /// whose names match. The first option that matches a name applies; `keep` changes nothing.
+    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
+    /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
+    /// applies only to parameters with matching names. The first matching option wins; `keep`
+    /// leaves weights unchanged.
     #[arg(long, value_name = "[PATTERN=]FORMAT")]
     pub weights: Vec<String>,
-    /// Say which operators were nearly recognised and stay elementary, with line and reason.
+    /// List the operators that were nearly recognised and remain decomposed, with lines and
+    /// reasons.
     #[arg(long)]
     pub missed: bool,
-    /// Also write the program to this file, for a bug report: `convert` makes the model from it
-    /// without Python. The values of weights are left out.
+    /// Also write the program to this file, for a bug report. `convert` turns it into the model
+    /// without Python. The values of weights are omitted.
     #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,
-    /// Write the values of weights into the file of --record, too.
+    /// Include the values of weights in the file given by --record.
     #[arg(long, requires = "record")]
     pub record_weights: bool,
     /// Another option of `to_onnx`, such as `export_mode=web`.
@@ -74,7 +76,7 @@ pub struct Export {
 }
 
 const EXAMPLES: &str = "\
-Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or those of NumPy.
+Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
 
 Examples:
   jax2onnx export model.py:predict --input 'f32[2,3]' --input 'i32[B,16]'
@@ -82,7 +84,7 @@ Examples:
   jax2onnx export package.module:fn --input 'x=f32[]' --set export_mode=web";
 
 impl Export {
-    /// The standalone binary has no Python.
+    /// Fails, because the standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
         Err(Failure::Request(format!(
             "cannot export `{}`: this program comes without Python and JAX\n  \

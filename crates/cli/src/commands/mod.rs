@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Subcommands, one file each.
 
 mod completions;
 mod convert;
@@ -21,7 +21,7 @@ pub use verify::Verify;
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
 
-/// The subcommands.
+/// A subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),

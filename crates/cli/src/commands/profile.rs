@@ -1,4 +1,4 @@
-//! `jax2onnx profile`: where the time goes, by line, module and operator.
+//! `jax2onnx profile`: run time by line, module and operator.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use crate::terminal::Terminal;
 
 /// Shows the time per line of Python, module and operator, from an onnxruntime profile.
 ///
-/// Time spent in the nodes inside a loop or a branch counts for those nodes, not for the loop. If
+/// Time spent in nodes inside a loop or a branch is attributed to those nodes, not to the loop. If
 /// the runtime fused nodes from several lines, each line gets an equal share. Nodes that the
-/// runtime added under its own names are listed separately. To get lines for those too, profile the
-/// model that the runtime saves with `optimized_model_filepath`.
+/// runtime added under its own names are listed separately. To attribute those to lines as well,
+/// profile the model that the runtime saves with `optimized_model_filepath`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,10 +36,10 @@ pub(crate) struct Profile {
     /// The source map, if it is neither in the model nor beside it.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Skip the first runs, which are warm-up.
+    /// Skip this number of warm-up runs.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     skip: usize,
-    /// How many lines, modules and operators to show.
+    /// The number of lines, modules and operators to show.
     #[arg(long, value_name = "ROWS", default_value_t = 15)]
     top: usize,
     /// Print folded stacks for flame graphs, in nanoseconds over all runs.
@@ -52,10 +52,10 @@ pub(crate) struct Profile {
     /// Print this source file with the time of each line in the margin.
     #[arg(long, value_name = "FILE.py", conflicts_with = "json")]
     annotate: Option<String>,
-    /// The page that `view` wrote of the model: print links into it.
+    /// Print links into this page, which `view` wrote for the model.
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["folded", "speedscope", "annotate"])]
     page: Option<String>,
-    /// Print everything as JSON: nanoseconds over all runs, and medians in nanoseconds per run.
+    /// Print JSON: total nanoseconds over all runs, and median nanoseconds per run.
     #[arg(long)]
     json: bool,
 }
@@ -94,7 +94,7 @@ impl Profile {
         }
         terminal.show(&text)?;
         if shares.lines.is_empty() {
-            terminal.remark("the model does not say which lines its nodes came from")?;
+            terminal.remark("the model does not record which lines its nodes came from")?;
         }
         Ok(Status::Yes)
     }
@@ -197,8 +197,8 @@ impl Profile {
     }
 }
 
-/// Matches the kernels of a profile with the nodes of the model. It is an error if none match, and
-/// worth a note if most do not.
+/// Matches the kernels of a profile with the nodes of the model. Fails if none match, and prints a
+/// note if most do not.
 pub(crate) fn known<'p>(
     index: &Index<'_>,
     times: &'p Times,
@@ -209,13 +209,13 @@ pub(crate) fn known<'p>(
     let (known, all) = (attributed.known(), times.kernels.len());
     if known == 0 {
         return Err(Failure::Request(format!(
-            "{}: none of its {all} nodes are in the model; this is the profile of another model",
+            "{}: none of its nodes are in the model; this is the profile of another model",
             path.display(),
         )));
     }
     if known < all.div_ceil(2) {
         terminal.remark(&format!(
-            "{}: only {known} of its {all} nodes are in the model; is this the profile of another model?",
+            "{}: found only {known} of its {all} nodes in the model; is this the profile of another model?",
             path.display(),
         ))?;
     }

@@ -1,4 +1,4 @@
-//! `jax2onnx strip`: a model without its provenance, ready to ship.
+//! `jax2onnx strip`: removes provenance from a model before it is shipped.
 
 use std::fs;
 use std::io::Write;
@@ -17,14 +17,15 @@ use crate::terminal::Terminal;
 /// The prefix of every metadata key of this project.
 const OURS: &str = "pkg.jax2onnx.";
 
-/// Removes provenance from a model before it is shipped. The rest of the file does not change.
+/// Removes provenance from a model before it is shipped.
 ///
-/// Removes all metadata of this project from the model, its nodes, graphs and functions. Names are
-/// kept. Weights are copied without being loaded. Weights in a separate file are not copied, so
-/// such a model can only be written to a folder that has them.
+/// Removes all jax2onnx metadata from the model, its nodes, graphs and functions. The rest of the
+/// file, including names, is unchanged. Weights are copied without being loaded. Weights in a
+/// separate file are not copied, so such a model can only be written to a folder that already
+/// contains them.
 ///
-/// With --map, the source map moves to a file and the model keeps only its digest, which reveals
-/// nothing. `explain` and the other commands find the map if it is beside the model.
+/// With --map, the source map moves to a separate file and the model keeps only its digest, which
+/// reveals nothing. `explain` and the other commands find the map if it is beside the model.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +35,10 @@ Examples:
 pub(crate) struct Strip {
     /// The model file.
     model: PathBuf,
-    /// Where to write the result. It may be the model itself.
+    /// The file to write the result to. It may be the model itself.
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// What to keep, separated by commas.
+    /// The metadata to keep, separated by commas.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     keep: Vec<Key>,
     /// Move the source map to this file.
@@ -45,7 +46,7 @@ pub(crate) struct Strip {
     map: Option<PathBuf>,
 }
 
-/// What can be kept.
+/// A kind of metadata that can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Key {
@@ -57,7 +58,7 @@ enum Key {
     Stacktrace,
     /// The stack of the equation.
     JaxTraceback,
-    /// The source map of the model, or the digest of one that is a file.
+    /// The model's source map, or the digest of a map in a separate file.
     Sourcemap,
 }
 
@@ -97,7 +98,7 @@ impl Strip {
             digest_of_map = Some(digest(text.as_bytes()));
         }
         let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
-        // If the map is already a file, the digest leads to it.
+        // If the map is already a separate file, the digest identifies it.
         let kept_map = kept.contains(&SOURCE_MAP);
         let drop = |key: &str| {
             key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
@@ -122,7 +123,7 @@ impl Strip {
         Ok(Status::Yes)
     }
 
-    /// Only the model itself may be overwritten.
+    /// Checks that no file other than the model itself is overwritten.
     fn check_outputs(&self) -> Result<(), Failure> {
         let weights = weights(&self.model)?;
         let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
@@ -145,7 +146,7 @@ impl Strip {
         })
     }
 
-    /// Weights in a separate file have to be next to the result, too.
+    /// Checks that weights in a separate file are also beside the result.
     fn check_data_files(&self) -> Result<(), Failure> {
         let locations = onnx_file::external_locations(&self.model)
             .map_err(|error| Failure::model(self.model.clone(), error))?;

@@ -18,17 +18,18 @@ use crate::table::count;
 use crate::terminal::Terminal;
 use crate::view::{Editor, Errors, Other, Subject, Timed, data, page};
 
-/// Writes a page that shows the source beside the graph: what a line became, where a node came
-/// from.
+/// Writes an HTML page that shows the source beside the graph.
 ///
-/// The page is self-contained. It loads nothing, and includes the text of the model's source files
-/// if they can be found. Of the weights it has the mean, the spread and a histogram; large ones are
-/// sampled.
+/// The page links each line to its nodes, and each node to its line.
+///
+/// The page is self-contained and makes no network requests. It includes the text of the model's
+/// source files if they can be found. For weights, it shows the mean, the standard deviation and a
+/// histogram; large weights are sampled.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The page's address follows what is selected: `model.html#node=/blocks.0/attn/Softmax` and
-`model.html#model.py:41` open it there. `explain`, `profile` and `verify` print such links with
-`--page model.html`.
+The page's address reflects the selection: `model.html#node=/blocks.0/attn/Softmax`
+opens the page at a node, `model.html#model.py:41` at a line. `explain`, `profile` and
+`verify` print such links with `--page model.html`.
 
 Examples:
   jax2onnx view model.onnx -o model.html --open
@@ -39,33 +40,34 @@ Examples:
 pub(crate) struct View {
     /// The model file. Its weights are sampled, not loaded.
     model: PathBuf,
-    /// Where to write the page.
+    /// The file to write the page to.
     #[arg(short, long, value_name = "FILE.html")]
     out: PathBuf,
     /// An onnxruntime profile, shown as colours and as a flame graph.
     #[arg(long, value_name = "FILE.json")]
     profile: Option<PathBuf>,
-    /// Skip the first runs of the profile, which are warm-up.
+    /// Skip this number of warm-up runs of the profile.
     #[arg(long, value_name = "RUNS", default_value_t = 0, requires = "profile")]
     skip: usize,
-    /// What `verify --json` printed: how much each line adds to the error, shown as colours.
+    /// The output of `verify --json`. Each line's contribution to the error is shown as a colour.
     #[arg(long, value_name = "FILE.json")]
     errors: Option<PathBuf>,
-    /// A newer model. The page shows what changed in it, as `diff` does.
+    /// A newer model. The page shows its changes, as `diff` does.
     #[arg(long, value_name = "MODEL")]
     against: Option<PathBuf>,
-    /// Do not compare the contents of parameters with those of the other model.
+    /// Do not compare the contents of parameters.
     #[arg(long, requires = "against")]
     no_weights: bool,
     /// Open the page in the browser.
     #[arg(long)]
     open: bool,
-    /// The address that opens a line in your editor, with `{path}` and `{line}`. If it is given here,
-    /// the page may contain absolute paths. [default: $JAX2ONNX_EDITOR, or
+    /// The URL that opens a line in your editor, with `{path}` and `{line}`. If you set this
+    /// option, the page may contain absolute paths. [default: $JAX2ONNX_EDITOR, or
     /// vscode://file/{path}:{line}]
     #[arg(long, value_name = "ADDRESS")]
     editor: Option<String>,
-    /// A folder to look for source files in, besides the working directory and the model's folder.
+    /// An additional folder to search for source files, besides the working directory and the
+    /// model's folder.
     #[arg(long, value_name = "FOLDER")]
     source: Vec<PathBuf>,
     /// The source map, if it is neither in the model nor beside it.
@@ -121,7 +123,7 @@ impl View {
         if let Some(first) = missing.first() {
             let more = missing.len() - 1;
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            terminal.remark(&format!("a parameter is shown without its numbers: {first}{more}"))?;
+            terminal.remark(&format!("a parameter is shown without statistics: {first}{more}"))?;
         }
         let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
         self.check_out(&model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
@@ -138,7 +140,7 @@ impl View {
         Ok(Status::Yes)
     }
 
-    /// The page must not overwrite a file that it is made from.
+    /// Checks that the page does not overwrite a file that it is made from.
     fn check_out(&self, model: &Model, sources: &[PathBuf]) -> Result<(), Failure> {
         let mut all_weights = weights(&self.model)?;
         if let Some(against) = &self.against {
@@ -156,12 +158,12 @@ impl View {
     }
 }
 
-/// The name of a file.
+/// Returns the name of a file.
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Opens a page in the browser: the one in `BROWSER`, or the system's.
+/// Opens a page in the browser: `$BROWSER`, or the system's default.
 fn open(page: &Path) -> Result<(), Failure> {
     let own = std::env::var_os("BROWSER").filter(|own| !own.is_empty());
     let mut command = match own {

@@ -1,4 +1,4 @@
-//! How nodes that belong together differ, and which nodes have no partner.
+//! Differences between corresponding nodes, and nodes without a counterpart.
 
 use onnx_file::proto::TensorProto;
 
@@ -11,7 +11,7 @@ use super::weights;
 use crate::failure::Failure;
 use crate::model::tensor_text;
 
-/// What changed.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Only the first model has it.
@@ -30,16 +30,16 @@ pub(crate) struct Change {
     pub(crate) a: Option<usize>,
     /// The node in the second model.
     pub(crate) b: Option<usize>,
-    /// What differs, or the results of a node that only one model has.
+    /// The differences, or the results of a node that only one model has.
     pub(super) details: Vec<Detail>,
 }
 
-/// One difference.
+/// A single difference.
 #[derive(Clone, Debug)]
 pub(super) struct Detail {
-    /// What it is.
+    /// The exact wording.
     pub(super) exact: String,
-    /// What it is, worded the same for every layer in which it repeats.
+    /// A wording shared by all layers that repeat the difference.
     pub(super) alike: String,
 }
 
@@ -57,36 +57,36 @@ pub(crate) struct Weight {
     pub(super) detail: String,
 }
 
-/// All differences.
+/// All differences between two models.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Difference {
-    /// In the models themselves: opsets, inputs, outputs.
+    /// Differences in opsets, inputs and outputs.
     pub(crate) model: Vec<String>,
-    /// In nodes.
+    /// Differences in nodes.
     pub(crate) nodes: Vec<Change>,
-    /// In parameters.
+    /// Differences in parameters.
     pub(crate) weights: Vec<Weight>,
-    /// What could not be compared.
+    /// Notes on comparisons that were not possible.
     pub(crate) remarks: Vec<String>,
-    /// The node of the first model that each node of the second belongs to.
+    /// For each node of the second model, the corresponding node of the first.
     pub(crate) partners: Vec<Option<usize>>,
 }
 
 impl Change {
-    /// What differs, in words.
+    /// Describes the differences.
     pub(crate) fn text(&self) -> String {
         self.details.iter().map(|detail| detail.exact.as_str()).collect::<Vec<_>>().join("; ")
     }
 }
 
 impl Difference {
-    /// Whether nothing differs.
+    /// Returns `true` if nothing differs.
     pub(crate) fn is_empty(&self) -> bool {
         self.model.is_empty() && self.nodes.is_empty() && self.weights.is_empty()
     }
 }
 
-/// Compares two models, the contents of their parameters only if `contents` is set.
+/// Compares two models. Compares the contents of parameters only if `contents` is set.
 pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Difference, Failure> {
     let mut matching = matching(a, b);
     let inputs = &places(&a.index.graph.input, &b.index.graph.input);
@@ -126,8 +126,8 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
     Ok(difference)
 }
 
-/// How an operand is described: by its name, or, the same for every layer, by the node that
-/// computes it.
+/// Describes an operand: exactly by its name, and alike for every layer by the node that computes
+/// it.
 fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
     if name.is_empty() {
         return "none".to_owned().into();
@@ -145,7 +145,7 @@ fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
     Detail { exact: name.to_owned(), alike }
 }
 
-/// The old and the new text. Two different things may look the same.
+/// Describes a change from `old` to `new`. Different values may have the same text.
 fn became(old: &str, new: &str) -> String {
     if old == new { format!("a different {new}") } else { format!("{old} → {new}") }
 }
@@ -154,15 +154,15 @@ struct Pair<'p, 'a, 'b> {
     a: &'p Side<'a>,
     b: &'p Side<'b>,
     matching: &'p Matching,
-    /// Which inputs and outputs of the models belong together.
+    /// The correspondence of the models' inputs.
     inputs: &'p Places,
     outputs: &'p Places,
     contents: bool,
 }
 
 impl<'a, 'b> Pair<'_, 'a, 'b> {
-    /// Partners that share nothing but the operator: they compute different things from different
-    /// operands.
+    /// Returns matched nodes that have only the operator in common: their results differ, and so do
+    /// their operands.
     fn strangers(&self) -> Result<Vec<(usize, usize)>, Failure> {
         let mut found = Vec::new();
         for (x, partner) in self.matching.of_a.iter().enumerate() {
@@ -197,7 +197,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         }
         let (old, new) = (attributes(a.proto), attributes(b.proto));
         if old != new {
-            let text = |text: String| if text.is_empty() { "nothing".to_owned() } else { text };
+            let text = |text: String| if text.is_empty() { "none".to_owned() } else { text };
             details.push(format!("{} → {}", text(old), text(new)).into());
         } else if self.contents && !self.same_tensors(x, y, remarks)? {
             details.push("different values".to_owned().into());
@@ -209,7 +209,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         for (at, (from, to)) in old.iter().zip(new).enumerate() {
             if !self.same_value(a.body, from, b.body, to)? {
                 let (old, new) = (operand(self.a, a.body, from), operand(self.b, b.body, to));
-                // Another node may give its result the same name.
+                // Another node's result may have the same name.
                 let named = old.exact != new.exact;
                 let exact = |d: &Detail| if named { d.exact.clone() } else { d.alike.clone() };
                 details.push(Detail {
@@ -225,7 +225,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         Ok(details)
     }
 
-    /// Whether the tensors among the attributes, which have equal types, have equal contents.
+    /// Returns `true` if tensor attributes of equal types have equal contents.
     fn same_tensors(&self, x: usize, y: usize, remarks: &mut Vec<String>) -> Result<bool, Failure> {
         let (x, y) = (self.a.index.nodes[x].proto, self.b.index.nodes[y].proto);
         for attribute in &x.attribute {
@@ -246,8 +246,8 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
             .map_err(|trouble| Failure::Request(trouble.to_string()))
     }
 
-    /// Whether two operands are the same: results of partners, inputs at the same position of
-    /// bodies that belong together, or parameters of the same name.
+    /// Returns `true` if two operands correspond. They are results of matched nodes, inputs at the
+    /// same position of matched bodies, or parameters with the same name.
     fn same_value(&self, a: usize, from: &'a str, b: usize, to: &'b str) -> Result<bool, Failure> {
         Ok(match (self.a.operand(a, from), self.b.operand(b, to)) {
             (Operand::Result(x, at), Operand::Result(y, place)) => {
@@ -258,7 +258,8 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
                 same && self.matching.body_of_a(x) == Some(y)
             }
             (Operand::Tensor(old), Operand::Tensor(new)) => {
-                // Unnamed constants are numbered. They are small.
+                // Unnamed constants are numbered, so their names differ. They are small enough to
+                // compare.
                 let small = |t: &TensorProto| t.external_data.is_empty();
                 let alike = small(old) && small(new) && tensor_text(old) == tensor_text(new);
                 from == to || (alike && self.same_contents(old, new)? == Some(true))
@@ -268,7 +269,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         })
     }
 
-    /// Whether the results of two bodies are the same.
+    /// Describes the differences between the results of two bodies.
     fn results(&self, body_a: usize, body_b: usize) -> Result<Vec<String>, Failure> {
         let (old, new) = (&self.a.outputs[body_a], &self.b.outputs[body_b]);
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Compares the contents of tensors without loading them.
+//! Comparison of tensor contents without loading them.
 
 use std::path::Path;
 
@@ -6,10 +6,11 @@ use onnx_file::proto::{DataLocation, TensorProto};
 
 use crate::model::{Contents, Trouble};
 
-/// How many bytes are compared at once.
+/// The number of bytes compared at once.
 const CHUNK: usize = 1 << 18;
 
-/// Whether two tensors of the same type have the same contents; `None` if that is unknown.
+/// Returns `true` if two tensors of the same type have the same contents; `None` if that is
+/// unknown.
 pub(super) fn same(
     a: &TensorProto,
     model_a: &Path,

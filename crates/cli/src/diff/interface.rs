@@ -1,4 +1,4 @@
-//! Opsets, inputs and outputs of models, and which inputs and outputs belong together.
+//! Opsets, inputs and outputs of two models, and their correspondence.
 
 use onnx_file::proto::ValueInfoProto;
 use rustc_hash::FxHashMap;
@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 use super::side::Side;
 use crate::model::type_text;
 
-/// Where each input or output of the first model is in the second.
+/// For each input or output of the first model, its position in the second.
 pub(super) type Places = Vec<Option<usize>>;
 
-/// Which values belong together. If both lists have the same names, values are matched by name, as
-/// in runtimes; else by position.
+/// Matches inputs or outputs. If both lists have the same names, values are matched by name, as in
+/// runtimes; otherwise by position.
 pub(super) fn places(old: &[ValueInfoProto], new: &[ValueInfoProto]) -> Places {
     let known: FxHashMap<&str, usize> =
         new.iter().enumerate().map(|(at, value)| (value.name.as_str(), at)).collect();
@@ -23,7 +23,7 @@ pub(super) fn places(old: &[ValueInfoProto], new: &[ValueInfoProto]) -> Places {
     (0..old.len()).map(|at| (at < new.len()).then_some(at)).collect()
 }
 
-/// Opsets, IR version, inputs and outputs.
+/// Describes the differences in opsets, IR version, inputs and outputs.
 pub(super) fn interface(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -74,7 +74,7 @@ pub(super) fn interface(
     found
 }
 
-/// The name and type of an input or output.
+/// Formats the name and type of an input or output.
 fn text(value: Option<&ValueInfoProto>) -> Option<String> {
     let value = value?;
     let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);

@@ -1,9 +1,9 @@
-//! Which node of one model corresponds to which node of the other.
+//! Matching of the nodes of two models.
 //!
-//! Names are numbered and lines move, so neither tells. Nodes are matched in three steps: those that
-//! compute the same from the same operands, wherever they are; then those in the same module that
-//! look the same, in the same order as far as possible; then those that compute the same in another
-//! function, and those with the same operator in the same function.
+//! Names are renumbered and lines move, so neither identifies a node. Nodes are matched in three
+//! steps: first, nodes that compute the same function of the same operands, anywhere; then similar
+//! nodes in the same module, preserving their order where possible; finally, nodes that perform the
+//! same computation in another function, and nodes with the same operator in the same function.
 
 use std::collections::VecDeque;
 
@@ -15,20 +15,20 @@ use super::sequence::pairs;
 use super::side::{Operand, Side};
 use crate::model::{BodyKind, tensor_text};
 
-/// The partner of each node, from either side.
+/// The matched counterpart of each node, in both directions.
 #[derive(Debug)]
 pub(super) struct Matching {
     pub(super) of_a: Vec<Option<usize>>,
     pub(super) of_b: Vec<Option<usize>>,
-    /// Bodies that belong together.
+    /// Matched bodies.
     pub(super) bodies: Vec<(usize, usize)>,
     by_body: FxHashMap<usize, usize>,
 }
 
-/// How many times what is left is looked at, less and less closely.
+/// The number of matching passes, each with a looser criterion.
 const PASSES: usize = 3;
 
-/// Finds the partners of all nodes.
+/// Matches the nodes of two models.
 pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
     let mut tokens = Tokens::default();
     let looks = |side: &Side<'_>, tokens: &mut Tokens| {
@@ -91,7 +91,7 @@ pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
 }
 
 impl Matching {
-    /// The bodies of two nodes that belong together: those of attributes of the same name.
+    /// Returns the matched bodies of two nodes: those of attributes with the same name.
     pub(super) fn inner(
         &self,
         a: &Side<'_>,
@@ -106,13 +106,13 @@ impl Matching {
         both.map(|(x, y)| (x.1, y.1)).collect()
     }
 
-    /// The partner of a body of the first model.
+    /// Returns the counterpart of a body of the first model.
     pub(super) fn body_of_a(&self, body: usize) -> Option<usize> {
         self.by_body.get(&body).copied()
     }
 }
 
-/// The main graphs, and functions of the same name.
+/// Returns the matched root bodies: the main graphs, and functions with the same name.
 fn roots(a: &Side<'_>, b: &Side<'_>) -> Vec<(usize, usize)> {
     let functions = |side: &Side<'_>| {
         let bodies = side.index.bodies.iter().enumerate();
@@ -134,7 +134,7 @@ fn roots(a: &Side<'_>, b: &Side<'_>) -> Vec<(usize, usize)> {
     roots
 }
 
-/// The nodes of two bodies by module, in the order of the modules' first nodes.
+/// Returns the nodes of two bodies by module, in the order of each module's first node.
 fn modules(
     a: &Side<'_>,
     body_a: usize,
@@ -156,21 +156,21 @@ fn modules(
     modules
 }
 
-/// Numbers that stand for what nodes look like, shared by both models.
+/// Interned descriptions of nodes, shared by both models.
 #[derive(Default)]
 struct Tokens {
     known: FxHashMap<String, u32>,
 }
 
 impl Tokens {
-    /// What each node computes from what, in its module and anywhere. Operands come before the nodes
-    /// that read them, in any order.
+    /// Returns two tokens per node for its computation and operands: one that includes the module,
+    /// and one that does not. Operands precede the nodes that read them.
     fn structure(&mut self, side: &Side<'_>) -> Vec<[u32; 2]> {
         let mut found: Vec<[u32; 2]> = Vec::with_capacity(side.index.nodes.len());
         for (position, node) in side.index.nodes.iter().enumerate() {
             let mut key = format!("{}\0{}", node.op(), attributes(node.proto));
             for attribute in &node.proto.attribute {
-                // Constants are equal if their values are, and large ones if their types are.
+                // Small constants are compared by value, large ones by type.
                 if let Some(text) = attribute.t.as_deref().and_then(onnx_file::elements) {
                     key.push_str(&format!("\0={text}"));
                 }
@@ -196,7 +196,7 @@ impl Tokens {
         found
     }
 
-    /// What a node looks like, more and more vaguely.
+    /// Returns descriptions of a node, from the strictest to the loosest.
     fn of(&mut self, side: &Side<'_>, node: usize) -> [u32; PASSES] {
         let entry = &side.index.nodes[node];
         let origin = side.origins[node].as_ref();
@@ -215,7 +215,8 @@ impl Tokens {
     }
 }
 
-/// All attributes except graphs, sorted by name. Large tensors are represented by their types.
+/// Formats all attributes except graphs, sorted by name. Large tensors are represented by their
+/// types.
 pub(super) fn attributes(node: &NodeProto) -> String {
     let mut texts: Vec<String> = node.attribute.iter().filter_map(attribute).collect();
     texts.sort_unstable();
@@ -236,7 +237,7 @@ fn attribute(attribute: &AttributeProto) -> Option<String> {
     if short.len() < 60 && !short.contains('…') {
         return Some(format!("{name}={short}"));
     }
-    // Too long to show, but not too long to compare.
+    // Too long to show, but still compared.
     let digest = provenance::digest(&value.encode_to_vec());
     Some(format!("{name}={}…", &digest["sha256:".len()..][..12]))
 }

@@ -10,6 +10,8 @@ mod sequence;
 mod side;
 mod weights;
 
+pub use sequence::common_subsequence;
+
 pub(crate) use compare::{Change, Difference, Kind, compare};
 pub(crate) use report::{By, Line, gather, report, value};
 pub(crate) use side::Side;

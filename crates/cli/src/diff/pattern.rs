@@ -1,20 +1,20 @@
-//! Names that differ only in layer numbers.
+//! Patterns for names that differ only in layer numbers.
 
 use rustc_hash::FxHashSet;
 
-/// Whether a parameter is a constant of the program rather than a weight. The exporter names
-/// constants after their values.
+/// Returns `true` if a parameter is a constant of the program rather than a weight. The exporter
+/// names constants after their values.
 pub(super) fn is_constant(name: &str) -> bool {
     name.starts_with("const/")
 }
 
-/// `blocks.3/attn` → `blocks.*/attn`, so that every layer looks the same.
+/// Replaces layer numbers by `*`: `blocks.3/attn` becomes `blocks.*/attn`.
 pub(super) fn pattern(path: &str) -> String {
     let mut text = String::new();
     let mut digits = false;
     let mut before = ' ';
     for c in path.chars() {
-        // A number is a counter only if it is a whole part of the path.
+        // A number is a counter only if it is a whole component of the path.
         if c.is_ascii_digit() && (digits || matches!(before, '.' | '/' | '_')) {
             if !digits {
                 text.push('*');
@@ -29,7 +29,7 @@ pub(super) fn pattern(path: &str) -> String {
     text
 }
 
-/// One name that stands for all of `names`.
+/// Returns a name that represents all of `names`.
 pub(super) fn common(names: &[&str]) -> String {
     match names.split_first() {
         Some((first, rest)) if rest.iter().all(|name| name == first) => (*first).to_owned(),
@@ -38,12 +38,12 @@ pub(super) fn common(names: &[&str]) -> String {
     }
 }
 
-/// All modules that contain one of `scopes`, including themselves.
+/// Returns all modules that contain one of `scopes`, including the scopes themselves.
 pub(super) fn ancestors(scopes: &[String]) -> FxHashSet<&str> {
     scopes.iter().flat_map(|scope| outermost(scope)).collect()
 }
 
-/// A module and those that contain it, outermost first.
+/// Returns a module and the modules that contain it, outermost first.
 pub(super) fn outermost(scope: &str) -> impl Iterator<Item = &str> {
     let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
     ends.filter(|end| *end > 0).map(|end| &scope[..end])

@@ -1,4 +1,4 @@
-//! The differences as text and as JSON.
+//! The text and JSON output of `diff`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::side::Side;
 use crate::excerpt::Excerpts;
 use crate::style::{Style, Text};
 
-/// What differences are grouped by.
+/// The grouping of differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     /// The line of Python.
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// What happened to it.
+    /// Returns the word for the kind.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Kind::Removed => "removed",
@@ -38,21 +38,22 @@ impl Kind {
     }
 }
 
-/// A difference that is worded the same in every layer: its kind, what it is, where else it is.
+/// The key of differences that are merged across layers: the kind, the description and the other
+/// location.
 type Alike = (Kind, String, String);
 
-/// The differences, put together: one that repeats in many layers is one entry.
+/// The differences, merged: one that repeats in many layers is a single entry.
 #[derive(Debug)]
 pub(crate) struct Report<'f> {
-    /// In opsets, inputs and outputs.
+    /// Differences in opsets, inputs and outputs.
     pub(crate) model: &'f [String],
-    /// Modules that only one model has, with the number of their nodes.
+    /// Modules that only one model has, with their node counts.
     pub(crate) modules: Vec<Line>,
-    /// Nodes, by line or by module.
+    /// Differences in nodes, grouped by line or by module.
     pub(crate) groups: Vec<Group<'f>>,
-    /// Parameters.
+    /// Differences in parameters.
     pub(crate) parameters: Vec<Line>,
-    /// How many there are.
+    /// A summary of the differences.
     pub(crate) summary: String,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Line {
 /// The differences at one line, or in one module.
 #[derive(Debug)]
 pub(crate) struct Group<'f> {
-    /// The line, or else the module.
+    /// The line or the module.
     pub(crate) title: String,
     /// The file and the line, if they are known.
     pub(crate) place: Option<(String, u32)>,
@@ -79,15 +80,15 @@ pub(crate) struct Group<'f> {
 pub(crate) struct Entry<'f> {
     pub(crate) kind: Kind,
     pub(crate) op: String,
-    /// What differs.
+    /// The differences.
     pub(crate) details: String,
-    /// The modules or lines in which it occurs.
+    /// The modules or lines of the nodes.
     pub(crate) within: String,
-    /// The nodes.
+    /// The nodes that differ in this way.
     pub(crate) changes: Vec<&'f Change>,
 }
 
-/// Puts the differences between `a` and `b` together.
+/// Merges the differences between `a` and `b` into a report.
 pub(crate) fn gather<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference, by: By) -> Report<'f> {
     let (modules, rest) = modules(a, b, found);
     let mut alike: BTreeMap<(String, u32), BTreeMap<Alike, Vec<&Change>>> = BTreeMap::new();
@@ -166,7 +167,7 @@ fn lines(text: &mut Text, title: &str, lines: &[Line]) {
 const NO_LINE: &str = "(unknown line)";
 const THE_MODEL: &str = "the model itself";
 
-/// Changes that look alike.
+/// Merges similar changes into one entry.
 fn entry<'f>(a: &Side<'_>, b: &Side<'_>, changes: Vec<&'f Change>, by: By) -> Option<Entry<'f>> {
     let first = *changes.first()?;
     let (side, node) = place(a, b, first);
@@ -192,7 +193,7 @@ fn entry<'f>(a: &Side<'_>, b: &Side<'_>, changes: Vec<&'f Change>, by: By) -> Op
     Some(Entry { kind: first.kind, op, details: details.join("; "), within, changes })
 }
 
-/// Lists the modules that only one model has, and returns the changes that this does not cover.
+/// Lists the modules that only one model has, and returns the remaining changes.
 fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>, Vec<&'f Change>) {
     let (known_a, known_b) = (ancestors(&a.scopes), ancestors(&b.scopes));
     let mut whole: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
@@ -219,7 +220,7 @@ fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>,
     let line = |((kind, _, count), scopes): ((Kind, String, usize), Vec<&str>)| {
         let name = match scopes[..] {
             [one] => one.to_owned(),
-            // A whole list would be mostly numbers; its ends say enough.
+            // A full list would be mostly numbers, so only its ends are shown.
             [first, .., last] if scopes.len() > 2 => format!("{first} … {last}"),
             _ => scopes.join(", "),
         };
@@ -243,7 +244,7 @@ fn parameters(found: &Difference) -> Vec<Line> {
     alike.into_iter().map(line).collect()
 }
 
-/// The node to show and its model: the new one, if it still exists.
+/// Returns the node to show and its model: the new node, if it still exists.
 fn place<'s, 'm>(a: &'s Side<'m>, b: &'s Side<'m>, change: &Change) -> (&'s Side<'m>, usize) {
     match (change.a, change.b) {
         (_, Some(node)) => (b, node),
@@ -274,7 +275,7 @@ fn summary(found: &Difference) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// The differences as JSON.
+/// Builds the differences as JSON.
 pub(crate) fn value(a: &Side<'_>, b: &Side<'_>, found: &Difference) -> Value {
     let node = |side: &Side<'_>, node: Option<usize>| {
         let node = node?;

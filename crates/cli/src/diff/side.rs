@@ -1,4 +1,4 @@
-//! One of the two models.
+//! One of the two models of a comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::limits::check_comparison;
 use crate::model::{BodyKind, Index, Makers, Model, Origin};
 
-/// A model, and what is needed to compare it.
+/// A model, indexed for comparison.
 #[derive(Debug)]
 pub(crate) struct Side<'m> {
     pub(crate) index: Index<'m>,
@@ -17,7 +17,7 @@ pub(crate) struct Side<'m> {
     pub(super) makers: Makers<'m>,
     /// The nodes of each body, in order.
     pub(super) nodes_of: Vec<Vec<usize>>,
-    /// The bodies of nodes, with the names of their attributes.
+    /// The bodies of each node, with the names of their attributes.
     pub(super) bodies_of: FxHashMap<usize, Vec<(&'m str, usize)>>,
     /// The parameters of each body.
     pub(super) tensors: Vec<&'m [TensorProto]>,
@@ -32,14 +32,14 @@ pub(crate) struct Side<'m> {
 }
 
 impl<'m> Side<'m> {
-    /// Opens a model for comparison: tensors know where in the file their contents are.
+    /// Opens a model for comparison. Its tensors record the location of their contents in the file.
     pub(crate) fn open(path: &Path) -> Result<Model, Failure> {
         let model = Model::open_alone(path)?;
         check_comparison(path, &model.proto)?;
         Ok(model)
     }
 
-    /// Lists what is in `model`.
+    /// Indexes `model`.
     pub(crate) fn new(model: &'m Model) -> Self {
         let index = Index::new(model);
         let mut nodes_of = vec![Vec::new(); index.bodies.len()];
@@ -90,13 +90,13 @@ impl<'m> Side<'m> {
         Self { index, path, makers, nodes_of, bodies_of, tensors, outputs, inputs, origins, scopes }
     }
 
-    /// The line of a node: its file, or else its function, and the line number.
+    /// Returns the file of a node, or else its function, and the line number.
     pub(super) fn place(&self, node: usize) -> Option<(&'m str, u32)> {
         let site = self.origins[node].as_ref()?.site.as_ref()?;
         Some((if site.file.is_empty() { site.function } else { site.file }, site.span.line))
     }
 
-    /// The value that `body` sees as `name`.
+    /// Returns the value that `name` refers to in `body`.
     pub(super) fn operand(&self, mut body: usize, name: &'m str) -> Operand<'m> {
         if let Some(node) = self.makers.find(&self.index, body, name) {
             let outputs = &self.index.nodes[node].proto.output;
@@ -117,15 +117,15 @@ impl<'m> Side<'m> {
     }
 }
 
-/// What a node reads.
+/// An operand of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand<'m> {
-    /// A result of a node.
+    /// A result of a node: the node and the position of the result.
     Result(usize, Option<usize>),
     /// A parameter.
     Tensor(&'m TensorProto),
-    /// An input of a body.
+    /// An input of a body: the body and the position.
     Input(usize, usize),
-    /// Something else, or nothing.
+    /// Any other name, or an omitted operand.
     Other(&'m str),
 }

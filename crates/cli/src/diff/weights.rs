@@ -1,4 +1,4 @@
-//! Parameters that differ in name, type or contents.
+//! Differences between parameters: name, type and contents.
 
 use onnx_file::proto::TensorProto;
 use rustc_hash::FxHashMap;
@@ -11,7 +11,7 @@ use super::side::Side;
 use crate::failure::Failure;
 use crate::model::tensor_text;
 
-/// Adds the differences between the parameters of bodies that belong together.
+/// Adds the differences between the parameters of matched bodies.
 pub(super) fn compare(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -20,7 +20,7 @@ pub(super) fn compare(
     difference: &mut Difference,
 ) -> Result<(), Failure> {
     let mut entry = |kind, name: &str, detail: String| {
-        // Constants of the program are reported as inputs of the nodes that read them.
+        // Program constants are reported as inputs of the nodes that read them.
         if is_constant(name) && kind != Kind::Changed {
             return;
         }

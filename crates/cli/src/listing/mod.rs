@@ -1,4 +1,5 @@
-//! A model as lines of text, and paths through its graph: what tests of graphs ask for.
+//! A line-by-line listing of a model, and queries for paths through its graph. Graph tests use
+//! both.
 
 mod path;
 mod python;
@@ -15,10 +16,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use path::PathError;
 use python::Literal;
 
-/// The most elements whose values are shown.
+/// The maximum number of elements whose values are shown.
 const SHOWN: usize = 8;
 
-/// A size, a name, or nothing.
+/// A dimension: a size, a name, or unknown.
 #[derive(Clone, Debug, PartialEq)]
 enum Dim {
     Size(i64),
@@ -36,7 +37,7 @@ impl std::fmt::Display for Dim {
     }
 }
 
-/// A result: its name, its element type and its shape, where the model says them.
+/// A value: its name, and its element type and shape if the model records them.
 #[derive(Clone, Debug)]
 struct Value {
     name: String,
@@ -64,7 +65,7 @@ impl Value {
     }
 }
 
-/// `y: float[B, 4]`
+/// Writes `y: float[B, 4]`.
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name)?;
@@ -74,25 +75,25 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// A node, as a test sees it.
+/// A node of a listing.
 #[derive(Debug)]
 pub struct ListedNode {
-    /// The operator, with its domain if that is not ONNX's own: `custom::Name`.
+    /// The operator, with its domain unless it is ONNX's own: `custom::Name`.
     pub op: String,
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// What is known of where it came from, and anything else that it carries.
+    /// The node's metadata, including its provenance.
     pub metadata: Vec<(String, String)>,
     inputs: Vec<String>,
     outputs: Vec<Value>,
     attributes: Vec<(String, Literal)>,
     bodies: Vec<(String, usize)>,
-    /// The nodes that read its results, with the result.
+    /// The consumers of the node's results, as pairs of a result and a node.
     readers: Vec<(usize, usize)>,
 }
 
 impl ListedNode {
-    /// The names of its results.
+    /// Returns the names of the node's results.
     pub fn results(&self) -> impl Iterator<Item = &str> {
         self.outputs.iter().map(|value| value.name.as_str())
     }
@@ -107,10 +108,10 @@ struct Body {
     nodes: Vec<usize>,
 }
 
-/// The results that a graph can see: the node and which of its results.
+/// The results visible in a graph: for each name, the node and the position of the result.
 type Makers = FxHashMap<String, (usize, usize)>;
 
-/// A whole model.
+/// A listing of a whole model.
 #[derive(Debug, Default)]
 pub struct Listing {
     header: Vec<String>,
@@ -121,7 +122,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Lists what is in a model.
+    /// Lists the contents of a model.
     pub fn new(model: &ModelProto) -> Self {
         let mut listing = Self::default();
         let name = |domain: &str| if domain.is_empty() { "ai.onnx" } else { domain }.to_owned();
@@ -160,7 +161,7 @@ impl Listing {
         self.fill(body, &graph.node, &values, outer)
     }
 
-    /// Adds a body and its nodes; `outer` are the results that the graphs around it offer.
+    /// Adds a body and its nodes. `outer` are the results visible in the enclosing graphs.
     fn fill(
         &mut self,
         mut body: Body,
@@ -209,7 +210,7 @@ impl Listing {
         self.bodies.len() - 1
     }
 
-    /// All nodes: those of a graph, then those of the graphs inside them; functions come last.
+    /// Returns all nodes: those of a graph, then those of its subgraphs. Functions come last.
     pub fn nodes(&self) -> impl Iterator<Item = &ListedNode> {
         self.order().into_iter().map(|node| &self.nodes[node])
     }
@@ -228,7 +229,7 @@ impl Listing {
         order
     }
 
-    /// The inputs of the model that nothing reads.
+    /// Returns the inputs of the model that nothing reads.
     pub fn unused_inputs(&self) -> Vec<&str> {
         let mut read: FxHashSet<&str> =
             self.nodes.iter().flat_map(|node| &node.inputs).map(String::as_str).collect();
@@ -237,12 +238,12 @@ impl Listing {
         inputs.iter().map(|value| value.name.as_str()).filter(|name| !read.contains(name)).collect()
     }
 
-    /// The names of all constants.
+    /// Returns the names of all constants.
     pub fn constants(&self) -> impl Iterator<Item = &str> {
         self.bodies.iter().flat_map(|body| &body.constants).map(|(name, _)| name.as_str())
     }
 
-    /// The model as text, one line for each thing in it.
+    /// Formats the model as text, one item per line.
     pub fn text(&self, metadata: bool) -> String {
         let mut text = String::new();
         for line in &self.header {
@@ -326,7 +327,7 @@ fn literal(attribute: &AttributeProto) -> Literal {
     Literal::List(ints.chain(floats).chain(strings).chain(tensors).chain(graphs).collect())
 }
 
-/// Type and shape, and the elements when they are few and at hand.
+/// Formats type and shape, and the elements if they are few and stored in the model file.
 fn tensor_text(tensor: &TensorProto) -> String {
     let text = format!("{}[{}]", element_name(tensor.data_type), joined(&tensor.dims, ", "));
     let is_outside = tensor.data_location == DataLocation::External as i32;

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use super::python::{Literal, split};
 use super::{Dim, ListedNode, Listing, Value, joined};
 
-/// Why a text is not a path.
+/// The reason why a text is not a path.
 #[derive(Debug, thiserror::Error)]
 #[error("`{part}` is not {what}")]
 pub struct PathError {
@@ -13,7 +13,7 @@ pub struct PathError {
     what: &'static str,
 }
 
-/// One node of a path. What is `None` may be anything.
+/// One node of a path. A field that is `None` matches anything.
 struct Step<'p> {
     text: &'p str,
     op: &'p str,
@@ -22,7 +22,8 @@ struct Step<'p> {
 }
 
 impl Step<'_> {
-    /// Whether a node fits; `result` is the one that the path goes on with.
+    /// Returns `true` if a node matches; `result` is the position of the result that the path
+    /// continues from.
     fn matches(&self, node: &ListedNode, result: Option<usize>) -> bool {
         if !matches!(self.op, op if op == "*" || op == node.op) {
             return false;
@@ -46,8 +47,8 @@ impl Step<'_> {
 }
 
 impl Listing {
-    /// What there is in place of a path that the graph does not have: as far as it leads, and what
-    /// comes then. None if the graph has the path.
+    /// Describes how far the graph follows a path, and what it has instead of the next step.
+    /// Returns `None` if the graph contains the path.
     pub fn missing(&self, path: &str) -> Result<Option<String>, PathError> {
         let steps: Vec<Step<'_>> =
             path.split("->").map(|text| step(text.trim())).collect::<Result<_, _>>()?;
@@ -71,10 +72,11 @@ impl Listing {
         Ok(Some(matched.chain([others]).collect::<Vec<_>>().join(" -> ")))
     }
 
-    /// The nodes that fit the most steps, from the first on.
+    /// Returns the nodes that match the longest prefix of the steps.
     fn longest_match(&self, steps: &[Step<'_>], nodes: &[usize]) -> Vec<usize> {
         let mut best = Vec::new();
-        // Depth first. An edge that failed at a step fails there on every other way to it.
+        // The search is depth-first. An edge that failed at a step fails there on every other way
+        // to it.
         let mut failed = FxHashSet::default();
         for node in nodes {
             if self.walk(steps, *node, &mut best, &mut Vec::new(), &mut failed) {
@@ -84,7 +86,8 @@ impl Listing {
         best
     }
 
-    /// Follows the steps from `node` on; whether all of them fit. `best` is the longest way so far.
+    /// Follows the steps from `node`. Returns `true` if all of them match. `best` is the longest
+    /// match so far.
     fn walk(
         &self,
         steps: &[Step<'_>],
@@ -122,7 +125,7 @@ impl Listing {
     }
 }
 
-/// A node as a step of a path.
+/// Formats a node as a step of a path.
 fn short(node: &ListedNode) -> String {
     let Some(dims) = node.outputs.first().and_then(|value| value.dims.as_ref()) else {
         return node.op.clone();
@@ -131,11 +134,11 @@ fn short(node: &ListedNode) -> String {
     format!("{}:{shape}", node.op)
 }
 
-/// `Gemm{transB=1}:Bx256`
+/// Parses a step such as `Gemm{transB=1}:Bx256`.
 fn step(text: &str) -> Result<Step<'_>, PathError> {
     let malformed = || PathError { part: text.to_owned(), what: "a step" };
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    // Two colons separate a domain, one a shape.
+    // A double colon follows a domain, a single colon precedes a shape.
     let mut end = text.find(|c: char| !is_word(c) && c != '.' && c != '*').unwrap_or(text.len());
     if let Some(name) = text[end..].strip_prefix("::") {
         end += 2 + name.find(|c: char| !is_word(c)).unwrap_or(name.len());
@@ -164,7 +167,7 @@ fn step(text: &str) -> Result<Step<'_>, PathError> {
     Ok(Step { text, op, attributes, dims })
 }
 
-/// `Bx256`, `[B, 256]` or `scalar`
+/// Parses a shape: `Bx256`, `[B, 256]` or `scalar`.
 fn dims(text: &str) -> Result<Vec<Dim>, PathError> {
     if matches!(text, "scalar" | "[]") {
         return Ok(Vec::new());
@@ -194,7 +197,8 @@ mod tests {
 
     use super::*;
 
-    /// Two results of one node, a branch, and an operator of another domain.
+    /// Returns a listing with a node that has two results, a branch, and an operator of another
+    /// domain.
     fn listing() -> Listing {
         let text = "g (float[B,4] x, float[4,2] w) => (float[B,2] y, float[B,2] z, float t) {
             h = MatMul (x, w)

@@ -1,18 +1,18 @@
-//! Values as Python writes them.
+//! Values in Python's syntax.
 
 use std::fmt;
 
-/// A number, a text or a list.
+/// A number, a string or a list.
 #[derive(Clone, Debug)]
 pub(super) enum Literal {
     Int(i128),
     Float(f64),
     Bool(bool),
     Text(String),
-    /// Of a list of texts, which ONNX does not say the encoding of.
+    /// An element of a list of strings, whose encoding ONNX does not specify.
     Bytes(String),
     List(Vec<Literal>),
-    /// Something that is shown and never equal to anything.
+    /// Text that is displayed and never equal to anything.
     Other(String),
 }
 
@@ -41,7 +41,7 @@ impl Literal {
         }
     }
 
-    /// Elements as nested lists, by the sizes of the axes.
+    /// Nests elements in lists, according to the sizes of the axes.
     pub(super) fn nested(elements: Vec<Literal>, dims: &[usize]) -> Literal {
         let Some((first, rest)) = dims.split_first() else {
             return elements.into_iter().next().unwrap_or(Literal::List(Vec::new()));
@@ -52,7 +52,7 @@ impl Literal {
         Literal::List((0..*first).map(|_| row()).collect())
     }
 
-    /// Reads what Python would print.
+    /// Parses a literal in Python's syntax.
     pub(super) fn parse(text: &str) -> Option<Literal> {
         let text = text.trim();
         match text {
@@ -140,7 +140,8 @@ fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&shown)
 }
 
-/// The shortest text that reads back as the same number: with an exponent below 1e-4 and from 1e16.
+/// Formats the shortest text that reads back as the same number, as Python does: with an exponent
+/// below 1e-4 and from 1e16.
 fn float(value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if !value.is_finite() {
         let sign = if value.is_sign_negative() && !value.is_nan() { "-" } else { "" };
@@ -149,8 +150,8 @@ fn float(value: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shortest = format!("{value:e}");
     let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // Between two texts that are as short and as near, Python takes the even one, as rounding to
-    // so many digits does.
+    // Of two equally short and equally near texts, Python chooses the even one. Rounding to that
+    // many digits does the same.
     let behind = digits.split_once('.').map_or(0, |(_, behind)| behind.len());
     if value != 0.0 && !(-4..16).contains(&exponent) {
         let rounded = format!("{value:.behind$e}");

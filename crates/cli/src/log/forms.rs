@@ -1,8 +1,8 @@
-//! How runtimes name nodes and values in their messages.
+//! The forms in which runtimes name nodes and values in their messages.
 
 use super::pattern::{self, Captures, prefix, suffix};
 
-/// Which program said it.
+/// The runtime that wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
     Onnx,
@@ -20,9 +20,9 @@ impl Runtime {
     }
 }
 
-/// The blanks: `name` is a node, `value` a value, `names` several names that a runtime joined,
-/// `feeds` a Python list of inputs, `op` the operator, `ops` operators whose nodes the message does
-/// not name, `input` the position of an input. Other blanks are ignored.
+/// The message forms. The blank `name` is a node, `value` a value, `names` several names that a
+/// runtime joined, `feeds` a Python list of inputs, `op` the operator, `ops` operators of unnamed
+/// nodes, `input` the position of an input. Other blanks are ignored.
 #[rustfmt::skip]
 const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
@@ -64,34 +64,34 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::OpenVino, "No conversion rule found for operations: {ops}"),
 ];
 
-/// How many occurrences of one form are looked at. Logs repeat themselves.
+/// The maximum number of occurrences examined per form. Logs repeat themselves.
 const MOST: usize = 256;
 
-/// How many bytes of a message around a name are kept.
+/// The maximum number of bytes kept of a message before and after a name.
 const LONGEST: usize = 8192;
 
-/// A name in a log.
+/// A mention of nodes, values or operators in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mention<'t> {
-    /// Where in the log.
+    /// The offset in the log.
     pub(crate) at: usize,
-    /// Who says it.
+    /// The runtime that wrote the message.
     pub(crate) runtime: Runtime,
-    /// Operators, if the message gives nothing else: `MatMul`, `my.domain.Op`.
+    /// The operators, if the message names no node: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
     /// The position of an input of the model.
     pub(crate) input: Option<usize>,
-    /// The operator of a node that the message names.
+    /// The operator of the named node.
     pub(crate) op: Option<&'t str>,
-    /// Whether the node has no name.
+    /// `true` if the node has no name.
     pub(crate) unnamed: bool,
     /// The names of nodes or values: one, unless the runtime joined several.
     pub(crate) names: Vec<&'t str>,
-    /// The message from here to its end.
+    /// The whole message.
     pub(crate) said: &'t str,
 }
 
-/// All names in `text`, in the order they appear.
+/// Returns all mentions in `text`, in order of appearance.
 pub(crate) fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut found = Vec::new();
     for (runtime, form) in FORMS {
@@ -125,7 +125,7 @@ fn mention<'t>(
     let unnamed = names.is_empty() && get("name").is_some();
     let ops = get("ops").or_else(|| get("op").filter(|_| unnamed));
     let ops = ops.map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
-    // `Multiply node with name '/Div'`
+    // For example, `Multiply node with name '/Div'`.
     let before = (runtime == Runtime::OpenVino && text[at..].starts_with(" node with name"))
         .then(|| text[..at].rsplit(char::is_whitespace).next())
         .flatten();
@@ -134,8 +134,8 @@ fn mention<'t>(
     Mention { at, runtime, ops, input, op, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
-/// The lines around `at` that belong together. onnxruntime indents continuation lines; the other
-/// runtimes end a message with an empty line.
+/// Returns the message around `at`. onnxruntime indents continuation lines; the other runtimes end
+/// a message with an empty line.
 pub(crate) fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     let before = suffix(&text[..at], LONGEST);
     let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
@@ -150,8 +150,8 @@ pub(crate) fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     text[start..at + end.unwrap_or(after.len())].trim()
 }
 
-/// An operator as this program writes it. Runtimes add versions and other separators:
-/// `my.domain:Op`, `Op-23`, `Op(23)`.
+/// Normalises an operator's name. Runtimes add versions and use other separators: `my.domain:Op`,
+/// `Op-23`, `Op(23)`.
 fn operator(text: &str) -> String {
     let text = text.trim();
     let name = match text.rsplit_once('-') {
@@ -161,7 +161,7 @@ fn operator(text: &str) -> String {
     name.replace(':', ".")
 }
 
-/// The names that TensorRT joined: `PWN(a, b)`, `a + b`, `{ForeignNode[a...b]}`.
+/// Splits names that TensorRT joined: `PWN(a, b)`, `a + b`, `{ForeignNode[a...b]}`.
 fn joined(names: &str) -> Vec<&str> {
     let separators =
         [" + ", ", ", "...", "\u{1f}", "\u{1e}", "PWN(", "ForeignNode[", "ONNX Layer: "];
@@ -176,7 +176,7 @@ fn joined(names: &str) -> Vec<&str> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// The elements of a Python list of strings.
+/// Returns the elements of a Python list of strings.
 fn quoted(list: &str) -> Vec<&str> {
     list.split(['\'', '"']).skip(1).step_by(2).collect()
 }

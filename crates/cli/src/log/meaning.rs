@@ -1,35 +1,35 @@
-//! What runtime messages mean in terms of the exported program.
+//! The meaning of runtime messages in terms of the exported program.
 
 use super::cut;
 use super::pattern::{Captures, find, render};
 
-/// An explanation.
+/// The meaning of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning {
     /// A stable kebab-case code.
     pub(crate) code: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub(crate) message: String,
-    /// What to do.
+    /// The suggested remedy.
     pub(crate) help: &'static str,
-    /// Where in the message it says so.
+    /// The offset of the recognised text in the message.
     pub(crate) at: usize,
     blanks: Vec<(&'static str, String)>,
 }
 
 impl Meaning {
-    /// The part of the message that fills a blank of its pattern.
+    /// Returns the part of the message that fills a blank of its pattern.
     pub(crate) fn blank(&self, key: &str) -> Option<&str> {
         self.blanks.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
     }
 }
 
-/// Code, pattern of the message, what it means, what to do.
+/// The code, the pattern of the message, the problem and the remedy.
 struct Entry(&'static str, &'static str, &'static str, &'static str);
 
 const SIZES: &str = "pass arrays of the exported shapes, or export with a symbolic dimension, such as \
 (\"B\", 4)";
-/// What to do about a dimension with two sizes.
+/// The remedy for a dimension with two sizes.
 pub(crate) const NAMED: &str = "pass the same size wherever the inputs share a dimension, or export them with \
 different dimension names";
 const INDICES: &str = "check the indices that are passed; JAX guards them with mode=\"clip\" or mode=\"fill\", \
@@ -49,9 +49,9 @@ again";
 #[rustfmt::skip]
 const ENTRIES: &[Entry] = &[
     Entry("missing-data", "External data path does not exist: \"{path}\"",
-        "this parameter is in the data file {path}, which is not there", DATA),
+        "this parameter is in the data file {path}, which does not exist", DATA),
     Entry("truncated-data", "External initializer: {value} offset: {offset} size to read: {size} given file_length: {length} are out of bounds",
-        "the model's data file ends too early: `{value}` takes {size} bytes from byte {offset} on, and the file has {length}", DATA),
+        "the model's data file ends too early: `{value}` needs {size} bytes at offset {offset}, but the file has only {length}", DATA),
     Entry("dimension-conflict", "Shape mismatch attempting to re-use buffer. {{a}} != {{b}}",
         "one dimension of the model was given two sizes: the shapes ({a}) and ({b}) should be equal", NAMED),
     Entry("broadcast-mismatch", "Attempting to broadcast an axis by a dimension other than 1. {a} by {b}",
@@ -153,7 +153,7 @@ const ENTRIES: &[Entry] = &[
     Entry("wrong-input", "Invalid output name:{unknown_output}", "the model has no output `{unknown_output}`", NAMES),
     Entry("wrong-input", "Invalid Output Name:{unknown_output}", "the model has no output `{unknown_output}`", NAMES),
     Entry("wrong-input", "Required inputs ({feeds}) are missing from input feed ({given})",
-        "the inputs {feeds} are missing; the given ones are {given}", FEED),
+        "the inputs {feeds} are missing; the given inputs are {given}", FEED),
     Entry("unused-initializer", "Removing initializer '{value}'.", "no node reads `{value}`",
         "this is harmless, but the model is larger than necessary"),
     Entry("too-new", "Unsupported model IR version: {a}, max supported IR version: {b}",
@@ -175,10 +175,10 @@ const ENTRIES: &[Entry] = &[
         "export it again; the file may be incomplete"),
 ];
 
-/// What a message means, if it is a known one.
+/// Returns the meaning of a message, if it is known.
 pub(crate) fn meaning(said: &str) -> Option<Meaning> {
     ENTRIES.iter().find_map(|Entry(code, pattern, message, help)| {
-        // `{{` and `}}` in a pattern stand for braces in the message.
+        // `{{` and `}}` in a pattern match braces in the message.
         let (at, _, captures) = find_braced(pattern, said)?;
         let blanks: Vec<(&'static str, String)> = captures
             .into_iter()
@@ -194,7 +194,7 @@ fn find_braced<'t>(
     said: &'t str,
 ) -> Option<(usize, usize, Captures<'static, 't>)> {
     let Some((start, _)) = pattern.split_once("{{") else { return find(pattern, said, 0) };
-    // Only shapes are in braces. Read them whole and remove the braces.
+    // Only shapes are in braces. They are captured whole, without the braces.
     let (at, mut end, mut captures) = find(start, said, 0)?;
     let mut rest = &pattern[start.len()..];
     while let Some((key, after)) = rest.strip_prefix("{{").and_then(|r| r.split_once("}}")) {

@@ -1,4 +1,4 @@
-//! Runtime messages: which nodes they name, and what they mean.
+//! Runtime messages: the nodes they name, and their meaning.
 
 mod forms;
 mod meaning;
@@ -13,10 +13,10 @@ pub(crate) use wrapped::{unfolded, unwrapped};
 
 use std::borrow::Cow;
 
-/// How many characters of a name are quoted. Nobody gives longer ones.
+/// The maximum number of characters quoted of a name.
 const NAME: usize = 120;
 
-/// A name as it is shown.
+/// Shortens a name for display.
 pub(crate) fn cut(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(NAME) {
         Some((end, _)) => Cow::Owned(format!("{}…", &name[..end])),
@@ -24,7 +24,7 @@ pub(crate) fn cut(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text without the colours that runtimes write to terminals.
+/// Strips the colour codes that runtimes write to terminals.
 pub(crate) fn without_colors(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);

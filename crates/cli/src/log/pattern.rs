@@ -1,17 +1,17 @@
-//! Messages with blanks: `running {op} node. Name:'{name}'`.
+//! Message patterns with blanks: `running {op} node. Name:'{name}'`.
 
-/// The longest name or number that a blank can match.
+/// The maximum length of a name or number that a blank matches.
 const LONGEST: usize = 4096;
 
-/// How often the start of a pattern is tried, so that a hostile text does not take forever.
+/// The maximum number of attempts to match a pattern, so that hostile text cannot stall the search.
 const ATTEMPTS: usize = 20_000;
 
-/// What the blanks of a pattern stand for.
+/// The blanks of a pattern with the text that fills them.
 pub(crate) type Captures<'p, 't> = Vec<(&'p str, &'t str)>;
 
-/// Finds the pattern in `text` at or after `from`, and returns where it ends and what its blanks
-/// are. A blank extends to the next occurrence of the text that follows it, within one line. At the
-/// end of a pattern it extends to the end of the line.
+/// Finds the pattern in `text` at or after `from`. Returns its start, its end and its blanks. A
+/// blank extends to the next occurrence of the text that follows it, within one line. At the end of
+/// a pattern, it extends to the end of the line.
 pub(crate) fn find<'p, 't>(
     pattern: &'p str,
     text: &'t str,
@@ -28,7 +28,7 @@ pub(crate) fn find<'p, 't>(
     None
 }
 
-/// The text before the first blank, and the pattern from there.
+/// Returns the text before the first blank, and the rest of the pattern.
 fn split(pattern: &str) -> (&str, &str) {
     pattern.split_at(pattern.find('{').unwrap_or(pattern.len()))
 }
@@ -51,19 +51,19 @@ fn fill<'p, 't>(
     Some((at, captures))
 }
 
-/// At most the first `len` bytes of `text`.
+/// Returns at most the first `len` bytes of `text`.
 pub(crate) fn prefix(text: &str, len: usize) -> &str {
     let fits = (0..=len.min(text.len())).rev().find_map(|end| text.get(..end));
     fits.unwrap_or_default()
 }
 
-/// At most the last `len` bytes of `text`.
+/// Returns at most the last `len` bytes of `text`.
 pub(crate) fn suffix(text: &str, len: usize) -> &str {
     let fits = (text.len().saturating_sub(len)..=text.len()).find_map(|start| text.get(start..));
     fits.unwrap_or_default()
 }
 
-/// The pattern with its blanks filled in.
+/// Fills in the blanks of a template.
 pub(crate) fn render(template: &str, captures: &Captures<'_, '_>) -> String {
     let mut text = template.to_owned();
     for (key, value) in captures {

@@ -2,7 +2,7 @@
 
 use super::pattern::prefix;
 
-/// From worst to best.
+/// The severity of a message, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Error,
@@ -20,14 +20,14 @@ impl Severity {
     }
 }
 
-/// The level is within this many bytes of the start of an entry.
+/// The maximum distance in bytes of the level from the start of an entry.
 const HEAD: usize = 160;
 
-/// How many bytes of an entry are looked at. An entry may be a whole log, and this is asked for
-/// every name in it.
+/// The number of bytes examined per entry. An entry may be a whole log, and every name in it
+/// triggers an examination.
 const LOOKED_AT: usize = 2048;
 
-/// How runtimes and loggers write levels.
+/// Level markers of runtimes and loggers.
 #[rustfmt::skip]
 const MARKS: &[(&str, Severity)] = &[
     ("[E:", Severity::Error), ("[F:", Severity::Error), ("[W:", Severity::Warning),
@@ -36,7 +36,7 @@ const MARKS: &[(&str, Severity)] = &[
     ("[I]", Severity::Info), ("[V]", Severity::Info),
 ];
 
-/// As whole words, in any case.
+/// Level names, matched as whole words regardless of case.
 #[rustfmt::skip]
 const LEVELS: &[(&str, Severity)] = &[
     ("error", Severity::Error), ("fatal", Severity::Error), ("critical", Severity::Error),
@@ -45,10 +45,10 @@ const LEVELS: &[(&str, Severity)] = &[
     ("verbose", Severity::Info), ("notice", Severity::Info),
 ];
 
-/// The level of a message in its log, if it has one.
+/// Returns the level of a message in its log, if it has one.
 pub(crate) fn severity(said: &str) -> Option<Severity> {
     let said = prefix(said, LOOKED_AT);
-    // A runtime error is an error, whatever level it is logged at.
+    // A runtime error is an error, regardless of its log level.
     if said.contains("[ONNXRuntimeError]") || said.contains("Non-zero status code") {
         return Some(Severity::Error);
     }
@@ -62,7 +62,7 @@ pub(crate) fn severity(said: &str) -> Option<Severity> {
     marks.chain(words).min_by_key(|(at, _)| *at).map(|(_, severity)| severity)
 }
 
-/// The severity of a line without a level, by its words.
+/// Guesses the severity of a line without a level from its words.
 pub(crate) fn guessed(line: &str) -> Severity {
     let line = line.to_ascii_lowercase();
     let bad = ["error", "fail", "exception", "invalid", "cannot", "could not", "unsupported"];

@@ -1,11 +1,11 @@
-//! Messages that were wrapped to fit a terminal, an email or a ticket.
+//! Undoes line wrapping by terminals, emails and tickets.
 
-/// Wrapped text is at least this wide.
+/// The minimum width of wrapped text.
 const NARROWEST: usize = 40;
 
-/// The text with the lines of wrapped messages joined; `None` if no line looks wrapped.
+/// Joins the lines of wrapped messages. Returns `None` if no line looks wrapped.
 ///
-/// Text is wrapped where the next word does not fit. So a line continues on the next one if the
+/// Text wraps where the next word does not fit. A line therefore continues on the next one if the
 /// first word there would have made it the longest line of its block.
 pub(crate) fn unwrapped(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
@@ -38,7 +38,7 @@ pub(crate) fn unwrapped(text: &str) -> Option<String> {
     (joined != text).then_some(joined)
 }
 
-/// The text with lines joined that were cut at one width, even inside words; `None` if no two lines
+/// Joins lines that were cut at a fixed width, even inside words. Returns `None` if no two lines
 /// have the same width.
 pub(crate) fn unfolded(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
@@ -61,7 +61,8 @@ pub(crate) fn unfolded(text: &str) -> Option<String> {
     (joined != text).then_some(joined)
 }
 
-/// Whether a line certainly starts something new: it is empty, or starts with a date or a level.
+/// Returns `true` if a line certainly starts a new message: it is empty, or starts with a date or a
+/// level.
 fn is_start(line: &str) -> bool {
     let line = line.trim_start();
     let digits = line.chars().take_while(char::is_ascii_digit).count();

@@ -1,5 +1,4 @@
-//! Which nodes call the functions of a model, and what onnxruntime names the bodies that it puts in
-//! their place.
+//! Calls to the functions of a model, and the names that onnxruntime gives to inlined bodies.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -7,23 +6,23 @@ use super::renamed::{from_inlined, inlined_prefix};
 use super::{BodyKind, Index, Nesting};
 use crate::limits::{CALL_DEPTH, CHAINS, INLINED_CALLS, INLINED_NODES};
 
-/// The nodes that called a function, innermost first: a node of the function's caller, then a node
-/// of the caller of that one, up to a node of the main graph.
+/// The call nodes that lead to a function, innermost first. The last one is a node of the main
+/// graph.
 pub(crate) type Chain = Vec<usize>;
 
 /// Domain, name and overload of a function or an operator.
 type Identity<'m> = (&'m str, &'m str, &'m str);
 
-/// The calls of a model's functions.
+/// The calls to a model's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// The nodes that call a function, by its body.
     callers: FxHashMap<usize, Vec<usize>>,
     /// The body of the function that a node calls.
     called: FxHashMap<usize, usize>,
-    /// The smallest number of calls that lead from the main graph to a function, by its body.
+    /// The minimum number of calls from the main graph to each function, by its body.
     depths: FxHashMap<usize, usize>,
-    /// The calls that onnxruntime replaces by nodes whose names start with a prefix.
+    /// The calls that onnxruntime inlines, by the prefix of the inlined nodes' names.
     inlined: FxHashMap<String, Vec<Chain>>,
 }
 
@@ -53,7 +52,7 @@ impl Calls {
         calls
     }
 
-    /// Returns the depths of all functions that are reached from the main graph.
+    /// Returns the depths of all functions that are reachable from the main graph.
     fn depths(&self, index: &Index<'_>) -> FxHashMap<usize, usize> {
         let mut inside: FxHashMap<Option<usize>, Vec<usize>> = FxHashMap::default();
         for (&call, &body) in &self.called {
@@ -78,12 +77,13 @@ impl Calls {
         depths
     }
 
-    /// The body of the function that a node calls.
+    /// Returns the body of the function that a node calls.
     pub(crate) fn called(&self, node: usize) -> Option<usize> {
         self.called.get(&node).copied()
     }
 
-    /// The loop or branch around a node that is reached by `chain`, and the calls that lead there.
+    /// Returns the loop or branch around a node that is reached through `chain`, and the chain of
+    /// that loop or branch.
     pub(crate) fn around<'c>(
         &self,
         index: &Index<'_>,
@@ -99,14 +99,14 @@ impl Calls {
         }
     }
 
-    /// All nodes that call the same function as `call`.
+    /// Returns all nodes that call the same function as `call`.
     pub(super) fn beside(&self, call: usize) -> &[usize] {
         let callers = self.called(call).and_then(|body| self.callers.get(&body));
         callers.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns up to [`CHAINS`] chains of calls by which a node is reached from the main graph, at
-    /// most [`CALL_DEPTH`] calls long. A node of the main graph has one empty chain.
+    /// Returns up to [`CHAINS`] call chains from the main graph to a node, each at most
+    /// [`CALL_DEPTH`] calls long. A node of the main graph has one empty chain.
     pub(crate) fn chains(&self, index: &Index<'_>, node: usize) -> Vec<Chain> {
         let mut found = Vec::new();
         self.extend(index, node, &mut Vec::new(), &mut found);
@@ -123,8 +123,8 @@ impl Calls {
                 None => Some(0),
                 Some(outer) => self.depths.get(&outer).copied(),
             };
-            // Every call that is followed leads to the main graph, so the number of steps is bounded
-            // by that of the chains.
+            // Every call that is followed leads to the main graph, so the number of chains bounds
+            // the number of steps.
             if depth.is_some_and(|depth| chain.len() + depth < CALL_DEPTH) {
                 chain.push(call);
                 self.extend(index, call, chain, found);
@@ -133,8 +133,8 @@ impl Calls {
         }
     }
 
-    /// The calls that put `node` in its place under the name `name`: those that onnxruntime names
-    /// like this, or all calls of the function if the name does not tell.
+    /// Returns the call chains by which `node` was inlined under the name `name`. Returns all
+    /// chains of the node if the name does not identify one.
     pub(crate) fn of_name(&self, index: &Index<'_>, node: usize, name: &str) -> Vec<Chain> {
         let all = || self.chains(index, node);
         let Some(inlined) = from_inlined(name) else { return all() };
@@ -149,20 +149,21 @@ impl Calls {
     }
 }
 
-/// Inlines as onnxruntime does before it optimises a model: in rounds, in each graph the calls in
-/// the order of the file, graphs inside nodes first. What replaces a call comes last, and its own
-/// calls are inlined in the next round. The numbers in their names are counted in each graph.
+/// Reproduces onnxruntime's inlining, which precedes its optimisations. It proceeds in passes; in
+/// each graph, it inlines the calls in file order, subgraphs first. An inlined body is appended to
+/// the graph, and its own calls are inlined in the next pass. The numbers in the names are counted
+/// per graph.
 struct Inliner<'a, 'm> {
     index: &'a Index<'m>,
     calls: &'a Calls,
     nesting: Nesting,
     found: FxHashMap<String, Vec<Chain>>,
-    /// The numbers of calls and of nodes that have been inlined.
+    /// The number of inlined calls.
     calls_inlined: usize,
     nodes_inlined: usize,
 }
 
-/// A graph while it is inlined: calls and graphs inside nodes, in the order of its nodes.
+/// A graph during inlining: its calls and subgraphs, in node order.
 #[derive(Default)]
 struct Graph<'m> {
     calls: Vec<(usize, Chain)>,
@@ -184,7 +185,7 @@ impl<'a, 'm> Inliner<'a, 'm> {
             match self.round(&mut main) {
                 Some(true) => {}
                 Some(false) => return self.found,
-                // Without all of them, a name may stand for another call.
+                // Without all calls, a name could refer to the wrong call.
                 None => return FxHashMap::default(),
             }
         }
@@ -206,8 +207,8 @@ impl<'a, 'm> Inliner<'a, 'm> {
         }
     }
 
-    /// Inlines all calls that a graph has now. Returns `true` if there were any, and nothing if
-    /// there are more than the limits allow.
+    /// Inlines all current calls of a graph. Returns `true` if there were any, and `None` if the
+    /// limits are exceeded.
     fn round(&mut self, graph: &mut Graph<'m>) -> Option<bool> {
         let mut inlined = false;
         for inner in &mut graph.inner {

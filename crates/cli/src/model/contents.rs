@@ -1,4 +1,4 @@
-//! The contents of tensors, read from where they are without loading them.
+//! Access to the contents of tensors without loading them.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -6,10 +6,10 @@ use std::path::{Component, Path};
 
 use onnx_file::proto::{DataLocation, TensorProto};
 
-/// Why contents cannot be read.
+/// The reason why contents cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    /// The data is not where a model's data belongs.
+    /// The data is outside the model's folder.
     #[error("`{0}` is stored in `{1}`, outside the model's folder")]
     Outside(String, String),
     /// The data cannot be read.
@@ -22,17 +22,17 @@ impl<T: Read + Seek> Source for T {}
 
 /// The bytes of a tensor.
 pub(crate) struct Contents {
-    /// How many there are.
+    /// The number of bytes.
     pub(crate) length: u64,
     source: Box<dyn Source>,
     start: u64,
-    /// The tensor and its file, for errors.
+    /// The names of the tensor and its file, for errors.
     names: (String, String),
 }
 
 impl Contents {
-    /// The bytes of `tensor`, which belongs to the model at `model` and knows where they are; none
-    /// if it is stored in a form without bytes.
+    /// Opens the bytes of `tensor`, which belongs to the model at `model` and records their
+    /// location. Returns `None` if the tensor is stored in a form without bytes.
     pub(crate) fn of(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
         if tensor.data_location() == DataLocation::External {
             return Self::outside(tensor, model);
@@ -40,7 +40,7 @@ impl Contents {
         if let Some(raw) = &tensor.raw_data {
             return Ok(Some(Self::in_memory(tensor, raw.to_vec())));
         }
-        // The fields that store numbers as raw data does.
+        // These fields have the same layout as raw data.
         let floats = tensor.float_data.iter().flat_map(|f| f.to_le_bytes());
         let doubles = tensor.double_data.iter().flat_map(|f| f.to_le_bytes());
         let longs = tensor.int64_data.iter().flat_map(|i| i.to_le_bytes());

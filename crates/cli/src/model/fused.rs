@@ -1,10 +1,10 @@
-//! Which nodes of the exported model a node fused by a runtime stands for.
+//! Maps nodes of an optimised model to the exported nodes that a runtime fused into them.
 //!
 //! A fused node has the results of the last node it replaced and the operands of the first ones, so
-//! it stands for everything in between. If a runtime replaced nodes by several others, these are
-//! connected by values that the exported model does not have. The names of these nodes tell which
-//! exported values they are. Where they do not, the nodes stand together for everything between the
-//! known values around them.
+//! it represents every node in between. If a runtime replaced nodes by several others, values that
+//! the exported model lacks connect the new nodes. The names of these nodes identify the exported
+//! values. Where they do not, the nodes jointly represent everything between the known values
+//! around them.
 
 use std::cell::Cell;
 
@@ -15,70 +15,71 @@ use super::introduced::{Value, introduced, named, operator, plain_operator};
 use super::lookup::Lookup;
 use super::renamed::{call_of, is_inlined};
 
-/// How many nodes of the exported model are listed for one node of an optimised model.
+/// The maximum number of exported nodes listed for one node of an optimised model.
 const MOST: usize = 64;
 
-/// How many nodes may be visited for each node of the model. A model that fits its map takes few,
-/// and one that does not must not take forever.
+/// The maximum number of nodes visited per node of the model. A model that fits its map needs few.
+/// One that does not must still terminate quickly.
 const FUEL: usize = 64;
 
 /// A node of a model that a runtime may have optimised.
 #[derive(Clone, Copy, Debug)]
 pub struct OptimizedNode<'m> {
-    /// Its name.
+    /// The node's name.
     pub name: &'m str,
-    /// Its operator, without the domain.
+    /// The node's operator, without the domain.
     pub op: &'m str,
-    /// The graph or function that contains it: names of values mean the same inside one.
+    /// The graph or function that contains the node, within which value names are unique.
     pub body: usize,
-    /// The names of the values it reads.
+    /// The names of the node's operands.
     pub inputs: &'m [String],
-    /// The names of its results.
+    /// The names of the node's results.
     pub outputs: &'m [String],
 }
 
-/// All nodes of an optimised model, beside the map of the exported one.
+/// The nodes of an optimised model, resolved against the map of the exported one.
 #[derive(Debug)]
 pub struct Fused<'m> {
     map: &'m SourceMap,
     nodes: Vec<OptimizedNode<'m>>,
     /// The exported nodes that compute values which the runtime introduced.
     introduced: FxHashMap<Value<'m>, usize>,
-    /// The exported nodes whose results are those of a node, with the last such node. They are not
-    /// part of any other.
+    /// The exported nodes whose results survive, each with the last optimised node that computes
+    /// them. They belong to no other node.
     computed: FxHashMap<usize, usize>,
-    /// The nodes that share values of unknown origin with others, each with its group.
+    /// The nodes connected by values of unknown origin, each with its group.
     groups: FxHashMap<usize, Vec<usize>>,
-    /// The calls that a runtime replaced by the bodies of their functions.
+    /// The calls that a runtime inlined.
     calls: FxHashMap<Inlined<'m>, Option<Call<'m>>>,
-    /// The bodies in which there are inlined calls of one name.
+    /// The bodies that contain inlined calls of one name.
     bodies: FxHashMap<(&'m str, &'m str), Vec<usize>>,
     spent: Cell<usize>,
 }
 
-/// What a node stands for.
+/// The exported nodes that a node represents.
 #[derive(Default)]
 struct Found {
-    /// The nodes of the source map, those that compute its results first.
+    /// The nodes of the source map; those that compute the node's results come first.
     nodes: Vec<usize>,
-    /// The calls among everything between its operands and its results.
+    /// The call nodes between the node's operands and its results.
     calls: Vec<usize>,
 }
 
-/// The nodes of one inlined call: their body, and what a runtime added to all of their names.
+/// The nodes of one inlined call: their body, and the prefix and suffix that a runtime added to
+/// their names.
 type Inlined<'m> = (usize, (&'m str, &'m str));
 
-/// The nodes that called a function, innermost first, and the inlined call around them.
+/// The call nodes that lead to a function, innermost first, and the enclosing inlined call.
 type Call<'m> = (Vec<usize>, Option<Inlined<'m>>);
 
 impl<'m> Fused<'m> {
-    /// Takes all nodes of a model, in its order.
+    /// Resolves all nodes of a model, given in its order.
     pub fn new(map: &'m SourceMap, nodes: Vec<OptimizedNode<'m>>) -> Self {
         let introduced = introduced(map, &nodes);
         let groups = groups(map, &nodes, &introduced);
         let mut computed = FxHashMap::default();
         for (position, node) in nodes.iter().enumerate() {
-            // Nodes of a function have several places.
+            // Nodes of a function may occur several times.
             for name in node.outputs.iter().filter(|name| !is_inlined(name)) {
                 computed.extend(map.find(name).map(|exported| (exported, position)));
             }
@@ -91,8 +92,8 @@ impl<'m> Fused<'m> {
         Self { map, nodes, introduced, computed, groups, calls, bodies, spent: Cell::new(0) }
     }
 
-    /// The sources of a node: first those of the exported node with its operator or its name, then
-    /// those of what computes its results.
+    /// Returns the sources of a node. The sources of the exported node with the same operator or
+    /// name come first.
     pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
         let found = self.found(node);
         let sources = |exported: &usize| {
@@ -101,21 +102,21 @@ impl<'m> Fused<'m> {
         found.nodes.iter().flat_map(sources).collect()
     }
 
-    /// The first source of a node.
+    /// Returns the first source of a node.
     pub fn own_source(&self, node: usize) -> Option<Source<'m>> {
         let found = self.found(node);
         let exported = *found.nodes.first()?;
         self.map.own_source(exported, &self.calls_of(node, exported, &found.calls))
     }
 
-    /// The calls that lead to the exported node that a node stands for, as far as they are known.
-    /// `fused` are calls that it stands for, too.
+    /// Returns the known calls that lead to `exported`, a node that `node` represents. `fused` are
+    /// call nodes that `node` also represents.
     fn calls_of(&self, node: usize, exported: usize, fused: &[usize]) -> Vec<usize> {
         let known = |calls: &[usize], exported| {
             let direct = calls.iter().position(|call| self.map.is_called_by(exported, *call));
             direct.map_or_else(Vec::new, |at| calls[at..].to_vec())
         };
-        // What was fused with a node may belong to its callers.
+        // Nodes that were fused with a node may belong to its callers.
         let own = known(&self.calls(node), exported);
         let mut direct = fused.iter().filter(|call| self.map.is_called_by(exported, **call));
         match (direct.next(), direct.next()) {
@@ -133,19 +134,19 @@ impl<'m> Fused<'m> {
         }
     }
 
-    /// The module of a node of a function, starting with the function's name.
+    /// Returns the module of a node of a function, starting with the function's name.
     pub fn body_scope(&self, node: usize) -> Option<&'m str> {
         self.map.scope(*self.exported(node).first()?)
     }
 
-    /// The nodes of the source map that called the functions which a node was inlined from,
+    /// Returns the nodes of the source map that called the functions which a node was inlined from,
     /// innermost first.
     fn calls(&self, node: usize) -> Vec<usize> {
         let own = self.nodes.get(node).and_then(inlined).and_then(|own| self.call(own));
         own.map(|own| self.through(own)).unwrap_or_default()
     }
 
-    /// An inlined call and those around it.
+    /// Returns an inlined call and the calls that enclose it.
     fn through(&self, call: &Call<'m>) -> Vec<usize> {
         let (mut found, mut outer) = (call.0.clone(), call.1);
         while let Some(call) = outer.and_then(|outer| self.call(outer)) {
@@ -155,8 +156,8 @@ impl<'m> Fused<'m> {
         found
     }
 
-    /// An inlined call. The nodes of a loop or a branch that was inlined belong to the call around
-    /// it, in another body.
+    /// Returns an inlined call. The nodes of an inlined loop or branch belong to the enclosing
+    /// call, which is in another body.
     fn call(&self, inlined: Inlined<'m>) -> Option<&Call<'m>> {
         match self.calls.get(&inlined) {
             Some(known) => known.as_ref(),
@@ -167,7 +168,8 @@ impl<'m> Fused<'m> {
         }
     }
 
-    /// The nodes of the source map that a node stands for, in the order of [`Fused::sources`].
+    /// Returns the nodes of the source map that a node represents, in the order of
+    /// [`Fused::sources`].
     pub fn exported(&self, node: usize) -> Vec<usize> {
         self.found(node).nodes
     }
@@ -191,7 +193,7 @@ impl<'m> Fused<'m> {
             found.calls.retain(|node| self.map.is_call(*node));
         }
         if let Some(inlined) = inlined {
-            // Its result may be known as that of the call, whose line is not its own.
+            // The result may be known as that of the call, whose line is a different one.
             found.nodes.retain(|node| *node != inlined && !self.map.is_call(*node));
             found.nodes.insert(0, inlined);
         }
@@ -201,18 +203,18 @@ impl<'m> Fused<'m> {
         found
     }
 
-    /// `node` and the nodes that the runtime made together with it.
+    /// Returns `node` and the nodes that the runtime created together with it.
     fn group(&self, node: usize) -> Vec<usize> {
         self.groups.get(&node).cloned().unwrap_or_else(|| vec![node])
     }
 
-    /// The exported node that computes a value.
+    /// Returns the exported node that computes a value.
     fn position(&self, body: usize, name: &str) -> Option<usize> {
         self.map.find(name).or_else(|| self.introduced.get(&(body, name)).copied())
     }
 
-    /// Moves the exported node that says most about a node to the front: the only one with its
-    /// operator, or else that with its name.
+    /// Moves the most informative exported node to the front: the only one with the node's
+    /// operator, or else the one with its name.
     fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
         let op = plain_operator(optimized.op);
         let is_alike =
@@ -242,12 +244,12 @@ impl<'m> Fused<'m> {
         let position = |(body, name): &(usize, &str)| self.position(*body, name);
         let results: Vec<usize> = made.iter().filter_map(position).collect();
         let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
-        // A node that only changes the layout of a value stands for what computes it.
+        // A node that only changes the layout of a value represents the producer of the value.
         let results_alone = results.iter().all(|result| operands.contains(result));
         let is_known = |value: &(usize, &str)| {
             self.map.has_value(value.1) || self.introduced.contains_key(value)
         };
-        // Without a known operand there is no boundary, and everything upstream would count.
+        // Without a known operand there is no boundary, and everything upstream would be included.
         if results_alone || !read.iter().any(is_known) {
             return distinct(results);
         }
@@ -259,19 +261,19 @@ impl<'m> Fused<'m> {
     }
 }
 
-/// The same positions without repetition.
+/// Removes duplicate positions.
 fn distinct(positions: Vec<usize>) -> Vec<usize> {
     let mut seen = FxHashSet::default();
     positions.into_iter().filter(|position| seen.insert(*position)).collect()
 }
 
-/// The inlined call that a node belongs to.
+/// Returns the inlined call that a node belongs to.
 fn inlined<'m>(node: &OptimizedNode<'m>) -> Option<Inlined<'m>> {
     Some((node.body, call_of(node.name)?))
 }
 
-/// The inlined calls of a model, by the names of their results and operands, which inlining keeps.
-/// Those for which there are two answers have none.
+/// Finds the inlined calls of a model by the names of their results and operands, which inlining
+/// preserves. Ambiguous calls map to `None`.
 fn calls<'m>(
     map: &SourceMap,
     nodes: &[OptimizedNode<'m>],
@@ -309,8 +311,8 @@ fn calls<'m>(
     found
 }
 
-/// The inlined calls that a node's operands belong to, with the nodes of `path` that lead to them:
-/// what a call is given has been computed by its caller, or is passed on by it.
+/// Returns the inlined calls that a node's operands belong to, with the nodes of `path` that lead
+/// to them. The caller computes the operands of a call or passes them on.
 fn callers<'m>(
     map: &SourceMap,
     node: &OptimizedNode<'m>,
@@ -329,8 +331,8 @@ fn callers<'m>(
     found
 }
 
-/// The calls between the node `call` and the node `member` that computes its result. The result of
-/// a function may be that of a function it calls.
+/// Returns the calls between the node `call` and the node `member` that computes its result. The
+/// result of a function may be that of a function it calls.
 fn path(map: &SourceMap, call: usize, member: usize) -> Option<Vec<usize>> {
     let mut path = vec![call];
     while path.len() < MOST {
@@ -342,7 +344,7 @@ fn path(map: &SourceMap, call: usize, member: usize) -> Option<Vec<usize>> {
     path.first().is_some_and(|innermost| map.is_called_by(member, *innermost)).then_some(path)
 }
 
-/// Each node that belongs to a group of several, with its group.
+/// Maps each node that belongs to a group of several to its group.
 fn groups(
     map: &SourceMap,
     nodes: &[OptimizedNode<'_>],

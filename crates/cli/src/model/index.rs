@@ -1,4 +1,4 @@
-//! All nodes of a model in one list: those of the graph, of graphs inside nodes, and of functions.
+//! An index of all nodes of a model: those of the main graph, of subgraphs and of functions.
 
 use std::cell::OnceCell;
 
@@ -10,29 +10,29 @@ use rustc_hash::FxHashMap;
 use super::calls::Calls;
 use super::{Fused, Model, OptimizedNode, tensor_text, type_text};
 
-/// What a body belongs to.
+/// The owner of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyKind<'m> {
-    /// The model.
+    /// The model's main graph.
     Main,
-    /// A graph in an attribute: the node, and the attribute's name.
+    /// A subgraph in an attribute: the node, and the attribute's name.
     Inner(usize, &'m str),
     /// A function.
     Function(&'m FunctionProto),
 }
 
-/// A list of nodes and the values they can see.
+/// A list of nodes and the values visible to them.
 #[derive(Debug)]
 pub(crate) struct Body<'m> {
-    /// What it belongs to.
+    /// The owner of the body.
     pub(crate) kind: BodyKind<'m>,
-    /// The enclosing body, whose values it can also see.
+    /// The enclosing body, whose values are also visible.
     parent: Option<usize>,
     types: FxHashMap<&'m str, &'m TypeProto>,
     tensors: FxHashMap<&'m str, &'m TensorProto>,
 }
 
-/// A node and where it is.
+/// A node and the body that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'m> {
     /// The node itself.
@@ -41,7 +41,7 @@ pub(crate) struct Node<'m> {
     pub(crate) body: usize,
 }
 
-/// All nodes of a model. A node's inner graphs follow it; functions come last.
+/// An index of all nodes of a model. A node's subgraphs follow it; functions come last.
 #[derive(Debug)]
 pub(crate) struct Index<'m> {
     /// The model.
@@ -53,18 +53,18 @@ pub(crate) struct Index<'m> {
     /// The main graph.
     pub(crate) graph: &'m GraphProto,
     by_name: FxHashMap<&'m str, usize>,
-    /// Names that several nodes have, with all but the first of these nodes. They are unique only in
-    /// their graph after inlining.
+    /// Names that several nodes share, with all but the first of these nodes. After inlining, names
+    /// are unique only within a graph.
     same_name: FxHashMap<&'m str, Vec<usize>>,
     by_output: FxHashMap<&'m str, usize>,
     by_input: FxHashMap<&'m str, usize>,
-    /// The nodes beside the source map, if there is one.
+    /// The nodes resolved against the source map, if there is one.
     pub(super) fused: Option<Fused<'m>>,
     calls: OnceCell<Calls>,
 }
 
 impl<'m> Index<'m> {
-    /// Lists the nodes of `model`.
+    /// Indexes the nodes of `model`.
     pub(crate) fn new(model: &'m Model) -> Self {
         static NO_GRAPH: GraphProto = GraphProto {
             node: Vec::new(),
@@ -145,17 +145,17 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The calls of the model's functions.
+    /// Returns the calls to the model's functions.
     pub(crate) fn calls(&self) -> &Calls {
         self.calls.get_or_init(|| Calls::new(self))
     }
 
-    /// The node called `name`.
+    /// Returns the node named `name`.
     pub(crate) fn named(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// The other nodes with the same name as `node`.
+    /// Returns the other nodes with the same name as `node`.
     pub(crate) fn namesakes(&self, node: usize) -> impl Iterator<Item = usize> {
         let name = self.nodes[node].proto.name.as_str();
         let others = self
@@ -166,35 +166,35 @@ impl<'m> Index<'m> {
         others.copied().filter(move |other| *other != node)
     }
 
-    /// The node that computes the value `name`.
+    /// Returns the node that computes the value `name`.
     pub(crate) fn producer(&self, name: &str) -> Option<usize> {
         self.by_output.get(name).copied()
     }
 
-    /// The first node that reads the value `name`.
+    /// Returns the first node that reads the value `name`.
     pub(crate) fn reader(&self, name: &str) -> Option<usize> {
         self.by_input.get(name).copied()
     }
 
-    /// Whether the model has an input or an initializer named `name`.
+    /// Returns `true` if the model has an input or an initializer named `name`.
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
     }
 
-    /// The names of the model's inputs, without those that are initializers.
+    /// Returns the names of the model's inputs, except initializers.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &'m str> {
         let inputs = self.graph.input.iter().map(|input| input.name.as_str());
         inputs.filter(|name| self.tensor(0, name).is_none())
     }
 
-    /// The names of all nodes, then of all results.
+    /// Returns the names of all nodes, then of all results.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'m str> {
         let nodes = self.nodes.iter().map(|node| node.proto.name.as_str());
         let results = self.nodes.iter().flat_map(|node| &node.proto.output).map(String::as_str);
         nodes.chain(results).filter(|name| !name.is_empty())
     }
 
-    /// The node whose attribute holds the graph that contains `node`.
+    /// Returns the node whose subgraph contains `node`.
     pub(crate) fn owner(&self, node: usize) -> Option<usize> {
         match self.bodies[self.nodes[node].body].kind {
             BodyKind::Inner(owner, ..) => Some(owner),
@@ -202,7 +202,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The function that contains `node`.
+    /// Returns the function that contains `node`.
     pub(crate) fn function(&self, node: usize) -> Option<&'m FunctionProto> {
         match self.bodies[self.function_body(node)?].kind {
             BodyKind::Function(function) => Some(function),
@@ -210,19 +210,19 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The body of the function that contains `node`.
+    /// Returns the body of the function that contains `node`.
     pub(crate) fn function_body(&self, node: usize) -> Option<usize> {
         let next = |body: &usize| self.bodies[*body].parent;
         let outermost = std::iter::successors(Some(self.nodes[node].body), next).last()?;
         matches!(self.bodies[outermost].kind, BodyKind::Function(_)).then_some(outermost)
     }
 
-    /// The initializer named `name` that `body` sees.
+    /// Returns the initializer named `name` that is visible in `body`.
     pub(crate) fn tensor(&self, body: usize, name: &str) -> Option<&'m TensorProto> {
         self.visible(body).find_map(|body| body.tensors.get(name).copied())
     }
 
-    /// The type of the value `name` as `body` sees it; `?` if it is unknown.
+    /// Returns the type of the value `name` in `body`; `?` if it is unknown.
     pub(crate) fn type_of(&self, body: usize, name: &str) -> String {
         let known = self.visible(body).find_map(|body| {
             let ty = body.types.get(name).map(|ty| type_text(ty));
@@ -231,13 +231,13 @@ impl<'m> Index<'m> {
         known.unwrap_or_else(|| "?".to_owned())
     }
 
-    /// The types of the results of a node.
+    /// Returns the types of a node's results.
     pub(crate) fn results(&self, node: &Node<'_>) -> String {
         let types = node.proto.output.iter().map(|name| self.type_of(node.body, name));
         types.collect::<Vec<_>>().join(", ")
     }
 
-    /// A body and those that enclose it.
+    /// Returns a body and the bodies that enclose it.
     fn visible(&self, body: usize) -> impl Iterator<Item = &Body<'m>> {
         let next = |body: &&Body<'m>| body.parent.and_then(|parent| self.bodies.get(parent));
         std::iter::successors(self.bodies.get(body), next)
@@ -245,7 +245,7 @@ impl<'m> Index<'m> {
 }
 
 impl Node<'_> {
-    /// The operator, with its domain unless it is a standard one.
+    /// Returns the operator, with its domain unless it is a standard one.
     pub(crate) fn op(&self) -> String {
         match self.proto.domain.as_str() {
             "" | "ai.onnx" => self.proto.op_type.clone(),

@@ -1,4 +1,4 @@
-//! Nodes of functions in one of the calls of their function, as far as their metadata tells.
+//! Origins of function nodes for a particular call, derived from metadata.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use super::{Frame, Index, Origin};
 use crate::limits::CHAINS;
 
 impl<'m> Index<'m> {
-    /// What metadata says about a node that is reached by the calls `chain`.
+    /// Returns the origins that metadata records for a node reached through the calls `chain`.
     pub(super) fn called_by(&self, node: usize, chain: &[usize]) -> Vec<Origin<'m>> {
         let mut origins = self.of_metadata(node);
         let Some((&call, outer)) = chain.split_first() else { return origins };
         let Some(place) = self.called_by(call, outer).into_iter().next() else { return origins };
-        // A body was recorded with one of the calls of its function.
+        // A body was recorded with one of its function's calls.
         let beside = self.calls().beside(call).iter().take(CHAINS);
         let recorded = beside.filter_map(|call| self.of_metadata(*call).into_iter().next());
         let recorded: Vec<Origin<'m>> = recorded.collect();
@@ -23,18 +23,18 @@ impl<'m> Index<'m> {
 }
 
 impl<'m> Origin<'m> {
-    /// How many frames it has in common with another, from the innermost.
+    /// Returns the number of innermost frames that two origins have in common.
     pub(crate) fn shared(&self, other: &Self) -> usize {
         self.stack.iter().zip(&other.stack).take_while(|(own, other)| own == other).count()
     }
 
-    /// Whether both stand for the same lines in the same module.
+    /// Returns `true` if both have the same lines and the same module.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (&self.site, &self.stack, &self.scope) == (&other.site, &other.stack, &other.scope)
     }
 
-    /// The origin of a node in a function if the function is called from another place. How many
-    /// of the frames are inside the function is not known, so these are only those of the caller.
+    /// Returns the origin of a function's node for a call from `caller`. The number of frames
+    /// inside the function is unknown, so the stack contains only the caller's frames.
     pub(super) fn called_from(&self, caller: &[Frame<'m>]) -> Self {
         let inside = self.stack.iter().position(|frame| Some(frame) == self.site.as_ref());
         let is_inside = inside.is_some_and(|at| !self.is_outside(at, caller));
@@ -43,8 +43,8 @@ impl<'m> Origin<'m> {
         Self { site, stack: caller.to_vec(), ..self.clone() }
     }
 
-    /// Whether the frame at `at` may belong to a caller: it is in a function that calls from
-    /// another line, too.
+    /// Returns `true` if the frame at `at` may belong to a caller, because the same function also
+    /// occurs in `caller`.
     fn is_outside(&self, at: usize, caller: &[Frame<'m>]) -> bool {
         let own = &self.stack[at];
         caller.iter().any(|frame| (frame.file, frame.function) == (own.file, own.function))

@@ -1,8 +1,8 @@
-//! Values that a runtime introduced, and the exported values that they equal up to their layout.
+//! Values that a runtime introduced, and the exported values that they equal up to layout.
 //!
-//! onnxruntime computes convolutions and what is between them in a blocked layout (NCHWc). All values
-//! of such a region have new names, but most nodes are still named after the node or the result that
-//! they had before.
+//! onnxruntime computes convolutions and the nodes between them in a blocked layout (NCHWc). All
+//! values of such a region have new names, but most nodes are still named after the original node
+//! or its result.
 
 use provenance::SourceMap;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +11,7 @@ use super::fused::OptimizedNode;
 use super::lookup::Lookup;
 use super::renamed::originals;
 
-/// How many nodes of the exported model are visited for one value.
+/// The maximum number of exported nodes visited per value.
 const MOST: usize = 64;
 
 /// A value: the body that contains it, and its name.
@@ -20,10 +20,10 @@ pub(crate) type Value<'m> = (usize, &'m str);
 /// The operators that only change a layout.
 const LAYOUTS: [&str; 2] = ["ReorderInput", "ReorderOutput"];
 
-/// The operators that a runtime fuses into one, where these are always the same.
+/// Fused operators that always replace the same operators, with the operators they replace.
 const PARTS: [(&str, &[&str]); 1] = [("QuickGelu", &["Mul", "Sigmoid"])];
 
-/// The operator of an exported node: `Conv` for `/stem/Conv_3`.
+/// Returns the operator of an exported node: `Conv` for `/stem/Conv_3`.
 pub(crate) fn operator(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     match last.rsplit_once('_') {
@@ -32,13 +32,13 @@ pub(crate) fn operator(name: &str) -> &str {
     }
 }
 
-/// The operator without what a runtime adds to the names of its own versions of it.
+/// Strips the prefixes of a runtime's own versions of an operator.
 pub(crate) fn plain_operator(op: &str) -> &str {
     let op = op.strip_prefix("Nhwc").unwrap_or(op);
     op.strip_prefix("Fused").unwrap_or(op)
 }
 
-/// The operator that a node had in the exported model, which onnxruntime may compute as a
+/// Returns the operator that a node had in the exported model. onnxruntime may compute it as a
 /// convolution.
 fn exported_operator<'m>(node: &OptimizedNode<'m>) -> &'m str {
     let replaced = [("_bn_nchwc", "BatchNormalization"), ("_mul_nchwc", "Mul")];
@@ -46,7 +46,7 @@ fn exported_operator<'m>(node: &OptimizedNode<'m>) -> &'m str {
     replaced.map_or_else(|| plain_operator(node.op), |(_, op)| op)
 }
 
-/// The operators that a runtime fuses into one that it calls `op`, if these are always the same.
+/// Returns the operators that a runtime fuses into `op`, if they are always the same.
 pub(crate) fn fused_operators(op: &str) -> Option<&'static [&'static str]> {
     PARTS.iter().find(|(fused, _)| *fused == op).map(|(_, parts)| *parts)
 }
@@ -56,8 +56,8 @@ pub(crate) fn is_layout(node: &OptimizedNode<'_>) -> bool {
     LAYOUTS.contains(&node.op)
 }
 
-/// Finds the nodes of the source map that compute introduced values. A value is missing if its
-/// producer does not tell by its name and its operator which part of the exported model it is.
+/// Finds the nodes of the source map that compute introduced values. A value is missing if the name
+/// and operator of its producer do not identify its part of the exported model.
 pub(crate) fn introduced<'m>(
     map: &SourceMap,
     nodes: &[OptimizedNode<'m>],
@@ -112,7 +112,7 @@ pub(crate) fn introduced<'m>(
     found
 }
 
-/// The exported node that a node's name refers to.
+/// Returns the exported node that a node's name refers to.
 pub(crate) fn named(map: &SourceMap, node: &OptimizedNode<'_>) -> Option<usize> {
     let name = node.name;
     if is_layout(node) || name.is_empty() {
@@ -125,7 +125,7 @@ pub(crate) fn named(map: &SourceMap, node: &OptimizedNode<'_>) -> Option<usize> 
 struct Resolver<'r, 'm> {
     map: &'r SourceMap,
     nodes: &'r [OptimizedNode<'m>],
-    /// The exported nodes that nodes are named after.
+    /// The exported nodes that optimised nodes are named after.
     claimed: FxHashSet<usize>,
 }
 
@@ -134,13 +134,13 @@ impl Resolver<'_, '_> {
         self.map.node_name(exported).map_or("", operator)
     }
 
-    /// The exported nodes whose results a node reads, if its operator tells where its part of the
-    /// exported model begins.
+    /// Returns the exported nodes whose results a node reads, if its operator identifies where its
+    /// part of the exported model begins.
     fn reads(&self, node: usize, named: Option<usize>) -> Option<Vec<usize>> {
         let optimized = &self.nodes[node];
         if is_layout(optimized) {
             let result = optimized.outputs.first().and_then(|name| self.map.find(name))?;
-            // One that changes the order of axes, too, has replaced a transpose.
+            // A layout change that also reorders axes has replaced a transpose.
             return Some(match self.operator(result) {
                 "Transpose" => self.map.reads(result).collect(),
                 _ => vec![result],
@@ -155,7 +155,8 @@ impl Resolver<'_, '_> {
         if self.operator(named) == op {
             return Some(self.map.reads(named).collect());
         }
-        // It may be named after its result: a convolution after the activation at its end.
+        // The node may be named after its result: a convolution after the activation that follows
+        // it.
         let mut first = self.upstream(named, |other| !self.claimed.contains(&other));
         first.retain(|other| self.operator(*other) == op);
         match first[..] {
@@ -164,7 +165,8 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// `start` and the nodes upstream of it that are reached through nodes of the same kind.
+    /// Returns `start` and the upstream nodes that are reached through nodes for which `is_inside`
+    /// holds.
     fn upstream(&self, start: usize, is_inside: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut found = vec![start];
         let mut at = 0;
@@ -179,8 +181,7 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// Returns `true` if `from` is `to`, or downstream of it with nothing between them that a node
-    /// is named after.
+    /// Returns `true` if `from` is `to`, or is downstream of it without a claimed node in between.
     fn leads_to(&self, from: usize, to: usize) -> bool {
         if from == to {
             return true;

@@ -1,20 +1,20 @@
-//! Finds exported nodes by the names that runtimes derive from theirs.
+//! Lookup of exported nodes by the names that runtimes derive from theirs.
 
 use provenance::SourceMap;
 
 use super::renamed::before_inlining;
 
-/// Looks up names of a model that a runtime may have optimised.
+/// Lookup of names in a model that a runtime may have optimised.
 pub trait Lookup {
-    /// The node that computes the value `name`, or else the node named `name`. Nodes of functions
-    /// are also found by the names that inlining gives them.
+    /// Returns the node that computes the value `name`, or else the node named `name`. Nodes of
+    /// functions are also found by the names that inlining gives them.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// The function node that `name` refers to, if it is a name given by inlining.
+    /// Returns the function node that `name` refers to, if inlining gave it this name.
     fn find_inlined(&self, name: &str) -> Option<usize>;
 
-    /// Whether the exported model has a value named `name`: an input or a result. Runtimes name
-    /// values that they recompute after the node, so the node's name counts as well.
+    /// Returns `true` if the exported model has an input or a result named `name`. Runtimes name
+    /// recomputed values after the node, so node names count, too.
     fn has_value(&self, name: &str) -> bool;
 }
 

@@ -1,15 +1,15 @@
-//! Which node computes a value, as the bodies of a model see it.
+//! Producers of values, resolved from the bodies of a model.
 
 use rustc_hash::FxHashMap;
 
 use super::{BodyKind, Index};
 
-/// The nodes of a model by their results. Bodies may use the same names for different values.
+/// The nodes of a model by their results. Different bodies may use a name for different values.
 #[derive(Debug)]
 pub(crate) struct Makers<'m>(FxHashMap<(usize, &'m str), usize>);
 
 impl<'m> Makers<'m> {
-    /// Lists the results of all nodes.
+    /// Records the results of all nodes.
     pub(crate) fn new(index: &Index<'m>) -> Self {
         let mut makers = FxHashMap::default();
         for (position, node) in index.nodes.iter().enumerate() {
@@ -20,7 +20,7 @@ impl<'m> Makers<'m> {
         Self(makers)
     }
 
-    /// The node that computes the value that `body` sees as `name`.
+    /// Returns the node that computes the value visible as `name` in `body`.
     pub(crate) fn find(&self, index: &Index<'m>, mut body: usize, name: &str) -> Option<usize> {
         loop {
             if let Some(found) = self.0.get(&(body, name)) {

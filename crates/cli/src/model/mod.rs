@@ -1,4 +1,4 @@
-//! A model file, its nodes, and where they came from.
+//! A model file, its nodes and their origins.
 
 mod calls;
 mod contents;

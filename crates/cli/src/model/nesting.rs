@@ -1,15 +1,15 @@
-//! Which nodes are in which bodies, and which bodies are inside which nodes.
+//! Nesting of nodes in bodies, and of bodies in nodes.
 
 use rustc_hash::FxHashMap;
 
 use super::{BodyKind, Index};
 
-/// How the nodes of a model contain each other.
+/// The nesting of a model's nodes.
 #[derive(Debug)]
 pub(crate) struct Nesting {
     /// The nodes of each body.
     pub(crate) members: Vec<Vec<usize>>,
-    /// The number of nodes of each body, with those of the graphs inside them.
+    /// The number of nodes of each body, including those of its subgraphs.
     pub(crate) sizes: Vec<usize>,
     inner: FxHashMap<usize, Vec<usize>>,
 }
@@ -27,7 +27,7 @@ impl Nesting {
             }
         }
         let mut sizes: Vec<usize> = members.iter().map(Vec::len).collect();
-        // A body follows the one that contains it.
+        // A body follows the body that contains it.
         for (position, body) in index.bodies.iter().enumerate().rev() {
             if let BodyKind::Inner(owner, _) = body.kind {
                 sizes[index.nodes[owner].body] += sizes[position];
@@ -36,7 +36,7 @@ impl Nesting {
         Self { members, sizes, inner }
     }
 
-    /// The bodies inside a node.
+    /// Returns the bodies inside a node.
     pub(crate) fn inside(&self, node: usize) -> &[usize] {
         self.inner.get(&node).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Opens a model: the file without its weights, and the source map wherever it is.
+//! Opens a model without its weights, together with its source map.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, diges
 
 use crate::failure::Failure;
 
-/// The largest map that is read, far beyond that of any real model.
+/// The maximum size of a map file, far beyond that of any real model.
 const LARGEST_MAP: u64 = 1 << 28;
 
 /// A model and its source map.
@@ -19,9 +19,9 @@ pub(crate) struct Model {
     pub(crate) path: Option<PathBuf>,
     /// The model without its weights.
     pub(crate) proto: ModelProto,
-    /// Where its nodes came from, if there is a map inside the model or beside it.
+    /// The source map, if it is inside the model or beside it.
     pub(crate) map: Option<SourceMap>,
-    /// The file that the map was read from, if it is not in the model.
+    /// The file that the map was read from, if it is outside the model.
     pub(crate) map_path: Option<PathBuf>,
     /// Notes about the map: it is missing, damaged or belongs to another export.
     pub(crate) remarks: Vec<String>,
@@ -35,7 +35,8 @@ impl Model {
         Self::with_map(path, proto, map)
     }
 
-    /// Opens a model as [`Model::open`] does; its tensors know where in the file their contents are.
+    /// Opens a model like [`Model::open`]. Its tensors also record the location of their contents
+    /// in the file.
     pub(crate) fn open_located(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
         let proto =
             onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
@@ -77,8 +78,8 @@ impl Model {
         Self { path, proto, map: None, map_path: None, remarks: vec![] }
     }
 
-    /// Uses the map file at `path`, unless it belongs to another export. If that is so because an
-    /// export was killed, or is about to end, the map is still under another name.
+    /// Uses the map file at `path`, unless it belongs to another export. If an export was
+    /// interrupted or is still running, the map may have a temporary name.
     fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
         let next = onnx_file::next_name(path);
         let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
@@ -99,7 +100,7 @@ impl Model {
         Ok(Ok(()))
     }
 
-    /// Looks for the map; `help` says what to do if it is elsewhere.
+    /// Looks for the map; `help` is the advice for a map in another location.
     fn find_map(&mut self, help: &str) {
         if let Some(text) = property(&self.proto.metadata_props, SOURCE_MAP) {
             match SourceMap::parse(text) {
@@ -120,7 +121,7 @@ impl Model {
         let exists = |path: &&PathBuf| path.is_file() || onnx_file::next_name(path).is_file();
         let Some(map) = candidates.iter().find(exists) else {
             let remark =
-                format!("the model's source map is a separate file that is not here; {help}");
+                format!("the model's source map is a separate file that was not found; {help}");
             return self.remarks.push(remark);
         };
         match self.use_map(map) {
@@ -143,13 +144,13 @@ fn read_map(path: &Path) -> Result<String, Failure> {
 }
 
 impl Model {
-    /// The value of `key` in the model's metadata.
+    /// Returns the value of `key` in the model's metadata.
     pub(crate) fn property(&self, key: &str) -> Option<&str> {
         property(&self.proto.metadata_props, key)
     }
 }
 
-/// The value of `key` in the metadata.
+/// Returns the value of `key` in the metadata.
 pub(super) fn property<'a>(props: &'a [StringStringEntryProto], key: &str) -> Option<&'a str> {
     props.iter().find(|prop| prop.key == key).map(|prop| prop.value.as_str())
 }

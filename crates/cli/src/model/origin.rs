@@ -1,4 +1,4 @@
-//! Where a node came from, as far as the model records it.
+//! Origins of nodes, as recorded in the model.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use provenance::{
 use super::open::property;
 use super::{Chain, Index, Lookup, torch};
 
-/// How many sources of a node are listed.
+/// The maximum number of sources listed per node.
 const MOST: usize = 256;
 
-/// How many lines that may also be meant are written in one place.
+/// The maximum number of alternative lines shown in a location.
 const PLACES: usize = 2;
 
 /// A frame of the user's call stack.
@@ -24,35 +24,35 @@ pub(crate) struct Frame<'m> {
     pub(crate) function: &'m str,
     /// The expression; both columns are 0 if only the line is known.
     pub(crate) span: Span,
-    /// Whether it is the user's own code.
+    /// `true` for the user's own code.
     pub(crate) is_user: bool,
-    /// Whether it is JAX's own code.
+    /// `true` for JAX's own code.
     pub(crate) is_jax: bool,
 }
 
 /// One source of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin<'m> {
-    /// The user's line that it is shown as.
+    /// The user's line that represents the source.
     pub(crate) site: Option<Frame<'m>>,
     /// The module instance, levels separated by `/`; empty for the model itself.
     pub(crate) scope: Cow<'m, str>,
     /// The rule or rewrite that emitted the node, or an empty string if it is unknown.
     pub(crate) rule: String,
-    /// All frames, innermost first. In an ONNX function, they continue with a call of it.
+    /// All frames, innermost first. In an ONNX function, they continue with a call to it.
     pub(crate) stack: Vec<Frame<'m>>,
-    /// The same in other calls of the ONNX functions that contain it: which of these or of this one
-    /// is meant is not known.
+    /// The alternatives: the origins for other calls to the ONNX functions that contain the node.
+    /// It is unknown which call applies.
     pub(crate) others: Vec<Origin<'m>>,
 }
 
 impl<'m> Origin<'m> {
-    /// This origin and the others that may be meant instead of it.
+    /// Returns this origin and its alternatives.
     pub(crate) fn possible(&self) -> impl Iterator<Item = &Origin<'m>> {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// The lines that it may be shown as, without repetition.
+    /// Returns the distinct lines of this origin and its alternatives.
     pub(crate) fn sites(&self) -> Vec<&Frame<'m>> {
         let mut sites: Vec<&Frame<'m>> = Vec::new();
         for site in self.possible().filter_map(|origin| origin.site.as_ref()) {
@@ -63,7 +63,7 @@ impl<'m> Origin<'m> {
         sites
     }
 
-    /// `model.py:11`, or all lines that may be meant.
+    /// Formats the line, `model.py:11`, and the alternatives.
     pub(crate) fn place(&self) -> Option<String> {
         let sites = self.sites();
         let (first, others) = sites.split_first()?;
@@ -82,30 +82,30 @@ impl<'m> Origin<'m> {
 }
 
 impl Frame<'_> {
-    /// `file:line`, or `function:line` if the file is unknown.
+    /// Formats `file:line`, or `function:line` if the file is unknown.
     pub(crate) fn place(&self) -> String {
         let whose = if self.file.is_empty() { self.function } else { self.file };
         format!("{whose}:{}", self.span.line)
     }
 
-    /// Whether the columns are known.
+    /// Returns `true` if the columns are known.
     pub(crate) fn has_columns(&self) -> bool {
         self.span.end_column > 0
     }
 }
 
 impl<'m> Index<'m> {
-    /// The sources of a node, its own first; empty if nothing is known.
+    /// Returns the sources of a node, its own first; empty if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
         self.origins_in(node, &self.calls().chains(self, node))
     }
 
-    /// The sources of a node that a runtime calls `name`.
+    /// Returns the sources of a node that a runtime calls `name`.
     pub(crate) fn origins_as(&self, node: usize, name: &str) -> Vec<Origin<'m>> {
         self.origins_in(node, &self.calls().of_name(self, node, name))
     }
 
-    /// The sources of a node if it is reached by one of `chains`.
+    /// Returns the sources of a node that is reached through one of `chains`.
     pub(crate) fn origins_in(&self, node: usize, chains: &[Chain]) -> Vec<Origin<'m>> {
         let alone = [Chain::new()];
         let chains = if chains.is_empty() { &alone } else { chains };
@@ -126,7 +126,7 @@ impl<'m> Index<'m> {
         found
     }
 
-    /// The sources of a node that is reached by the calls `chain`.
+    /// Returns the sources of a node that is reached through the calls `chain`.
     pub(crate) fn origins_of(&self, node: usize, chain: &[usize]) -> Vec<Origin<'m>> {
         if let (Some(map), Some(fused)) = (&self.model.map, &self.fused) {
             let named = |call: &usize| map.find(&self.nodes[*call].proto.name);
@@ -146,25 +146,25 @@ impl<'m> Index<'m> {
         self.called_by(node, chain)
     }
 
-    /// The sources of a node in the source map, by its position there.
+    /// Returns the sources of a node in the source map, given its position there.
     pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
         let map = self.model.map.as_ref();
         map.map(|map| distinct(map.sources(node, &[]))).unwrap_or_default()
     }
 
-    /// The sources of the node that was named `name` when the model was exported.
+    /// Returns the sources of the node that was named `name` when the model was exported.
     pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
         let map = self.model.map.as_ref();
         map.and_then(|map| map.find(name)).map(|n| self.exported_origins(n)).unwrap_or_default()
     }
 
-    /// The first source of a node.
+    /// Returns the first source of a node.
     pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
         self.origins(node).into_iter().next()
     }
 
-    /// The module instance that a node belongs to: by its origin, or else by its name. In a
-    /// function, it starts with the function's name.
+    /// Returns the module instance that a node belongs to, from its origin or else from its name.
+    /// In a function, it starts with the function's name.
     pub(crate) fn scope(&self, node: usize) -> Cow<'m, str> {
         let fused = self.fused.as_ref().filter(|_| self.function_body(node).is_none());
         let own = match fused {
@@ -177,7 +177,7 @@ impl<'m> Index<'m> {
             .unwrap_or_else(|| Cow::Borrowed(scope_of_name(&proto.name)))
     }
 
-    /// What a node's own metadata says.
+    /// Returns the origins in a node's own metadata.
     pub(super) fn of_metadata(&self, node: usize) -> Vec<Origin<'m>> {
         let proto = self.nodes[node].proto;
         let props = &proto.metadata_props;
@@ -198,7 +198,7 @@ impl<'m> Index<'m> {
         if site.is_none() && rule.is_empty() && stack.is_empty() {
             return torch::origin(props).into_iter().collect();
         }
-        // The call site says which frame is the user's, and the frame has the file.
+        // The call site identifies the user's frame, and the frame has the file.
         let same = |frame: &&Frame<'m>| {
             let place = |frame: &Frame<'m>| (frame.function, frame.span.line);
             site.as_ref().is_some_and(|site| place(site) == place(frame))
@@ -222,7 +222,8 @@ impl<'m> Index<'m> {
     }
 }
 
-/// Sources in the source map, without repetition: the nodes of one expression share one.
+/// Converts sources of the source map to origins without duplicates. The nodes of one expression
+/// share an origin.
 fn distinct<'m>(sources: Vec<Source<'m>>) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
     for source in sources.into_iter().take(MOST) {
@@ -255,13 +256,13 @@ fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {
     Frame { file, function, span, is_user, is_jax }
 }
 
-/// `Block.__call__:41`
+/// Parses `Block.__call__:41`.
 fn frame_of_call_site(text: &str) -> Option<Frame<'_>> {
     let (function, line) = text.rsplit_once(':')?;
     Some(frame("", function, line.parse().ok()?, true))
 }
 
-/// `model.py:41 (Block.__call__)`
+/// Parses `model.py:41 (Block.__call__)`.
 fn frame_of_traceback(text: &str) -> Option<Frame<'_>> {
     let (place, function) = text.strip_suffix(')')?.split_once(" (")?;
     let (file, line) = place.rsplit_once(':')?;
@@ -273,7 +274,7 @@ fn frame<'m>(file: &'m str, function: &'m str, line: u32, is_user: bool) -> Fram
     Frame { file, function, span, is_user, is_jax: file.starts_with("jax/") }
 }
 
-/// `/blocks.3/q/MatMul` → `blocks.3/q`
+/// Returns the module in a node's name: `blocks.3/q` for `/blocks.3/q/MatMul`.
 fn scope_of_name(name: &str) -> &str {
     let path = name.strip_prefix('/').unwrap_or_default();
     let whole = path.strip_suffix('/').unwrap_or(path);

@@ -1,10 +1,10 @@
-//! Names that runtimes derive from others.
+//! Recovery of original names from names that runtimes derive.
 
-/// How often a runtime may have renamed a node.
+/// The maximum number of times that a runtime renames a node.
 const STEPS: usize = 6;
 
-/// The names that `name` may have had in the model, most likely first. `functions` are the names of
-/// the model's functions.
+/// Returns the names that `name` may have had in the model, most likely first. `functions` are the
+/// names of the model's functions.
 pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut name = name;
@@ -16,7 +16,7 @@ pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
     found
 }
 
-/// One step back.
+/// Undoes one renaming.
 fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     inlined(name, functions)
         .or_else(|| fused(name))
@@ -34,11 +34,12 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_suffix('/').filter(|rest| !rest.is_empty()))
 }
 
-/// What onnxruntime writes before the names of what it inlines, with the name of the function.
+/// The prefix that onnxruntime adds to the names of inlined nodes and values, before the function's
+/// name.
 const INLINED: &str = "_inlfunc_";
 
-/// What onnxruntime writes before all names of an inlined call: the first one of a function in a graph
-/// has no number, and the others are counted together.
+/// Returns the prefix that onnxruntime adds to all names of an inlined call. The first call to a
+/// function in a graph has no number; the others are numbered consecutively.
 pub(super) fn inlined_prefix(function: &str, number: Option<usize>) -> String {
     match number {
         None => format!("{INLINED}{function}"),
@@ -46,19 +47,19 @@ pub(super) fn inlined_prefix(function: &str, number: Option<usize>) -> String {
     }
 }
 
-/// The part of a name that starts with such a prefix.
+/// Returns the part of a name that starts with such a prefix.
 pub(super) fn from_inlined(name: &str) -> Option<&str> {
     name.find(INLINED).map(|at| &name[at..])
 }
 
-/// Whether a runtime gave a node or a value this name when it inlined a function.
+/// Returns `true` if a runtime gave a node or a value this name when it inlined a function.
 pub(crate) fn is_inlined(name: &str) -> bool {
     from_inlined(name).is_some() || numbered(name).is_some()
 }
 
-/// The name that a node or a value of a function had in the function, where names of functions are
-/// not known. onnxruntime writes the function's name, and perhaps the number of the call, before
-/// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner appends a number: `/F/Add__2`.
+/// Returns the name that a node or a value had inside its function, without knowledge of the
+/// function names. onnxruntime prepends the function's name and optionally the number of the call:
+/// `_inlfunc_F_token_2_/F/Add`. ONNX's own inliner appends a number: `/F/Add__2`.
 pub fn before_inlining(name: &str) -> Option<&str> {
     match from_inlined(name) {
         Some(name) => inlined(name, &[]),
@@ -66,7 +67,7 @@ pub fn before_inlining(name: &str) -> Option<&str> {
     }
 }
 
-/// The prefix and the suffix that a runtime adds to all names of one inlined call.
+/// Returns the prefix and the suffix that a runtime adds to all names of one inlined call.
 pub(super) fn call_of(name: &str) -> Option<(&str, &str)> {
     match from_inlined(name) {
         Some(name) => {
@@ -77,8 +78,9 @@ pub(super) fn call_of(name: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// `_inlfunc_f_body_add`, and for calls after the first `_inlfunc_f_token_0_body_add`. Where no
-/// function has such a name, the node's own begins at the first slash, if it is one of ours.
+/// Strips the prefix from `_inlfunc_f_body_add`, or from `_inlfunc_f_token_0_body_add` for later
+/// calls. If no known function matches, the node's own name begins at the first slash, as exported
+/// names do.
 fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     let rest = name.strip_prefix(INLINED)?;
     let called = |function: &&str| rest.strip_prefix(*function)?.strip_prefix('_');
@@ -91,21 +93,21 @@ fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     number.parse::<u64>().is_ok().then_some(rest)
 }
 
-/// `/F/Add__2`
+/// Strips the number from `/F/Add__2`.
 fn numbered(name: &str) -> Option<&str> {
     let (name, number) = name.rsplit_once("__")?;
     let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     is_number.then_some(name)
 }
 
-/// `x/MatMulAddFusion`, also with a slash at the end.
+/// Strips the fusion from `x/MatMulAddFusion`, which may end with a slash.
 fn fused(name: &str) -> Option<&str> {
     let (rest, last) = name.trim_end_matches('/').rsplit_once('/')?;
     let is_fusion = last.ends_with("Fusion") || last.ends_with("fusion") || last == "duplicated";
     (is_fusion && !rest.is_empty()).then_some(rest)
 }
 
-/// `x_token_12`
+/// Strips the number from `x_token_12`.
 fn counted<'n>(name: &'n str, separator: &str) -> Option<&'n str> {
     let (rest, number) = name.rsplit_once(separator)?;
     (!rest.is_empty() && number.parse::<u64>().is_ok()).then_some(rest)

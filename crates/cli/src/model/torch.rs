@@ -1,4 +1,4 @@
-//! Where a node came from, as `torch.onnx` writes it into the metadata of nodes.
+//! Origins of nodes in the metadata that `torch.onnx` writes.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use provenance::Span;
 use super::open::property;
 use super::{Frame, Origin};
 
-/// The frames of a node, outermost first, as Python prints them.
+/// Key of a node's frames, outermost first, in the format of a Python traceback.
 const STACK: &str = "pkg.torch.onnx.stack_trace";
-/// A Python list of the names of modules, outermost first, and of the node.
+/// Key of a Python list of the names of the modules, outermost first, and of the node.
 const SCOPES: &str = "pkg.torch.onnx.name_scopes";
-/// A Python list of the classes of these modules, and of the operator.
+/// Key of a Python list of the classes of these modules, and of the operator.
 const CLASSES: &str = "pkg.torch.onnx.class_hierarchy";
 
-/// What the metadata of a node says; nothing if another program wrote it.
+/// Returns the origin in the metadata of a node; `None` if another program wrote it.
 pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
     let stack = frames(property(props, STACK).unwrap_or_default());
     let scope = scope(props);
@@ -33,8 +33,7 @@ pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
     })
 }
 
-/// The module of a node, as this program writes it: `['', 'blocks.0', 'blocks.0.up', 'linear']` →
-/// `blocks.0/up`.
+/// Returns the module of a node: `blocks.0/up` for `['', 'blocks.0', 'blocks.0.up', 'linear']`.
 pub(super) fn scope(props: &[StringStringEntryProto]) -> Option<Cow<'_, str>> {
     let scopes = elements(property(props, SCOPES)?);
     let (_, modules) = scopes.split_last()?;
@@ -51,14 +50,14 @@ pub(super) fn scope(props: &[StringStringEntryProto]) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(path))
 }
 
-/// The frames of a traceback, innermost first.
+/// Returns the frames of a traceback, innermost first.
 fn frames(text: &str) -> Vec<Frame<'_>> {
     let mut frames: Vec<Frame<'_>> = text.lines().filter_map(frame).collect();
     frames.reverse();
     frames
 }
 
-/// `File "model.py", line 14, in forward`
+/// Parses `File "model.py", line 14, in forward`.
 fn frame(line: &str) -> Option<Frame<'_>> {
     let (file, rest) = line.trim().strip_prefix("File \"")?.split_once("\", line ")?;
     let (number, function) = rest.split_once(", in ").unwrap_or((rest, ""));
@@ -74,7 +73,7 @@ fn frame(line: &str) -> Option<Frame<'_>> {
     })
 }
 
-/// The elements of a Python list of strings.
+/// Returns the elements of a Python list of strings.
 fn elements(list: &str) -> Vec<&str> {
     list.split(['\'', '"']).skip(1).step_by(2).collect()
 }

@@ -1,9 +1,9 @@
-//! Types as JAX writes them: `f32[B,4]`.
+//! Types in JAX's notation: `f32[B,4]`.
 
 use onnx_file::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
 use tensor::DType;
 
-/// The text of a type, with `?` for unknown parts.
+/// Formats a type, with `?` for unknown parts.
 pub(crate) fn type_text(ty: &TypeProto) -> String {
     let inner = |ty: &Option<Box<TypeProto>>| ty.as_deref().map_or("?".to_owned(), type_text);
     match &ty.value {
@@ -32,14 +32,14 @@ fn tensor_type_text(tensor: &TensorTypeProto) -> String {
     format!("{dtype}[{}]", dims.collect::<Vec<_>>().join(","))
 }
 
-/// The type of a tensor.
+/// Formats the type of a tensor.
 pub(crate) fn tensor_text(tensor: &TensorProto) -> String {
     let dims: Vec<String> = tensor.dims.iter().map(i64::to_string).collect();
     format!("{}[{}]", dtype_text(tensor.data_type), dims.join(","))
 }
 
-/// The name of an element type.
+/// Returns the name of an element type.
 fn dtype_text(code: i32) -> &'static str {
-    // The only type that JAX does not have.
+    // The only ONNX element type that JAX lacks.
     if code == 8 { "string" } else { DType::from_onnx_code(code).map_or("?", DType::short_name) }
 }

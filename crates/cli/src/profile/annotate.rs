@@ -9,7 +9,7 @@ use crate::excerpt::Excerpts;
 use crate::failure::Failure;
 use crate::style::{Style, Text};
 
-/// The lines of `file` with their times.
+/// Writes the lines of `file` with their times.
 pub(crate) fn annotate(
     text: &mut Text,
     profile: &Profile,
@@ -40,7 +40,7 @@ pub(crate) fn annotate(
     Ok(())
 }
 
-/// The file of the profile that `file` refers to: the same path, or the end of one.
+/// Returns the file of the profile that `file` refers to: the same path, or one that ends with it.
 fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
     let mut files: Vec<&'m str> = shares.lines.keys().map(|site| site.file).collect();
     files.sort_unstable();
@@ -58,10 +58,10 @@ fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
     match found.first() {
         Some(file) => Ok(file),
         None if files.is_empty() => {
-            Err(Failure::Request("the model does not say which files it came from".to_owned()))
+            Err(Failure::Request("the model does not record which files it came from".to_owned()))
         }
         None => Err(Failure::Request(format!(
-            "no time was spent in `{file}`; the profile has: {}",
+            "no time was spent in `{file}`; the profile has these files: {}",
             files.join(", ")
         ))),
     }

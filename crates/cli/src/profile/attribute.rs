@@ -1,4 +1,4 @@
-//! From the names in a profile to the nodes of a model.
+//! Attribution of profiled kernels to the nodes of a model.
 //!
 //! A profile identifies nodes by name only, and runtimes rename the nodes that they change.
 
@@ -8,22 +8,22 @@ use super::fuse::fuse;
 use super::read::{Kernel, Profile};
 use crate::model::{Chain, Index, Lookup, Origin, originals};
 
-/// What ran.
+/// The target of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A node of the model, the calls that lead to it (several if one of them is meant), and the
-    /// nodes that ran as part of it.
+    /// A node of the model, the call chains that may have led to it, and the nodes that ran as part
+    /// of it.
     Node(usize, Vec<Chain>, Vec<usize>),
     /// A node that is in the source map, but not in the model.
     Exported(usize),
-    /// Unknown.
+    /// An unknown node.
     Unknown,
 }
 
-/// The kernels of a profile, each with the node that it ran.
+/// The kernels of a profile, each with its target.
 #[derive(Debug)]
 pub(crate) struct Attributed<'p> {
-    /// Kernels and targets.
+    /// The kernels and their targets.
     pub(crate) kernels: Vec<(&'p Kernel, Target)>,
 }
 
@@ -41,14 +41,14 @@ pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attribut
 }
 
 impl Attributed<'_> {
-    /// How many kernels were matched.
+    /// Returns the number of matched kernels.
     pub(crate) fn known(&self) -> usize {
         self.kernels.iter().filter(|(_, target)| *target != Target::Unknown).count()
     }
 }
 
 impl Target {
-    /// The sources of what ran, its own first.
+    /// Returns the sources of the target, its own first.
     pub(crate) fn origins<'m>(&self, index: &Index<'m>) -> Vec<Origin<'m>> {
         match self {
             Target::Node(node, chains, also) => {
@@ -63,8 +63,8 @@ impl Target {
 
 struct Finder<'i, 'm> {
     index: &'i Index<'m>,
-    /// Unnamed nodes by position, if there is only one graph: the runtime counts the nodes of each
-    /// graph and names them by operator and number.
+    /// Unnamed nodes by position, if there is only one graph. The runtime names such nodes by their
+    /// operator and their position in the graph.
     unnamed: FxHashMap<usize, usize>,
     functions: Vec<&'m str>,
 }
@@ -81,15 +81,15 @@ impl<'i, 'm> Finder<'i, 'm> {
         }
     }
 
-    /// What a kernel ran. `around` is the loop or branch that it ran in.
+    /// Finds the target of a kernel. `around` is the loop or branch that it ran in.
     fn find(&self, kernel: &Kernel, around: Option<&Target>) -> Target {
         let names = || {
             let renamed = originals(&kernel.name, &self.functions);
             std::iter::once(kernel.name.clone()).chain(renamed)
         };
-        // The map knows inlined names, too, but only a node of the model leads to the call.
+        // The map also knows inlined names, but only a node of the model identifies the call.
         let node = names().find_map(|name| self.node(&name)).or_else(|| self.by_position(kernel));
-        // Names are unique only in their graph.
+        // Names are unique only within their graph.
         let owner = match around {
             Some(Target::Node(owner, ..)) => Some(*owner),
             _ => None,
@@ -107,7 +107,7 @@ impl<'i, 'm> Finder<'i, 'm> {
         self.index.named(name).or_else(|| self.index.producer(name))
     }
 
-    /// The calls that put a node where a kernel ran.
+    /// Returns the call chains of a node that are consistent with where the kernel ran.
     fn calls(&self, node: usize, kernel: &Kernel, around: Option<&Target>) -> Vec<Chain> {
         let calls = self.index.calls();
         let chains = calls.of_name(self.index, node, &kernel.name);

@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use super::share::{Shares, Times};
 
-/// What the stacks consist of.
+/// The kind of stack in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stacks {
-    /// Functions that call each other.
+    /// Stacks of function calls.
     Calls,
-    /// Modules that contain each other.
+    /// Stacks of nested modules.
     Modules,
 }
 
-/// Folded stacks, one per line: frames, outermost first, then nanoseconds.
+/// Formats folded stacks, one per line: frames, outermost first, then nanoseconds.
 pub(crate) fn folded(shares: &Shares<'_>, which: Stacks) -> String {
     let times = &shares.stacks[which as usize];
     let mut lines: Vec<String> = sorted(times)
@@ -27,7 +27,7 @@ pub(crate) fn folded(shares: &Shares<'_>, which: Stacks) -> String {
     lines.concat()
 }
 
-/// One file with two profiles for speedscope: by calls and by modules.
+/// Builds a speedscope file with two profiles: by call and by module.
 pub(crate) fn speedscope(shares: &Shares<'_>, name: &str) -> Value {
     let mut frames: Vec<Value> = Vec::new();
     let mut known = rustc_hash::FxHashMap::default();

@@ -1,8 +1,8 @@
-//! Nodes of the model that ran as part of others.
+//! Attribution of nodes that ran as part of others.
 //!
-//! A profile names one node for each kernel. A node of the model without a kernel of its own was fused
-//! with a neighbour, unless the runtime removed it. The operators of kernels tell which neighbours can
-//! contain it. If there are several, each of them is charged with it.
+//! A profile names one node per kernel. A node of the model without a kernel of its own was fused
+//! with a neighbour, unless the runtime removed it. The operators of the kernels determine which
+//! neighbours can contain it. If there are several, the node is attributed to each of them.
 
 use onnx_file::proto::NodeProto;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,21 +11,21 @@ use super::Target;
 use super::read::Kernel;
 use crate::model::{Index, Makers, fused_operators, plain_operator};
 
-/// How many nodes are visited from one node.
+/// The maximum number of nodes visited from one node.
 const MOST: usize = 64;
 
-/// The operators that onnxruntime extends by the nodes that follow them.
+/// The operators that onnxruntime extends with the nodes that follow them.
 const EXTENDED: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
-/// The operators that become part of the weights of a product or a convolution.
+/// The operators that are folded into the weights of a product or a convolution.
 const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 
 /// The operators that a fused product or convolution applies to its result.
 const ACTIVATIONS: [&str; 9] =
     ["Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"];
 
-/// Returns `true` if the kernel of a product or a convolution may contain a node with the operator
-/// `op` after it.
+/// Returns `true` if the kernel of a product or a convolution may include a subsequent node with
+/// the operator `op`.
 fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
     let is_activated = kernel.op.contains("Fused") || kernel.name.ends_with("_nchwc");
     match plain(kernel) {
@@ -38,8 +38,8 @@ fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
     }
 }
 
-/// The runtime's operators whose kernels have names of their own, with the operators that each of them
-/// may have replaced.
+/// The runtime's operators whose kernels have generated names, with the operators that each may
+/// have replaced.
 const NAMELESS: [(&str, &[&str]); 6] = [
     ("BiasGelu", &["Gelu", "Erf"]),
     ("FastGelu", &["Gelu", "Tanh"]),
@@ -85,11 +85,12 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
 /// The nodes of a model, and the kernels that ran them.
 struct Regions<'i, 'm> {
     index: &'i Index<'m>,
-    /// The nodes that each node reads results of, in the same body.
+    /// For each node, its producers in the same body.
     reads: Vec<Vec<usize>>,
-    /// The same without nodes whose results are also read elsewhere: these were computed.
+    /// For each node, its producers in the same body that have no other consumer. Results with
+    /// other consumers must have been computed separately.
     reads_alone: Vec<Vec<usize>>,
-    /// The nodes that read results of each node, in the same body.
+    /// For each node, its consumers in the same body.
     read_by: Vec<Vec<usize>>,
     /// The kernels of each node.
     owners: FxHashMap<usize, Vec<usize>>,
@@ -146,7 +147,7 @@ impl<'i, 'm> Regions<'i, 'm> {
         self.index.nodes[node].proto
     }
 
-    /// The nodes that are reached from `start` through silent ones in one direction.
+    /// Returns the nodes that are reachable from `start` through silent nodes along `edges`.
     fn reached(&self, start: usize, edges: &[Vec<usize>]) -> Vec<usize> {
         let mut found = vec![start];
         let mut at = 0;
@@ -165,7 +166,8 @@ impl<'i, 'm> Regions<'i, 'm> {
         found
     }
 
-    /// Gives a kernel that is named after its result the nodes up to that with its operator.
+    /// Assigns to a kernel that is named after its result the nodes up to the one with its
+    /// operator.
     fn claim_core(&mut self, at: usize, node: usize, kernel: &Kernel) {
         let op = plain(kernel);
         if self.proto(node).op_type == op {
@@ -196,8 +198,9 @@ impl<'i, 'm> Regions<'i, 'm> {
         }
     }
 
-    /// The silent nodes that a kernel with a name of its own may have replaced: those with a fitting
-    /// operator that are neither downstream of a later kernel nor upstream of an earlier one.
+    /// Returns the silent nodes that a kernel with a generated name may have replaced. They have a
+    /// matching operator, and are neither downstream of a later kernel nor upstream of an earlier
+    /// one.
     fn replaced_by(&self, at: usize, kernel: &Kernel) -> Vec<usize> {
         let Some((_, ops)) = NAMELESS.iter().find(|(op, _)| *op == kernel.op) else {
             return Vec::new();
@@ -218,7 +221,7 @@ impl<'i, 'm> Regions<'i, 'm> {
         found
     }
 
-    /// The silent nodes, each with the kernels that may contain it.
+    /// Returns the silent nodes, each with the kernels that may contain it.
     fn neighbours(&self, kernels: &[(&Kernel, Target)]) -> Vec<(usize, Vec<usize>)> {
         let mut found = Vec::new();
         for &node in &self.silent {
@@ -272,8 +275,8 @@ impl<'i, 'm> Regions<'i, 'm> {
         false
     }
 
-    /// Returns `true` if a kernel has an operator that its node did not have, and may contain any
-    /// others.
+    /// Returns `true` if a kernel's operator differs from its node's, and the kernel may contain
+    /// arbitrary other nodes.
     fn is_fused(&self, node: usize, kernel: &Kernel) -> bool {
         self.proto(node).op_type != kernel.op
             && !EXTENDED.contains(&kernel.op.as_str())
@@ -281,7 +284,7 @@ impl<'i, 'm> Regions<'i, 'm> {
     }
 }
 
-/// The operator of a kernel as the model has it.
+/// Returns the model's operator for a kernel.
 fn plain(kernel: &Kernel) -> &str {
     match kernel.name.as_str() {
         name if name.ends_with("_bn_nchwc") => "BatchNormalization",

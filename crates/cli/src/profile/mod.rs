@@ -1,4 +1,4 @@
-//! Where the time goes: an onnxruntime profile in terms of the model's sources.
+//! Analysis of onnxruntime profiles in terms of the model's sources.
 
 mod annotate;
 mod attribute;

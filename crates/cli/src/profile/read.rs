@@ -9,42 +9,43 @@ use serde::Deserialize;
 
 use super::Time;
 use crate::failure::Failure;
+use crate::table::count;
 
-/// The suffix of events that stand for a node.
+/// The suffix of events that represent a node.
 const KERNEL: &str = "_kernel_time";
 
-/// The time of the nodes of a model.
+/// The execution times of a model's nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
-    /// How often the model ran, not counting skipped runs.
+    /// The number of runs, not counting skipped ones.
     pub(crate) runs: u64,
-    /// Nanoseconds of all runs, from start to end.
+    /// The total wall-clock time of all runs in nanoseconds.
     pub(crate) wall: u64,
-    /// What ran, in the order of first appearance.
+    /// The kernels, in order of first appearance.
     pub(crate) kernels: Vec<Kernel>,
 }
 
 /// All executions of one node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    /// The node's name, as the runtime has it.
+    /// The node's name in the runtime.
     pub(crate) name: String,
     /// The operator.
     pub(crate) op: String,
-    /// The position that the runtime gives the node.
+    /// The position that the runtime assigns to the node.
     pub(crate) position: Option<usize>,
     /// The execution provider.
     pub(crate) provider: String,
-    /// The loop or branch that it ran in, which comes before it.
+    /// The position of the loop or branch that the kernel ran in. It precedes the kernel.
     pub(crate) inside: Option<usize>,
-    /// How often it ran.
+    /// The number of executions.
     pub(crate) calls: u64,
-    /// How long it took, excluding the nodes inside it.
+    /// The execution time, excluding nested nodes.
     pub(crate) time: Time,
 }
 
 impl Profile {
-    /// The time of all nodes.
+    /// Returns the total time of all nodes.
     pub(crate) fn total(&self) -> Time {
         self.kernels.iter().map(|kernel| kernel.time).sum()
     }
@@ -76,7 +77,7 @@ struct Args {
     node_index: Option<String>,
 }
 
-/// Reads the profile at `path` without its first `skipped` runs.
+/// Reads the profile at `path`, skipping its first `skipped` runs.
 pub(crate) fn read(path: &Path, skipped: usize) -> Result<Profile, Failure> {
     let failed = |error| Failure::Io { path: path.to_owned(), error };
     let file = File::open(path).map_err(failed)?;
@@ -104,7 +105,8 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
         None => f64::NEG_INFINITY,
         Some(last) if skipped < runs.len() => runs[last].ts + runs[last].dur,
         Some(_) => {
-            return Err(format!("it has {} runs, but {skipped} were to be skipped", runs.len()));
+            let (skipped, all) = (count(skipped, "run"), runs.len());
+            return Err(format!("cannot skip {skipped}: the profile has only {all}"));
         }
     };
     let counted = runs.iter().filter(|run| run.ts >= after);
@@ -121,7 +123,7 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
             "it has no node times; was the session created with `enable_profiling`?".to_owned()
         );
     }
-    // An event that contains others comes before them.
+    // An event precedes the events that it contains.
     kernels.sort_by(|a, b| {
         (a.tid.cmp(&b.tid)).then(a.ts.total_cmp(&b.ts)).then(b.dur.total_cmp(&a.dur))
     });
@@ -159,8 +161,9 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// The time of each event without the events inside it, and the event that it is in. A thread that
-/// is in two kernels at once is in the body of a loop or a branch. `events` are sorted.
+/// Returns the time of each event without its nested events, and the enclosing event. If a thread
+/// is in two kernels at once, the inner one is in the body of a loop or a branch. `events` must be
+/// sorted.
 fn own_times(events: &[Event]) -> Vec<(u64, Option<usize>)> {
     let mut own: Vec<(u64, Option<usize>)> =
         events.iter().map(|event| (nanoseconds(event.dur), None)).collect();
@@ -223,7 +226,7 @@ mod tests {
     fn the_first_runs_can_be_skipped() {
         let later = profile(LOOP, 1).unwrap();
         assert_eq!((later.runs, later.total().ns), (1, 3_000));
-        assert!(profile(LOOP, 2).unwrap_err().contains("it has 2 runs"));
+        assert!(profile(LOOP, 2).unwrap_err().contains("the profile has only 2"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! The tables of `profile`.
 
 use super::share::{Shares, Site, inclusive};
 use super::{Profile, Time};
@@ -10,7 +10,7 @@ use crate::table::{count, cut, table};
 /// The width of a bar, in cells.
 const BAR: usize = 12;
 
-/// The time by line, by module and by operator: the `top` rows of each.
+/// Writes the time by line, by module and by operator: the `top` rows of each.
 pub(crate) fn report(
     text: &mut Text,
     profile: &Profile,
@@ -29,7 +29,7 @@ pub(crate) fn report(
     };
     let nodes = count(profile.kernels.len(), "node");
     let median = time_text(total.median);
-    text.line(&format!("{wall} {nodes}; medians of nodes add up to {median} a run"));
+    text.line(&format!("{wall} {nodes}; node medians add up to {median} per run"));
     let cells = |time: Time| {
         let share = share_text(time.median, total.median);
         [time_text(time.median), mean(time), share, bar(time.median, total.median, BAR)]
@@ -62,7 +62,7 @@ pub(crate) fn report(
     let mut chosen: Vec<(&str, Time)> = known.iter().take(top).copied().collect();
     let order: rustc_hash::FxHashMap<&str, usize> =
         known.iter().enumerate().map(|(at, (scope, _))| (*scope, at)).collect();
-    // A tree, with the slowest module of each level first.
+    // Modules form a tree, with the slowest module of each level first.
     chosen.sort_by_cached_key(|(scope, _)| {
         let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
         ends.map(|end| order.get(&scope[..end]).copied().unwrap_or(usize::MAX)).collect::<Vec<_>>()
@@ -107,7 +107,7 @@ pub(crate) fn report(
     text.trim_lines();
 }
 
-/// Links to the slowest lines.
+/// Writes links to the slowest lines.
 pub(crate) fn links(text: &mut Text, shares: &Shares<'_>, page: &Page, top: usize) {
     let mut lines: Vec<(&Site<'_>, &Time)> = shares.lines.iter().collect();
     lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -117,7 +117,7 @@ pub(crate) fn links(text: &mut Text, shares: &Shares<'_>, page: &Page, top: usiz
     }
 }
 
-/// The row that sums up the rows not shown.
+/// Adds a row that sums up the rows not shown.
 fn more(
     rows: &mut Vec<Vec<String>>,
     rest: impl Iterator<Item = Time>,
@@ -152,7 +152,7 @@ fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {
     text.line("");
 }
 
-/// The names of some nodes whose line is unknown.
+/// Returns the names of some nodes whose line is unknown.
 fn names(shares: &Shares<'_>) -> String {
     let mut lost: Vec<(&String, &Time)> = shares.lost.iter().collect();
     lost.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -161,7 +161,7 @@ fn names(shares: &Shares<'_>) -> String {
     format!("{}{more}", cut(&names.join(", "), 48))
 }
 
-/// `model.py:41`, or the function if the file is unknown.
+/// Formats a location: `model.py:41`, or the function if the file is unknown.
 fn place(site: &Site<'_>) -> String {
     format!("{}:{}", site.whose(), site.line)
 }
@@ -170,7 +170,7 @@ fn depth(scope: &str) -> usize {
     scope.matches('/').count()
 }
 
-/// A duration with about three digits.
+/// Formats a duration with about three digits.
 pub(crate) fn time_text(ns: u64) -> String {
     let us = ns as f64 / 1e3;
     match us {
@@ -180,12 +180,12 @@ pub(crate) fn time_text(ns: u64) -> String {
     }
 }
 
-/// A share in percent.
+/// Formats a share in per cent.
 pub(crate) fn share_text(ns: u64, total: u64) -> String {
     format!("{:.1}", 100.0 * ns as f64 / total.max(1) as f64)
 }
 
-/// A bar of at most `width` cells, in steps of an eighth.
+/// Draws a bar of at most `width` cells, in steps of an eighth.
 pub(crate) fn bar(ns: u64, total: u64, width: usize) -> String {
     let eighths = u128::from(ns) * 8 * width as u128 / u128::from(total.max(1));
     let eighths = usize::try_from(eighths).unwrap_or(usize::MAX).min(8 * width);

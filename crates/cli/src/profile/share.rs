@@ -1,4 +1,4 @@
-//! Time by line, by module and by operator.
+//! Division of the time by line, by module and by operator.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(crate) struct Site<'m> {
 }
 
 impl<'m> Site<'m> {
-    /// The file, or the function if the file is unknown.
+    /// Returns the file, or the function if the file is unknown.
     pub(crate) fn whose(&self) -> &'m str {
         if self.file.is_empty() { self.function } else { self.file }
     }
@@ -30,19 +30,19 @@ pub(crate) type Times<K> = FxHashMap<K, Time>;
 /// Times by line.
 pub(crate) type Lines<'m> = Times<Site<'m>>;
 
-/// The time of a profile, divided up. Each of the three divisions adds up to the total.
+/// The time of a profile, divided in three ways. Each division adds up to the total.
 #[derive(Debug, Default)]
 pub(crate) struct Shares<'m> {
-    /// By line. If a node comes from several lines, or one of several is meant, each gets an equal
-    /// share.
+    /// Times by line. If a node comes from several lines, or its line is ambiguous, each line gets
+    /// an equal share.
     pub(crate) lines: Lines<'m>,
-    /// By name, for nodes whose line is unknown.
+    /// Times by name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
-    /// By module.
+    /// Times by module.
     pub(crate) modules: Times<String>,
-    /// By operator, with the number of calls.
+    /// Times by operator, with the number of calls.
     pub(crate) ops: FxHashMap<String, (Time, u64)>,
-    /// By stack, outermost first: stacks of calls, and stacks of modules.
+    /// Times by stack, outermost first: stacks of calls, and stacks of modules.
     pub(crate) stacks: [Times<Vec<String>>; 2],
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
     shares
 }
 
-/// The functions that led to an origin, outermost first, then the operator.
+/// Returns the functions on the stack of an origin, outermost first, then the operator.
 fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
     let frames = origin.stack.iter().rev().filter(|frame| !frame.is_jax);
     let mut calls: Vec<String> =
@@ -115,7 +115,7 @@ fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
     calls
 }
 
-/// The time of each module, including the modules inside it; the model itself comes first.
+/// Returns the time of each module, including its submodules.
 pub(crate) fn inclusive(modules: &Times<String>) -> Times<&str> {
     let mut all: Times<&str> = FxHashMap::default();
     for (scope, &time) in modules {

@@ -1,20 +1,20 @@
-//! How long something took.
+//! Execution times.
 
 use std::ops::AddAssign;
 
-/// A time over all runs, and in a typical one.
+/// A time in total over all runs, and in a typical run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time {
-    /// Nanoseconds of a typical run: the sum of the medians of its kernels. Sums of medians add up,
-    /// and a kernel that was preempted once does not count.
+    /// The time of a typical run in nanoseconds: the sum of the medians of its kernels. Medians
+    /// ignore a kernel that was preempted once, and their sums stay consistent.
     pub(crate) median: u64,
-    /// Nanoseconds of all runs together.
+    /// The total over all runs in nanoseconds.
     pub(crate) ns: u64,
 }
 
 impl Time {
-    /// The time of a kernel that took `each` nanoseconds in the runs that it ran in, of `runs`
-    /// runs. One that does not run every time counts as often as it runs.
+    /// Returns the time of a kernel that ran in some of `runs` runs and took `each` nanoseconds
+    /// there. The median is weighted by the share of runs in which the kernel ran.
     pub(crate) fn of_runs(each: impl IntoIterator<Item = u64>, runs: u64) -> Self {
         let mut each: Vec<u64> = each.into_iter().collect();
         each.sort_unstable();
@@ -26,7 +26,7 @@ impl Time {
         Self { median: u64::try_from(median).unwrap_or(u64::MAX), ns }
     }
 
-    /// Splits it into parts that differ by at most one and add up to it.
+    /// Splits the time into parts that differ by at most one nanosecond and add up to it.
     pub(crate) fn split(self, parts: usize) -> impl Iterator<Item = Self> {
         let parts = parts as u64;
         let part = move |ns: u64, at: u64| ns / parts + u64::from(at < ns % parts);

@@ -1,6 +1,6 @@
 // The edges of the graph, as arcs beside the rows.
 
-// How many edges that only pass by are drawn.
+// The maximum number of edges drawn between rows out of view.
 const PASSING = 200;
 
 function canvas(id) {

@@ -1,16 +1,17 @@
-//! The attributes of a node on one line.
+//! Formatting of a node's attributes on one line.
 
 use onnx_file::proto::{AttributeProto, NodeProto};
 
 use crate::model::tensor_text;
 use crate::table::cut;
 
-/// How many elements of a list are shown.
+/// The maximum number of elements shown of a list.
 const SHOWN: usize = 12;
-/// How many characters of a string are shown.
+/// The maximum number of characters shown of a string.
 const LONGEST: usize = 80;
 
-/// `axis=1, perm=[0, 2, 1]`; graphs are shown as nodes, not here.
+/// Formats attributes: `axis=1, perm=[0, 2, 1]`. Subgraphs are omitted, because the page shows them
+/// as nodes.
 pub(super) fn attributes_text(node: &NodeProto) -> String {
     let texts = node.attribute.iter().filter_map(|attribute| {
         attribute_text(attribute).map(|value| format!("{}={value}", attribute.name))
@@ -18,7 +19,7 @@ pub(super) fn attributes_text(node: &NodeProto) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The value of an attribute, cut if it is long.
+/// Formats the value of an attribute, shortened if it is long.
 pub(crate) fn attribute_text(attribute: &AttributeProto) -> Option<String> {
     if !attribute.ref_attr_name.is_empty() {
         return Some(format!("@{}", attribute.ref_attr_name));

@@ -1,4 +1,4 @@
-// What `diff` says about the other model.
+// The report of `diff` on the other model.
 
 function showChanges() {
   showLeft("changes");

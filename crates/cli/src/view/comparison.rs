@@ -1,4 +1,4 @@
-//! Another model in the same page: what `diff` says, and the nodes that only it has.
+//! The other model of a comparison: the differences, and the nodes that only it has.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::diff::{By, Difference, Kind, Line, Side, gather};
 use crate::excerpt::Excerpts;
 use crate::model::Chain;
 
-/// The other model, and how it differs.
+/// The other model of a comparison, and its differences.
 #[derive(Debug)]
 pub(crate) struct Other<'a> {
-    /// Its name.
+    /// The name of the other model.
     pub(crate) name: String,
     /// The model of the page.
     pub(crate) own: &'a Side<'a>,
@@ -19,34 +19,34 @@ pub(crate) struct Other<'a> {
     pub(crate) side: &'a Side<'a>,
     /// The other model's source.
     pub(crate) excerpts: &'a Excerpts<'a>,
-    /// What differs.
+    /// The differences.
     pub(crate) found: &'a Difference,
 }
 
-/// A row of the page: a place in the model, or one that only the other model has.
+/// A row of the page: a position in the model, or a position that only the other model has.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shown {
     Own(usize),
     Other(usize),
 }
 
-/// The places of both models in one order.
+/// The positions of both models in one order.
 pub(super) struct Order {
     pub(super) rows: Vec<Shown>,
-    /// The row of each place of the model.
+    /// The row of each position of the model.
     pub(super) own: Vec<usize>,
-    /// The row of each place of the other model, or that of the place it belongs to.
+    /// The row of each position of the other model, or of the corresponding position of the model.
     pub(super) other: Vec<Option<usize>>,
 }
 
 impl Order {
-    /// The model alone.
+    /// Creates the order of a single model.
     pub(super) fn alone(own: &Unfolded) -> Self {
         let rows: Vec<Shown> = (0..own.places.len()).map(Shown::Own).collect();
         Self { own: (0..rows.len()).collect(), rows, other: Vec::new() }
     }
 
-    /// Each place that only the other model has follows the one before it there.
+    /// Merges both models. A position that only the other model has follows its predecessor there.
     pub(super) fn of_both(own: &Unfolded, other: &Unfolded, partners: &[Option<usize>]) -> Self {
         let partner = |place: &Place| {
             let chain: Option<Chain> = place.chain.iter().map(|call| partners[*call]).collect();
@@ -62,7 +62,7 @@ impl Order {
                 None if partners[place.node].is_none() => {
                     follow.entry(before).or_default().push(at);
                 }
-                // It is inside a call that the page does not unfold.
+                // The position is inside a call that the page does not unfold.
                 None => {}
             }
             known.push(found);
@@ -71,7 +71,7 @@ impl Order {
         let shared: FxHashSet<usize> = known.iter().flatten().copied().collect();
         let mut waiting = follow.remove(&None).unwrap_or_default();
         for place in 0..own.places.len() {
-            // What was removed comes before what was added in its stead.
+            // Removed nodes precede the nodes that replace them.
             if shared.contains(&place) {
                 order.add_others(&mut waiting);
             }
@@ -97,7 +97,7 @@ impl Order {
 }
 
 impl Other<'_> {
-    /// What `diff` says, and what happened to each row.
+    /// Builds the report of `diff`, and the kind of change of each row.
     pub(super) fn data(
         &self,
         order: &Order,

@@ -116,7 +116,7 @@ function duration(ns) {
   return us.toFixed(us >= 100 ? 0 : 1) + " µs";
 }
 
-// The text to search, one lower-case string per node, made when it is needed for the first time.
+// The text to search, one lower-case string per node, built on first use.
 let haystack = null;
 function searchable() {
   haystack ??= nodes.map((node) => {
@@ -142,7 +142,7 @@ function button(className, content, action) {
   return made;
 }
 
-// A list that scrolls under a pointer at rest, or a page that changes its layout, is not pointed at.
+// Ignores pointer events without movement: the list may scroll, or the layout change, under a resting pointer.
 let pointer = [-1, -1];
 function isMoved(event) {
   const moved = event.clientX !== pointer[0] || event.clientY !== pointer[1];

@@ -1,4 +1,4 @@
-//! The data of the page.
+//! The data of the page, as JSON.
 
 use std::borrow::Cow;
 
@@ -20,31 +20,31 @@ use crate::table::count;
 pub(crate) struct Timed<'a> {
     /// The times.
     pub(crate) profile: &'a Profile,
-    /// The nodes that they belong to.
+    /// The attribution of the times to nodes.
     pub(crate) attributed: &'a Attributed<'a>,
-    /// By line.
+    /// The times by line.
     pub(crate) shares: &'a Shares<'a>,
 }
 
-/// What is shown.
+/// The subject of a page.
 pub(crate) struct Subject<'a> {
     /// The name of the model.
     pub(crate) title: &'a str,
     /// The model.
     pub(crate) index: &'a Index<'a>,
-    /// Its source.
+    /// The source of the model.
     pub(crate) excerpts: &'a Excerpts<'a>,
-    /// How lines are opened in an editor.
+    /// The links to an editor.
     pub(crate) editor: &'a Editor,
-    /// How long its nodes take.
+    /// The profile of the model.
     pub(crate) timed: Option<Timed<'a>>,
-    /// What its lines add to its error.
+    /// The contributions of lines to the model's error.
     pub(crate) errors: Option<Errors>,
-    /// The model that it is compared with.
+    /// The model to compare with.
     pub(crate) other: Option<Other<'a>>,
 }
 
-/// The page's data, and what is missing in it.
+/// Builds the page's data. Also returns a note for each parameter without statistics.
 pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
     let Subject { title, index, excerpts, editor, timed, errors, other } = subject;
     let mut tables = Tables::default();
@@ -108,7 +108,7 @@ pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
     (data, missing)
 }
 
-/// A model whose places are listed.
+/// A model with its positions.
 struct Located<'a, 'm> {
     index: &'a Index<'m>,
     makers: &'a Makers<'m>,
@@ -116,7 +116,7 @@ struct Located<'a, 'm> {
 }
 
 impl Located<'_, '_> {
-    /// What is known of the node at a place. `row` is the row of a place.
+    /// Builds the entry of the node at a position. `row` maps a position to its row.
     fn entry(
         &self,
         place: usize,
@@ -158,7 +158,7 @@ impl Located<'_, '_> {
     }
 }
 
-/// The files that have another text in the other model.
+/// Returns the files whose text differs in the other model.
 fn changed_files(excerpts: &Excerpts<'_>, other: &Other<'_>) -> rustc_hash::FxHashSet<String> {
     let index = &other.side.index;
     let origins = (0..index.nodes.len()).flat_map(|node| index.origins(node));
@@ -175,8 +175,8 @@ fn changed_files(excerpts: &Excerpts<'_>, other: &Other<'_>) -> rustc_hash::FxHa
     files
 }
 
-/// Times by line and by stack, and their sums. All of them are in nanoseconds: medians for one run,
-/// and sums over all runs.
+/// Builds the times by line and by stack, and their sums. All are in nanoseconds: the median of one
+/// run, and the total over all runs.
 fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
     let pair = |time: Time| json!([time.median, time.ns]);
     let mut lines: Vec<_> = timed.shares.lines.iter().collect();
@@ -212,7 +212,7 @@ fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
     })
 }
 
-/// The header above the graph.
+/// Returns the facts in the header above the graph.
 fn facts(index: &Index<'_>) -> Vec<String> {
     let opsets = index.model.proto.opset_import.iter().map(|set| match set.domain.as_str() {
         "" => format!("opset {}", set.version),

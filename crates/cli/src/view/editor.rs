@@ -1,24 +1,24 @@
 //! Links that open a line in an editor.
 //!
-//! A page is for sharing, so it holds no absolute paths unless it is asked to: a file is given by its
-//! way from the page, if both are below the working directory.
+//! Pages are meant to be shared, so they contain no absolute paths unless requested. A file is
+//! identified by its path relative to the page, if both are below the working directory.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The address that Visual Studio Code opens.
+/// The URL that Visual Studio Code opens.
 const DEFAULT: &str = "vscode://file/{path}:{line}";
 
-/// The environment variable with the address.
+/// The environment variable with the URL.
 pub(crate) const VARIABLE: &str = "JAX2ONNX_EDITOR";
 
-/// How a page opens lines in an editor.
+/// The editor links of a page.
 #[derive(Debug)]
 pub(crate) struct Editor {
-    /// The address, with `{path}` and `{line}`.
+    /// The URL, with `{path}` and `{line}`.
     pub(crate) address: String,
-    /// Whether absolute paths may be written.
+    /// Allows absolute paths.
     absolute: bool,
     /// The working directory.
     root: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Editor {
 }
 
 impl Editor {
-    /// For the page at `page`, with the address `given` or that of the environment.
+    /// Creates the links of the page at `page`, with the URL `given` or that of the environment.
     pub(crate) fn new(given: Option<&str>, page: &Path) -> Result<Self, Failure> {
         let known = std::env::var(VARIABLE).ok().filter(|known| !known.is_empty());
         let address = given.map(str::to_owned).or(known).unwrap_or_else(|| DEFAULT.to_owned());
@@ -39,7 +39,7 @@ impl Editor {
         };
         if !scheme.as_ref().is_some_and(is_plain) || !address.contains("{path}") {
             return Err(Failure::Request(format!(
-                "`{address}` is not an address of an editor; write one such as `{DEFAULT}`"
+                "`{address}` is not an editor URL; use one such as `{DEFAULT}`"
             )));
         }
         let root = Path::new(".").canonicalize().unwrap_or_default();
@@ -48,8 +48,8 @@ impl Editor {
         Ok(Self { address, absolute: given.is_some(), root, folder })
     }
 
-    /// How the page refers to the file at `path`: its way from the page, parts separated by `/`, or
-    /// the absolute path if that is allowed.
+    /// Returns the page's reference to the file at `path`: the path relative to the page with `/`
+    /// as the separator, or the absolute path if that is allowed.
     pub(super) fn place(&self, path: &Path) -> Option<String> {
         let path = path.canonicalize().ok()?;
         if let (Ok(file), Ok(page)) =
@@ -62,7 +62,7 @@ impl Editor {
             return Some(up.chain(down).collect::<Vec<_>>().join("/"));
         }
         let text = path.to_str()?;
-        // Windows marks such paths, and no editor knows the mark.
+        // Windows marks such paths with a prefix that editors do not understand.
         let text = text.strip_prefix(r"\\?\").unwrap_or(text).replace('\\', "/");
         let slash = if text.starts_with('/') { "" } else { "/" };
         self.absolute.then(|| format!("{slash}{text}"))
@@ -85,7 +85,7 @@ mod tests {
         }
         for bad in ["", "{path}", "code {path}", "javascript:alert('{path}')", "vscode://file/"] {
             let error = Editor::new(Some(bad), page).unwrap_err().to_string();
-            assert!(error.contains("is not an address of an editor"), "{error}");
+            assert!(error.contains("is not an editor URL"), "{error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What each line and each module adds to the error of a model, as `verify --json` prints it.
+//! The error contributions of lines and modules, as `verify --json` prints them.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::model::{Index, Origin};
 use crate::table::count;
 
-/// The largest file that is read.
+/// The maximum size of the file.
 const LARGEST: u64 = 1 << 28;
 
-/// The answer of `verify`.
+/// The output of `verify --json`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Errors {
     ok: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Errors {
     by_module: Vec<Row>,
 }
 
-/// What a line or a module adds. Numbers that are not finite are missing.
+/// The contribution of a line or a module. Numbers that are not finite are missing.
 #[derive(Debug, Deserialize)]
 struct Row {
     place: String,
@@ -35,7 +35,7 @@ struct Row {
     signal_to_noise: Option<f64>,
 }
 
-/// What `verify` calls the model itself.
+/// The name that `verify` gives to the model itself.
 const WHOLE: &str = "(the model itself)";
 
 impl Errors {
@@ -49,10 +49,10 @@ impl Errors {
         }
         let bytes = std::fs::read(path).map_err(failed)?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| wrong(format!("not what `jax2onnx verify --json` prints: {error}")))
+            .map_err(|error| wrong(format!("not the output of `jax2onnx verify --json`: {error}")))
     }
 
-    /// A remark if this is about another model.
+    /// Returns a note if the file belongs to another model.
     pub(crate) fn doubt(&self, index: &Index<'_>, path: &Path) -> Option<String> {
         let mut known: FxHashSet<(String, u32)> = FxHashSet::default();
         for node in 0..index.nodes.len() {
@@ -87,7 +87,7 @@ impl Errors {
     }
 }
 
-/// File, line and function of `file:line in function`.
+/// Parses `file:line in function`.
 fn place(text: &str) -> Option<(&str, u32, &str)> {
     let (place, function) = text.rsplit_once(" in ")?;
     let (file, line) = place.rsplit_once(':')?;

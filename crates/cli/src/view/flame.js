@@ -1,4 +1,4 @@
-// Time by stack: a frame is as wide as the time of what it calls.
+// Time by stack: the width of a frame is its inclusive time.
 
 const flame = $("flame-frames");
 const FRAME = 22;

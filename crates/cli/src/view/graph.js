@@ -1,5 +1,5 @@
-// The right side: modules and nodes as rows. Only the rows in view exist as elements, so the size of
-// the model does not matter.
+// The right side: modules and nodes as rows. Only visible rows exist as elements, so that large
+// models stay fast.
 
 const scroll = $("scroll");
 const list = $("rows");
@@ -9,7 +9,7 @@ let rows = []; // what is unfolded: { item, depth }
 let rowOf = new Int32Array(nodes.length); // the row that represents a node: its own, or a folded module's
 let matches = null; // nodes that the search found
 let cursor = 0;
-const versions = { rows: 0, lit: 0 }; // counted up when these change
+const versions = { rows: 0, lit: 0 }; // incremented on every change
 const state = { strong: new Set(), weak: new Set(), pick: -1, near: new Map() };
 
 const isModule = (item) => item.items !== undefined;
@@ -79,7 +79,7 @@ function unfoldSome() {
     count += more;
     level = next;
   }
-  // Then the most interesting module, if it fits: the slowest, or else the largest.
+  // Then open the most interesting module, if it fits: the slowest, or else the largest.
   let at = root;
   while (count < 45) {
     const folded = at.items.filter((item) => isModule(item) && !(at === root && item.open));
@@ -218,7 +218,7 @@ function paintState(made, item, at) {
   const badge = made.querySelector(".badge");
   if (badge) {
     const lit = body.open || matches ? 0 : litIn(at);
-    badge.textContent = lit ? `${lit} lit` : "";
+    badge.textContent = lit ? `${lit} highlighted` : "";
     badge.hidden = !lit;
   }
 }

@@ -1,18 +1,18 @@
-// The keys, in a dialog.
+// The dialog of keyboard shortcuts.
 
 const KEYS = [
   ["Tab, Shift+Tab", "go to the next or the previous part of the page"],
   ["1, 2, 3", "go to the source, the graph, the details"],
-  ["/", "search; Enter goes to the next match, Shift+Enter to the one before"],
+  ["/", "search; Enter goes to the next match, Shift+Enter to the previous one"],
   ["↑ ↓", "move between rows, or between lines that have nodes"],
   ["→ ←", "unfold, fold, go to the enclosing module; switch tabs; move between frames"],
-  ["Home, End, Page Up, Page Down", "move far"],
+  ["Home, End, Page Up, Page Down", "move by a page, or to the start or end"],
   ["Enter", "select a node or a line, fold a module, zoom into a frame"],
   ["Esc", "end the search, deselect, zoom out"],
   ["m", "colour by time or by error, if the page has both"],
   ["e", "open the selected line in the editor"],
-  ["t", "light or dark"],
-  ["?", "these keys"],
+  ["t", "switch between light and dark"],
+  ["?", "show these shortcuts"],
 ];
 const help = $("help");
 

@@ -1,4 +1,4 @@
-// The details of what is selected.
+// The details of the selection.
 
 const inspector = $("inspector");
 
@@ -19,16 +19,16 @@ function facts() {
 /** What the numbers of the page add up to. */
 function inspectNothing(jump) {
   inspector.append(element("h2", "quiet", "Nothing selected"));
-  inspector.append(element("p", "", "Point at a line to see its nodes, or at a node to see its line. Click to select, press ? for keys."));
+  inspector.append(element("p", "", "Point at a line to see its nodes, or at a node to see its line. Click to select, press ? for keyboard shortcuts."));
   const [all, add] = facts();
   if (timed) {
     const { runs, wall, unattributed } = raw.profile;
     const sum = [...lines.values()].reduce((sum, line) => sum + line.median, 0);
     const mean = raw.profile.total[1] / runs;
-    add("time of a run", `${duration(total)}, the sum of the medians of nodes over ${many(runs, "run")}; mean ${duration(mean)}`);
-    add("of it by line", `${duration(sum)} in lines + ${duration(unattributed[0])} in nodes without a line`);
-    add("of it by node", `${duration(root.median)} in the nodes of the graph + ${duration(Math.max(0, total - root.median))} in nodes that the runtime added`);
-    if (wall) add("start to end", `${duration(wall / runs)} a run, with the time between nodes`);
+    add("time per run", `${duration(total)}, the sum of the node medians over ${many(runs, "run")}; mean ${duration(mean)}`);
+    add("by line", `${duration(sum)} in lines + ${duration(unattributed[0])} in nodes without a line`);
+    add("by node", `${duration(root.median)} in the nodes of the graph + ${duration(Math.max(0, total - root.median))} in nodes added by the runtime`);
+    if (wall) add("wall clock", `${duration(wall / runs)} per run, including the time between nodes`);
   }
   if (raw.errors) {
     const worst = [...lines.values()].filter((line) => line.error).sort((a, b) => b.error.noise - a.error.noise)[0];
@@ -85,7 +85,7 @@ function inspectNode(node, jump, show) {
     inspector.append(element("h3", "", index ? "merged from" : "from"));
     inspector.append(stack(origin, show));
   });
-  if (!node.origins.length) inspector.append(element("h3", "", "from"), element("p", "", "The model does not say where this node came from."));
+  if (!node.origins.length) inspector.append(element("h3", "", "from"), element("p", "", "The model does not record where this node came from."));
 }
 
 /** A name without the module that it shares with the selected node. */
@@ -142,7 +142,7 @@ function stack(origin, show) {
       all.append(frameRow(frame, frame.user || frame === origin.site, show));
     }
   }
-  if (!frames.length) all.append(element("li", "lib", "There are no frames outside JAX."));
+  if (!frames.length) all.append(element("li", "lib", "No frames outside JAX."));
   return all;
 }
 function frameRow(frame, linked, show) {

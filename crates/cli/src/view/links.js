@@ -1,4 +1,4 @@
-// The page's address follows what is selected, and leads there: `#node=/a/Add`, `#model.py:41`.
+// The page's address reflects the selection, and restores it: `#node=/a/Add`, `#model.py:41`.
 
 function encode(name) {
   return encodeURIComponent(name).replace(/%2F/g, "/").replace(/%3A/g, ":").replace(/%40/g, "@").replace(/%2C/g, ",");
@@ -21,7 +21,7 @@ function follow(selection, quiet) {
   try {
     history[quiet ? "replaceState" : "pushState"](null, "", address || location.pathname + location.search);
   } catch {
-    // Some browsers allow no changes of the address in a file.
+    // Some browsers do not let a local file change its address.
   }
 }
 /** Selects what the address says. */
@@ -58,7 +58,7 @@ function goToLine(place) {
     revealLine(file.index, line);
     paintLines();
     tell(`Line ${line} of ${file.label} has no nodes.`);
-  } else tell(`The model does not come from ${place}.`);
+  } else tell(`The model has no nodes from ${place}.`);
 }
 const tell = (message) => ($("lit").textContent = message);
 addEventListener("popstate", goToAddress);

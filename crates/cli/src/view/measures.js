@@ -1,5 +1,5 @@
-// What colours and bars show: the time of lines, modules and nodes, or what they add to the error.
-// All bars of a column have one scale.
+// The measure shown by colours and bars: the time of lines, modules and nodes, or their contribution
+// to the error. All bars of a column share a scale.
 
 const timed = Boolean(raw.profile);
 const total = raw.profile?.total[0] ?? 0;
@@ -11,7 +11,7 @@ const timeOf = (item) => ({ median: item.median + (item.body?.median ?? 0), mean
 const longest = root.items.reduce((most, item) => Math.max(most, timeOf(item).median), 0) || 1;
 const slowestLine = [...lines.values()].reduce((most, line) => Math.max(most, line.median), 0) || 1;
 
-// Errors. Relative noise adds up, since each value was computed from right operands.
+// Errors. Relative noise adds up, since each value was computed from correct operands.
 const QUIET = 100; // the decibels at which nothing is coloured
 const decibels = (noise) => -10 * Math.log10(noise);
 function noiseOf([, maximum, , ratio]) {

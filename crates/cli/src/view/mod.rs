@@ -18,7 +18,7 @@ pub(crate) use errors::Errors;
 /// The page, with a placeholder for each of its parts.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// Each script depends only on those before it.
+/// The scripts of the page. Each depends only on those before it.
 const SCRIPTS: [&str; 13] = [
     include_str!("data.js"),
     include_str!("measures.js"),
@@ -35,7 +35,7 @@ const SCRIPTS: [&str; 13] = [
     include_str!("page.js"),
 ];
 
-/// The page for `data`.
+/// Builds the page for `data`.
 pub(crate) fn page(data: &serde_json::Value) -> String {
     let data = harmless(&data.to_string());
     let script = SCRIPTS.concat();
@@ -51,8 +51,8 @@ pub(crate) fn page(data: &serde_json::Value) -> String {
     page
 }
 
-/// JSON that is safe inside HTML: characters that could end the element, or a line of a script, are
-/// escaped. They occur only inside strings.
+/// Makes JSON safe inside HTML: escapes characters that could end the element or a line of a
+/// script. They occur only inside strings.
 fn harmless(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,9 +1,9 @@
-// The whole list beside the scroll bar: one stroke for each row, what is lit, found, changed or hot
-// in colour, and a frame around what is in view. Drag it to scroll.
+// A map of the whole list beside the scroll bar: one stroke per row, with highlighted, found, changed
+// and slow rows in colour, and a frame around the visible part. Drag it to scroll.
 
 const strip = $("overview");
 
-// All strokes, which stay the same while the list scrolls, and what they were drawn of.
+// The cached strokes, which do not change while the list scrolls, and the key of their inputs.
 const strokes = document.createElement("canvas");
 let drawnOf = "";
 
@@ -31,7 +31,7 @@ function paintOverview() {
   context.strokeRect(1.5, top + 0.5, width - 3, seen - 1);
 }
 function paintStrokes(context, width, scale) {
-  // Rows that share a pixel are one stroke: the strongest of them counts.
+  // Rows that share a pixel are one stroke, drawn for the most prominent row.
   const step = Math.max(1, Math.floor(1 / (ROW * scale)));
   const thick = Math.max(1, ROW * step * scale - 1);
   const heat = measure && color(measure.color);

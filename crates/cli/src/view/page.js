@@ -1,4 +1,4 @@
-// The page: what is highlighted, what is selected, and how the two sides follow each other.
+// The page: highlighting, selection, and the synchronisation of the two sides.
 
 let kept = { line: null, node: null };
 
@@ -112,7 +112,7 @@ search.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown") scroll.focus();
 });
 
-// What the right side shows.
+// The views of the right side.
 
 let view = "list";
 const offeredViews = { list: true, parameters: parameters.length > 0, flame: timed };
@@ -131,7 +131,7 @@ function setUpViews() {
   setUpTabs($("views"), (tab) => showView(tab.dataset.view));
 }
 
-// What colours mean.
+// The legend of the colours.
 
 function setMeasure(name) {
   measure = MEASURES[name];
@@ -160,7 +160,7 @@ function setUpLegend() {
       legend.append(made);
     }
   }
-  if (timed) legend.append(element("span", "", `${duration(total)} a run, median of ${raw.profile.runs}`));
+  if (timed) legend.append(element("span", "", `${duration(total)} per run, median of ${raw.profile.runs}`));
   else legend.append(element("span", "", "error: 100 dB to 0 dB"));
   legend.append(element("i"));
 }
@@ -172,7 +172,7 @@ function setTheme(name) {
   try {
     localStorage.setItem("jax2onnx-theme", name);
   } catch {
-    // A page opened from a file may have no storage. The theme then lasts as long as the page.
+    // A page opened from a file may have no storage. Its theme is then not remembered.
   }
   paint();
 }

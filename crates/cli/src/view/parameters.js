@@ -1,4 +1,4 @@
-// The parameters: how large they are, and how their numbers are distributed.
+// The parameters: their sizes and the distribution of their values.
 
 const PARAMETER = 30;
 const table = $("parameters-scroll");
@@ -47,7 +47,7 @@ function listParameters(words) {
   const unread = parameters.filter((p) => !p.about && p.elements).length;
   const notes = [`${many(parametersShown.length, "tensor")}, ${size(bytes)}`];
   if (sampled) notes.push("large tensors are sampled");
-  if (unread) notes.push(`${unread} without numbers`);
+  if (unread) notes.push(`${unread} without statistics`);
   $("parameters-note").textContent = notes.join(" · ");
   paintParameters();
 }
@@ -62,7 +62,7 @@ function histogram({ bars, low, high }) {
   context.fillStyle = color("--bars");
   const most = Math.max(...bars, 1);
   bars.forEach((bar, at) => {
-    // A bar that is not empty is seen.
+    // A bar that is not empty must be visible.
     const height = bar ? Math.max(1, (20 * bar) / most) : 0;
     context.fillRect(at * 4, 20 - height, 3, height);
   });

@@ -1,7 +1,7 @@
-//! The parameters of a model: how large they are, and how their numbers are distributed.
+//! The parameters of a model: their sizes and the distribution of their values.
 //!
-//! Large tensors are sampled: blocks of elements at regular distances, so that a model of many
-//! gigabytes takes no longer than one of many tensors.
+//! Large tensors are sampled in blocks of elements at regular intervals, so that the time depends
+//! on the number of tensors rather than on their size.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use tensor::{DType, Tensor};
 
 use crate::model::{Contents, Index, tensor_text};
 
-/// How many elements of all tensors are read.
+/// The maximum number of elements read from all tensors.
 const ALL: u64 = 1 << 26;
-/// How many elements of a tensor are read at most.
+/// The maximum number of elements read from one tensor.
 const MOST: u64 = 1 << 17;
-/// How many of them lie side by side.
+/// The number of consecutive elements in a sample block.
 const BLOCK: u64 = 1 << 10;
-/// How many bars a histogram has.
+/// The number of bars of a histogram.
 const BARS: usize = 24;
 
-/// Name, type, elements, bytes, and what is known of the numbers. `string` keeps a text and returns
-/// its position.
+/// Builds a row per parameter: name, type, elements, bytes and statistics. `string` interns a text
+/// and returns its position.
 pub(super) fn parameters(
     index: &Index<'_>,
     string: &mut dyn FnMut(&str) -> usize,
@@ -52,7 +52,7 @@ pub(super) fn parameters(
     (rows, missing)
 }
 
-/// The tensors of the graph and of the graphs inside nodes.
+/// Returns the tensors of the main graph and of subgraphs.
 fn all<'m>(index: &Index<'m>) -> Vec<&'m TensorProto> {
     let inner = index.nodes.iter().flat_map(|node| &node.proto.attribute);
     let inner =
@@ -71,8 +71,8 @@ fn byte_len(dtype: DType, count: u64) -> u64 {
     u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
 }
 
-/// Some of the numbers of a tensor, or all if there are at most `most`; `None` if its type has no
-/// numbers, or if they are stored in a form that is not read.
+/// Samples at most about `most` numbers of a tensor. Returns `None` if its type has no numbers, or
+/// if they are stored in an unsupported form.
 fn sample(
     tensor: &TensorProto,
     model: &Path,
@@ -80,7 +80,7 @@ fn sample(
     count: u64,
     most: u64,
 ) -> Result<Option<Vec<f64>>, String> {
-    // Packed elements have no addresses of their own; blocks of them do.
+    // Packed elements are not byte-aligned, but blocks of them are.
     let readable = dtype.is_float() || dtype.is_integer() || dtype == DType::Bool;
     if !readable || count == 0 {
         return Ok(None);
@@ -92,7 +92,7 @@ fn sample(
     let (blocks, size) = if count <= most { (1, count) } else { (most / BLOCK, BLOCK) };
     let mut numbers = Vec::new();
     for block in 0..blocks {
-        // The first block is the first of the tensor, and the last one its last.
+        // The first and the last block are the first and the last of the tensor.
         let first = if blocks == 1 { 0 } else { (count - size) / (blocks - 1) * block };
         let first = first / 8 * 8;
         let (Ok(length), Ok(elements)) =
@@ -117,8 +117,8 @@ fn decoded(dtype: DType, elements: usize, bytes: Vec<u8>) -> Option<Vec<f64>> {
     tensor.to_f64s().or_else(|| Some(tensor.to_ints()?.iter().map(|int| *int as f64).collect()))
 }
 
-/// How many numbers were read, their mean, standard deviation, minimum and maximum, how many are not
-/// finite, and a histogram from the minimum to the maximum.
+/// Computes the number of values read, their mean, standard deviation, minimum and maximum, the
+/// number of values that are not finite, and a histogram from the minimum to the maximum.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -9,7 +9,7 @@ use super::editor::Editor;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, Origin};
 
-/// How many frames of a stack are kept. Recursion can make stacks very deep.
+/// The maximum number of frames kept per stack. Recursion can make stacks very deep.
 const DEEPEST: usize = 64;
 
 /// Entries in the order of their first use.
@@ -38,14 +38,14 @@ impl<T: Clone + Eq + Hash> Table<T> {
 /// File, function, line, column, end line, end column, owner.
 type FrameEntry = (usize, usize, u32, u32, u32, u32, u8);
 
-/// A source file. If only functions are known, each function is one.
+/// A source file. If only functions are known, each function counts as a file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct SourceFile {
     /// The file, or an empty string.
     path: String,
-    /// The function, if the file is not known.
+    /// The function, if the file is unknown.
     function: String,
-    /// Whether it is the file of the other model, which has another text.
+    /// `true` for a file of the other model with a different text.
     is_other: bool,
 }
 
@@ -60,9 +60,9 @@ pub(super) struct Tables {
     pub(super) stacks: Table<Vec<usize>>,
     /// Site, scope, rule, stack.
     pub(super) origins: Table<(i64, usize, usize, usize)>,
-    /// Files of the other model that have another text there.
+    /// Files whose text differs in the other model.
     pub(super) others: FxHashSet<String>,
-    /// Whether what is added belongs to the other model.
+    /// `true` while entries of the other model are added.
     pub(super) is_other: bool,
 }
 
@@ -110,7 +110,8 @@ impl Tables {
         self.origins.add((site, scope, rule, stack))
     }
 
-    /// Label, path, text, a note where there is no text, and what an editor opens.
+    /// Builds the entry of each file: label, path, text, a note if the text is missing, and the
+    /// editor's path.
     pub(super) fn files(
         &self,
         excerpts: &Excerpts<'_>,

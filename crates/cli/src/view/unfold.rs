@@ -1,4 +1,4 @@
-//! The nodes of a model as they run: each call of a function is followed by the function's nodes.
+//! The nodes of a model in execution order: each function call is followed by the function's nodes.
 
 use rustc_hash::FxHashMap;
 
@@ -6,27 +6,27 @@ use crate::limits::{CALL_DEPTH, UNFOLDED_NODES};
 use crate::model::{Chain, Index, Makers, Nesting};
 use crate::profile::{Attributed, Target, Time};
 
-/// A node in one of the calls of the function that contains it.
+/// A node in one of the calls to the function that contains it.
 #[derive(Debug)]
 pub(super) struct Place {
     /// The node.
     pub(super) node: usize,
-    /// The place of the node that contains it: a loop, a branch or a call.
+    /// The position of the node that contains this one: a loop, a branch or a call.
     pub(super) owner: Option<usize>,
-    /// The calls that lead to it, innermost first.
+    /// The calls that lead to the node, innermost first.
     pub(super) chain: Chain,
-    /// The place of the innermost of them.
+    /// The position of the innermost call.
     call: Option<usize>,
 }
 
-/// All nodes, with those inside a node after it.
+/// All nodes in execution order. Nested nodes follow the node that contains them.
 #[derive(Debug)]
 pub(super) struct Unfolded {
-    /// All places.
+    /// All positions.
     pub(super) places: Vec<Place>,
-    /// By node and place of the call.
+    /// Positions by node and by the position of the call.
     by_call: FxHashMap<(usize, Option<usize>), usize>,
-    /// By node and calls.
+    /// Positions by node and by the calls that lead to it.
     by_chain: FxHashMap<(usize, Chain), usize>,
 }
 
@@ -67,13 +67,13 @@ impl Unfolded {
         }
     }
 
-    /// The place of a node that is reached by the calls `chain`.
+    /// Returns the position of a node that is reached through the calls `chain`.
     pub(super) fn at(&self, node: usize, chain: &Chain) -> Option<usize> {
         self.by_chain.get(&(node, chain.clone())).copied()
     }
 
-    /// The place of the node that computes the value that the node at `place` sees as `name`. What
-    /// a function is given, its caller has computed.
+    /// Returns the position of the node that computes the value `name`, as visible to the node at
+    /// `place`. The operands of a function are resolved in its caller.
     pub(super) fn maker<'u>(
         &'u self,
         index: &Index<'u>,
@@ -93,7 +93,8 @@ impl Unfolded {
         }
     }
 
-    /// The time by place. What ran in one of several calls counts equally for each.
+    /// Returns the time by position. If a kernel may have run in several calls, each gets an equal
+    /// share.
     pub(super) fn times(&self, attributed: &Attributed<'_>) -> Vec<Time> {
         let chains = self.places.iter().enumerate();
         let by_chain: FxHashMap<(usize, &[usize]), usize> =
@@ -102,7 +103,7 @@ impl Unfolded {
         for (kernel, target) in &attributed.kernels {
             let Target::Node(node, chains, _) = target else { continue };
             for (chain, part) in chains.iter().zip(kernel.time.split(chains.len())) {
-                // A call that is not unfolded stands for what is inside it.
+                // The time of nodes inside a closed call counts for the call.
                 let closed =
                     || chain.iter().enumerate().map(|(at, call)| (*call, &chain[at + 1..]));
                 let whole = std::iter::once((*node, chain.as_slice())).chain(closed());

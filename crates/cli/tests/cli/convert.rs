@@ -1,4 +1,4 @@
-//! `convert`: recorded programs become models, without Python.
+//! `convert`: conversion of recorded programs without Python.
 
 use std::fs;
 
@@ -32,8 +32,8 @@ fn a_program_becomes_a_model_that_knows_its_lines() {
     assert_eq!((status, said.as_str()), (0, ""));
     assert_eq!(
         errors,
-        "note: the program was recorded without weights: 1 arrays have made-up values, so the \
-         model's results mean nothing (`kernel` f32[3,4])\n"
+        "note: the program was recorded without weights: 1 array has made-up values, so the \
+         model's results are meaningless (`kernel` f32[3,4])\n"
     );
     let model = onnx_file::read(fs::read(&out).unwrap()).unwrap();
     let graph = model.graph.as_ref().unwrap();
@@ -42,7 +42,7 @@ fn a_program_becomes_a_model_that_knows_its_lines() {
     let prop = &graph.node[0].metadata_props[0];
     assert_eq!(prop.value, "MLP.__call__:3");
     let note = model.metadata_props.iter().find(|prop| prop.key == provenance::WEIGHTS).unwrap();
-    assert_eq!(note.value, "1 arrays have made-up values");
+    assert_eq!(note.value, "1 array has made-up values");
 }
 
 #[test]
@@ -82,7 +82,10 @@ fn bad_programs_are_errors() {
         ),
         ("model[opset=\"new\"] { lambda ; . let in () }", "parameter `opset`: expected an integer"),
         ("model[stacktrace=\"all\"] { lambda ; . let in () }", "expected off, minimal, full or"),
-        ("model[inputs=(\"x\",)] { lambda ; . let in () }", "there are 1 names for 0 inputs"),
+        (
+            "model[inputs=(\"x\",)] { lambda ; . let in () }",
+            "the number of names is 1, but the number of inputs is 0",
+        ),
         (
             "{ lambda ; a:f32[]. let b:f32[] = mine a :: external in (b,) }",
             "rules written in Python",
@@ -105,7 +108,7 @@ fn bad_programs_are_errors() {
 
 #[test]
 fn equations_that_are_not_as_jax_makes_them_are_errors() {
-    // Rules take it for granted that `add` has two operands.
+    // Rules assume that `add` has two operands.
     let (_folder, program, out) = written("{ lambda ; a:f32[]. let b:f32[] = add in (b,) }");
     let Run { status, errors, .. } = run(&format!("convert {program} -o {out}"));
     assert!(status == 1 || status == 2, "{errors}");

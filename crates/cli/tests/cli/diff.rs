@@ -1,4 +1,4 @@
-//! `diff`: what changed, and what did not.
+//! `jax2onnx diff`
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::Run;
 use crate::shell::{data, folder, output, path, run, trouble};
 
-/// `name` after `edit`, in a separate file.
+/// Writes `name` after `edit` to a separate file, and returns its path.
 fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
     let mut model = onnx_file::read_file(&data(name)).unwrap();
     edit(&mut model);
@@ -46,7 +46,7 @@ fn identical_models_do_not_differ() {
     assert_eq!(json["same"], true);
 }
 
-/// Nodes and values with other numbers are the same.
+/// Renumbered nodes and values are not differences.
 #[test]
 fn numbers_in_names_do_not_count() {
     let folder = folder();
@@ -106,7 +106,7 @@ fn changes_are_reported_by_line_and_by_module() {
     assert!(!quick.contains("last.kernel"), "{quick}");
 }
 
-/// A node inside a loop, an output computed by another node, a swapped operand.
+/// A node inside a loop, an output with another producer, a swapped operand.
 #[test]
 fn small_changes_are_found() {
     let folder = folder();
@@ -132,7 +132,7 @@ fn small_changes_are_found() {
     assert!(text.contains("output 0 computed by: Div → Exp"), "{text}");
 }
 
-/// Contents that are too large for memory are compared on disk, in whatever form they are stored.
+/// Contents that are too large for memory are compared on disk, regardless of their storage format.
 #[test]
 fn large_parameters_are_compared_in_their_files() {
     let folder = folder();
@@ -195,7 +195,7 @@ fn errors_have_their_own_status() {
     assert!(error.contains("outside the model's folder"), "{error}");
 }
 
-/// Runtimes take inputs and outputs by name: a new order is reported once, and their readers do not
+/// Runtimes match inputs and outputs by name. A new order is reported once, and consumers do not
 /// change.
 #[test]
 fn a_new_order_of_inputs_is_reported_once() {
@@ -224,7 +224,7 @@ fn a_new_order_of_inputs_is_reported_once() {
     assert_eq!(text, expected);
 }
 
-/// If the file is unknown, the function says where a node came from.
+/// If the file is unknown, the function identifies the origin of a node.
 #[test]
 fn unknown_files_are_null() {
     let folder = folder();
@@ -246,7 +246,7 @@ fn a_missing_map_can_be_supplied() {
     output(&format!("strip tests/profiled/mlp.onnx -o {model} --map {map}"));
     let Run { status, errors, .. } = run(&format!("diff {model} tests/profiled/mlp.onnx"));
     assert_eq!(status, 0);
-    assert!(errors.contains(&format!("that is not here; copy it to {model}.map")), "{errors}");
+    assert!(errors.contains(&format!("that was not found; copy it to {model}.map")), "{errors}");
     fs::rename(&map, format!("{model}.map")).unwrap();
     assert_eq!(output(&format!("diff {model} tests/profiled/mlp.onnx")), "");
 }

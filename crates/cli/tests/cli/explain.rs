@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{model, output, run, run_with};
 
-/// What onnxruntime says if the model's loop gets a wrong matrix.
+/// onnxruntime's message if the model's loop receives a wrong matrix.
 const NESTED: &str = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running \
     Scan node. Name:'/Scan' Status Message: Non-zero status code returned while running Reshape \
     node. Name:'/Reshape_2' Status Message: \
@@ -58,7 +58,7 @@ fn a_log_may_be_a_file_an_argument_or_a_pipe() {
     assert!(nothing.errors.contains("nothing to explain"));
 }
 
-/// What OpenVINO 2026.4 and TensorRT write, with names of this model.
+/// Messages of OpenVINO 2026.4 and TensorRT, with names of this model.
 const OTHERS: [(&str, &str, &str); 6] = [
     (
         "Exception from src/plugins/intel_cpu/src/node.cpp:794:\n[CPU] MatMul node with name \
@@ -261,7 +261,7 @@ fn a_rejected_map_does_not_call_for_another_export() {
     std::fs::write(folder.path().join("beside.onnx.map"), "{}").unwrap();
     let explained = run(&["explain", beside.to_str().unwrap(), "/blocks.0/Tanh"]);
     assert!(explained.errors.contains("another export"), "{}", explained.errors);
-    assert!(explained.output.contains("does not say where"), "{}", explained.output);
+    assert!(explained.output.contains("does not record where"), "{}", explained.output);
     assert!(!explained.output.contains("sourcemap"), "{}", explained.output);
 }
 

@@ -1,4 +1,4 @@
-//! A model with a function that is called twice, as exported and as onnxruntime inlines it.
+//! A model that calls a function twice, as exported and as inlined by onnxruntime.
 
 use insta::assert_snapshot;
 
@@ -38,7 +38,8 @@ fn operators_that_were_nearly_recognised_are_listed() {
     assert_snapshot!(output(&["show", &model("shared.onnx"), "--missed"]));
 }
 
-/// By what they compute: an operand that is known to be a scalar, and a value times itself, always fit.
+/// Candidates are found by their operators. A known scalar operand and a value times itself always
+/// fit.
 #[test]
 fn a_message_without_a_name_may_be_about_several_nodes() {
     let shared = model("shared.onnx");

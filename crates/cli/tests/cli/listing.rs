@@ -4,7 +4,7 @@ use onnx::{assign_names, text};
 use onnx_file::{EncodeOptions, encode, read};
 use provenance::Origins;
 
-/// A model with everything that is listed: parameters, constants, a function, a branch and a loop.
+/// Returns a model with every listed item: parameters, constants, a function, a branch and a loop.
 fn sample() -> String {
     let zeros = |count| vec!["0.0"; count].join(", ");
     let (bias, kernel) = (zeros(300), zeros(1200));

@@ -1,4 +1,4 @@
-//! The command line as people and scripts use it, on exported models.
+//! The command line as users and scripts run it, on exported models.
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -19,14 +19,14 @@ use std::io::Read;
 
 use cli::{Terminal, run_on};
 
-/// What a command wrote and how it ended.
+/// The exit status and the output of a command.
 pub(crate) struct Run {
     pub(crate) status: u8,
     pub(crate) output: String,
     pub(crate) errors: String,
 }
 
-/// The path of a test model.
+/// Returns the path of a test model.
 pub(crate) fn model(name: &str) -> String {
     format!("tests/models/{name}")
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     run_with(arguments, None, false, usize::MAX)
 }
 
-/// Runs a command line with standard input, on a terminal of this kind.
+/// Runs a command line with standard input and the given terminal.
 pub(crate) fn run_with(
     arguments: &[&str],
     mut input: Option<&[u8]>,
@@ -52,7 +52,7 @@ pub(crate) fn run_with(
     Run { status, output: text(output), errors: text(errors) }
 }
 
-/// Runs a command line that succeeds without notes, and returns its output.
+/// Runs a command line that must succeed without notes, and returns its output.
 pub(crate) fn output(arguments: &[&str]) -> String {
     let run = run(arguments);
     assert_eq!((run.status, run.errors.as_str()), (0, ""), "{arguments:?}");

@@ -178,7 +178,7 @@ fn help_shows_examples_and_exit_statuses() {
                 "{help}"
             );
             let examples = help.split("Examples:\n").nth(1).unwrap();
-            // clap would break longer ones on a terminal of this width.
+            // clap would wrap longer lines on a terminal of this width.
             assert!(examples.lines().all(|line| line.chars().count() <= 80), "{examples}");
             seen += 1;
         }

@@ -1,4 +1,4 @@
-//! `strip`: provenance is removed, everything else stays.
+//! `strip`: provenance is removed, everything else is preserved.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ fn a_model_can_be_stripped_in_place_and_its_map_kept() {
     let profile = output("profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json");
     // The commands find the map beside the model.
     assert_eq!(output(&format!("profile {out} tests/profiled/mlp.profile.json")), profile);
-    // Stripping again can keep the digest, which leads to the map. There is no map to move then.
+    // Stripping again can keep the digest, which identifies the map. There is no map to move then.
     let before = fs::read(&out).unwrap();
     output(&format!("strip {out} -o {out} --keep sourcemap"));
     assert_eq!(fs::read(&out).unwrap(), before);

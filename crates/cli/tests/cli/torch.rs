@@ -1,4 +1,4 @@
-//! Models of `torch.onnx`, whose metadata is read like ours. `tests/torch/export.py` writes them.
+//! Models of `torch.onnx`, whose metadata is read, too. `tests/torch/export.py` writes them.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Files that are not models, and models made to do harm.
+//! Files that are not models, and malicious models.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::seed;
 
 const MIB: usize = 1 << 20;
 
-/// Runs the program on a file with these bytes: status, output, errors.
+/// Runs the program on a file with these bytes. Returns the status, the output and the errors.
 fn show(bytes: &[u8], arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
@@ -32,7 +32,7 @@ fn a_truncated_model_is_an_error() {
     let whole = seed("map.onnx");
     within(8 * MIB, || {
         for len in (0..whole.len()).step_by(7) {
-            // The last fields of a model may be missing without a trace.
+            // The last fields of a model may be missing without a detectable error.
             fuzz::model(&whole[..len]);
         }
     });
@@ -74,7 +74,7 @@ fn deep_nesting_is_an_error() {
         graph = field(1, &[field(2, b"y"), field(4, b"If"), field(5, &attribute)].concat());
     }
     let bytes = model(&graph);
-    // Each level holds a copy of what is inside it, until the limit is reached.
+    // Each level holds a copy of its contents, until the limit is reached.
     within(64 * MIB, || fuzz::model(&bytes));
     let (status, _, errors) = show(&bytes, &[]);
     assert_eq!(status, Some(2), "{errors}");
@@ -134,7 +134,7 @@ fn absurd_dimensions_are_shown_as_they_are() {
     let (status, output, _) = show(&model(&field(5, &tensor)), &["--parameters"]);
     assert_eq!(status, Some(0));
     assert!(output.contains("?[9223372036854775807,-1,0,9223372036854775807]"), "{output}");
-    // Packed dimensions take more memory once read.
+    // Packed dimensions take more memory once decoded.
     let packed = [field(1, &vec![0; 8 * MIB]), field(8, b"w")].concat();
     let bytes = model(&field(5, &packed));
     within(MIB, || fuzz::model(&bytes));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::protobuf::{field, model, node, number};
 
-/// A function of the domain `d` with these nodes.
+/// Encodes a function of the domain `d` with these nodes.
 fn function(name: &str, nodes: &[u8]) -> Vec<u8> {
     let nodes: Vec<u8> = renumbered(nodes);
     let opset = field(9, &[field(1, b"d"), number(2, 1)].concat());
@@ -15,7 +15,7 @@ fn function(name: &str, nodes: &[u8]) -> Vec<u8> {
     field(25, &[fields.concat(), field(10, b"d")].concat())
 }
 
-/// Nodes of a graph as nodes of a function: field 7 instead of 1.
+/// Re-encodes the nodes of a graph as nodes of a function: field 7 instead of 1.
 fn renumbered(mut nodes: &[u8]) -> Vec<u8> {
     let mut found = Vec::new();
     while let Some((&tag, rest)) = nodes.split_first() {
@@ -35,25 +35,25 @@ fn renumbered(mut nodes: &[u8]) -> Vec<u8> {
     found
 }
 
-/// A call of a function.
+/// Encodes a function call.
 fn call(name: &str, output: &str) -> Vec<u8> {
     let texts = [(1, "a"), (2, output), (3, output), (4, name), (7, "d")];
     let fields: Vec<u8> = texts.iter().flat_map(|(at, text)| field(*at, text.as_bytes())).collect();
     field(1, &fields)
 }
 
-/// An `If` whose branch has these nodes.
+/// Encodes an `If` whose branch has these nodes.
 fn branch(nodes: &[u8]) -> Vec<u8> {
     let attribute = [field(1, b"then_branch"), field(6, nodes), number(20, 5)].concat();
     field(1, &[field(1, b"c"), field(2, b"b"), field(4, b"If"), field(5, &attribute)].concat())
 }
 
-/// A model whose main graph calls the first of these functions.
+/// Encodes a model whose main graph calls the first of these functions.
 fn calling(functions: &[Vec<u8>]) -> Vec<u8> {
     [model(&call("f0", "y")), functions.concat()].concat()
 }
 
-/// Functions that call the next one `times` times.
+/// Encodes functions that each call the next one `times` times.
 fn levels(count: usize, times: usize) -> Vec<Vec<u8>> {
     let body = |level: usize| match level + 1 == count {
         true => node("/Neg", &["a"], &["b"], "Neg"),
@@ -64,7 +64,7 @@ fn levels(count: usize, times: usize) -> Vec<Vec<u8>> {
     (0..count).map(|level| function(&format!("f{level}"), &body(level))).collect()
 }
 
-/// Runs every command that reads a model, and returns their exit statuses and errors.
+/// Runs every command that reads a model. Returns their exit statuses and errors.
 fn run_all(bytes: &[u8]) -> Vec<(Option<i32>, String)> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("m.onnx"), bytes).unwrap();
@@ -88,7 +88,8 @@ fn run_all(bytes: &[u8]) -> Vec<(Option<i32>, String)> {
         let start = Instant::now();
         let mut command = Command::new(env!("CARGO_BIN_EXE_jax2onnx"));
         let done = command.args(*arguments).current_dir(folder.path()).output().unwrap();
-        // Machines can be slow and busy; this only catches work that never ends.
+        // The limit is generous, because machines can be slow and busy. It catches only work that
+        // never ends.
         assert!(start.elapsed() < Duration::from_secs(120), "{arguments:?} {:?}", start.elapsed());
         let status = done.status.code();
         let errors = String::from_utf8(done.stderr).unwrap();
@@ -155,7 +156,7 @@ fn branches_inside_branches_are_read_as_deep_as_protobuf_allows() {
     }
 }
 
-/// The error of `view`.
+/// Returns the error of `view`.
 fn view(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("m.onnx"), bytes).unwrap();
@@ -170,7 +171,7 @@ fn view(bytes: &[u8]) -> String {
 #[test]
 fn a_page_of_too_many_nodes_is_refused() {
     let errors = view(&model(&node("/Neg", &["x"], &["y"], "Neg").repeat(260_000)));
-    let expected = "error: m.onnx: the model has 260000 nodes, and a page shows at most 250000; use \
+    let expected = "error: m.onnx: the model has 260000 nodes, but a page shows at most 250000; use \
                     `jax2onnx show`, which has no such limit\n";
     assert_eq!(errors, expected);
 }

@@ -1,4 +1,4 @@
-//! Logs and source maps made to do harm.
+//! Malicious logs and source maps.
 
 use cli::fuzz;
 
@@ -40,7 +40,7 @@ fn logs_may_be_binary() {
     within(64 * MIB, || fuzz::log(&model, &noise));
 }
 
-/// A map with these tables; the others are empty.
+/// Returns a map with these tables; all others are empty.
 fn map(tables: &[(&str, String)]) -> String {
     let names = [
         "files",

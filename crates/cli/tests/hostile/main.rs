@@ -1,5 +1,5 @@
-//! Damaged or malicious files and logs: the result is an answer or a clear error, never a panic,
-//! and never takes forever or much memory.
+//! Damaged or malicious files and logs. The result must be an answer or a clear error, never a
+//! panic, within bounded time and memory.
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -11,7 +11,7 @@ mod mutate;
 mod mutations;
 mod protobuf;
 
-/// A test model.
+/// Reads a test model.
 pub(crate) fn seed(name: &str) -> Vec<u8> {
     std::fs::read(format!("tests/models/{name}")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! How much memory and time something takes.
+//! Measures memory and time.
 
 #![expect(unsafe_code, reason = "a counting allocator needs it")]
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 struct Counting;
 
 thread_local! {
-    // Tests run in parallel, so each counts for itself.
+    // Tests run in parallel, so each thread counts its own memory.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
@@ -42,7 +42,8 @@ pub(crate) fn within<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let result = work();
     let taken = (PEAK.get() - before).cast_unsigned();
     assert!(taken <= bytes, "took {taken} bytes of memory, but only {bytes} are allowed");
-    // Machines can be slow and busy; this only catches work that never ends.
+    // The limit is generous, because machines can be slow and busy. It catches only work that never
+    // ends.
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     result
 }

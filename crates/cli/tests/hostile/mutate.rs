@@ -1,4 +1,4 @@
-//! A small deterministic fuzzer: seeds, changed in ways that break readers.
+//! A small deterministic fuzzer that mutates seeds in ways that break readers.
 
 /// A pseudorandom number generator (xorshift).
 pub(crate) struct Random(u64);
@@ -16,10 +16,10 @@ impl Random {
     }
 }
 
-/// Bytes at the boundaries of what readers distinguish.
+/// Bytes at boundaries that readers distinguish.
 const BORDERS: [u8; 12] = [0, 1, 2, 0x0a, 0x12, 0x20, 0x22, 0x7f, 0x80, 0xc3, 0xfe, 0xff];
 
-/// The bytes of `seed`, changed in a few places, with parts of `other`.
+/// Mutates `seed` in a few positions, with parts of `other`.
 pub(crate) fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..=random.below(4) {

@@ -6,11 +6,11 @@ use crate::measure::within;
 use crate::mutate::{Random, mutate};
 use crate::seed;
 
-/// How much memory a target may use for one small input.
+/// The maximum memory that a target may use for one small input.
 const MEMORY: usize = 64 << 20;
 
-/// Calls `target` with mutations of `seeds`, and with the seeds themselves. Set `FUZZ_ROUNDS` in
-/// the environment for more mutations.
+/// Calls `target` with the seeds and with mutations of them. Set `FUZZ_ROUNDS` in the environment
+/// for more mutations.
 fn run(seeds: &[Vec<u8>], target: impl Fn(&[u8])) {
     let asked = std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     seeds.iter().for_each(|seed| target(seed));

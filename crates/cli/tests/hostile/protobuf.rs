@@ -1,6 +1,6 @@
-//! Handwritten messages.
+//! Handwritten protobuf messages.
 
-/// A field that holds bytes.
+/// Encodes a field that holds bytes.
 pub(crate) fn field(number: u64, contents: &[u8]) -> Vec<u8> {
     let mut bytes = varint(number << 3 | 2);
     bytes.extend(varint(contents.len() as u64));
@@ -8,7 +8,7 @@ pub(crate) fn field(number: u64, contents: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A field that holds a number.
+/// Encodes a field that holds a number.
 pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
     [varint(number << 3), varint(value)].concat()
 }
@@ -23,13 +23,13 @@ pub(crate) fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A model with this graph.
+/// Encodes a model with this graph.
 pub(crate) fn model(graph: &[u8]) -> Vec<u8> {
     let opset = field(8, &number(2, 23));
     [number(1, 10), opset, field(7, graph)].concat()
 }
 
-/// A node with these fields.
+/// Encodes a node with these fields.
 pub(crate) fn node(name: &str, inputs: &[&str], outputs: &[&str], op: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     inputs.iter().for_each(|input| bytes.extend(field(1, input.as_bytes())));

@@ -1,4 +1,4 @@
-//! Builds the map from a conversion's tables. It holds only what the nodes refer to.
+//! Builds the map from a conversion's tables, restricted to entries that nodes refer to.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -13,28 +13,28 @@ use super::{
 use crate::stack::LinkId;
 use crate::{CallId, Emitter, Frame, OriginId, Origins, ScopeId, StackId, Stacks};
 
-/// A node of the model, as the map sees it.
+/// A node of the model, as the map records it.
 #[derive(Clone, Debug)]
 pub struct MapNode<'a> {
-    /// Its name.
+    /// The node's name.
     pub name: Cow<'a, str>,
-    /// Where it came from.
+    /// The node's origin.
     pub origin: OriginId,
-    /// The positions of the nodes whose results it reads.
+    /// The positions of the nodes whose results this node reads.
     pub inputs: Vec<usize>,
-    /// The names of its results; empty if a name belongs to another value.
+    /// The names of the node's results; a name is empty if it belongs to another value.
     pub outputs: Vec<&'a str>,
 }
 
-/// Reads the text of the file at a path.
+/// A function that reads the text of the file at a path.
 pub type ReadText<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// What is recorded about the user's files.
+/// Recording options for the user's files.
 #[derive(Clone, Copy, Default)]
 pub struct Sources<'a> {
     /// Reads a file. Without it, files have no digest.
     pub text: Option<&'a ReadText<'a>>,
-    /// Whether the map includes the texts in addition to their digests.
+    /// Includes the texts in addition to their digests.
     pub embed: bool,
     /// The paths of files that were edited since their code was loaded. They have no text.
     pub edited: &'a [String],
@@ -87,8 +87,9 @@ struct Builder<'a> {
 }
 
 impl SourceMap {
-    /// The map of a model. `inputs` are the names of the values that no node computes: its own
-    /// inputs and those of its bodies. `function` represents nodes that belong to no equation.
+    /// Builds the map of a model. `inputs` are the names of the values that no node computes:
+    /// inputs of the model and of its bodies. `function` represents nodes that belong to no
+    /// equation.
     pub fn build(
         inputs: &[&str],
         nodes: &[MapNode<'_>],
@@ -196,7 +197,7 @@ impl Builder<'_> {
         position
     }
 
-    /// Stacks share their tails: each link is looked at once.
+    /// Adds a stack. Stacks share their tails, so each link is visited once.
     fn stack(&mut self, id: StackId) -> i64 {
         let (mut fresh, mut caller, mut next) = (Vec::new(), -1, self.stacks.link(id));
         while let Some(link) = next {
@@ -234,7 +235,7 @@ impl Builder<'_> {
         if let Some(known) = self.file_positions.get(&*frame.file) {
             return *known;
         }
-        // Installed packages can be looked up by their version; the user's own files cannot.
+        // Installed packages can be looked up by version, unlike the user's own files.
         let own = frame.kind == crate::FrameKind::User;
         let edited = own && self.sources.edited.iter().any(|path| **path == *frame.path);
         let text = self.sources.text.filter(|_| own && !edited).and_then(|text| text(&frame.path));

@@ -1,4 +1,4 @@
-//! From a name in a model back to the program.
+//! Lookup from the names in a model to the program's source.
 
 use std::borrow::Cow;
 
@@ -19,13 +19,13 @@ pub(super) struct Index {
     callers: FxHashMap<u32, usize>,
 }
 
-/// How many frames of a stack are returned. Python itself allows a thousand.
+/// The maximum number of frames returned per stack. Python's default recursion limit is a thousand.
 const DEEPEST: usize = 1000;
 
-/// How many merged sources of a node are returned.
+/// The maximum number of merged sources returned per node.
 const MOST: usize = 256;
 
-/// How many frames the other calls of all sources of a node have together.
+/// The maximum total number of frames in the other calls of a node's sources.
 const FRAMES: usize = 1 << 14;
 
 /// A frame as recorded in the map.
@@ -37,9 +37,9 @@ pub struct MapFrame<'a> {
     pub function: &'a str,
     /// The expression.
     pub span: Span,
-    /// Whether it is the user's own code.
+    /// `true` for the user's own code.
     pub is_user: bool,
-    /// Whether it is JAX's own code.
+    /// `true` for JAX's own code.
     pub is_jax: bool,
 }
 
@@ -48,27 +48,27 @@ pub struct MapFrame<'a> {
 pub struct Source<'a> {
     /// The frame that represents it, unless all known frames are in JAX.
     pub site: Option<MapFrame<'a>>,
-    /// The module instance. In an ONNX function whose call is not known, it starts with the
+    /// The module instance. In an ONNX function whose call is unknown, it starts with the
     /// function's name.
     pub scope: Cow<'a, str>,
     /// The rule or rewrite that emitted the node, such as `sin.lower:12`.
     pub rule: String,
-    /// All frames, innermost first. In an ONNX function, they continue with the call that is meant,
-    /// or with its first one if that is not known.
+    /// All frames, innermost first. In an ONNX function, they continue with the selected call, or
+    /// with the first call if none is selected.
     pub stack: Vec<MapFrame<'a>>,
-    /// What else may be meant: other calls of the functions that contain it, innermost function
+    /// The alternatives: other calls to the functions that contain the node, innermost function
     /// first.
     pub others: Vec<OtherCall<'a>>,
 }
 
-/// Another call of a function, as a node of its body sees it.
+/// Another call to a function, as seen by a node of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherCall<'a> {
-    /// The frame that represents the node if this call is meant.
+    /// The frame that represents the node in this call.
     pub site: Option<MapFrame<'a>>,
     /// All frames, innermost first.
     pub stack: Vec<MapFrame<'a>>,
-    /// How many of these frames are inside the function.
+    /// The number of these frames that are inside the function.
     pub inside: usize,
 }
 
@@ -90,51 +90,51 @@ impl SourceMap {
         Self { tables, index }
     }
 
-    /// How many nodes the map lists.
+    /// Returns the number of nodes in the map.
     pub fn len(&self) -> usize {
         self.tables.nodes.len()
     }
 
-    /// Whether the map lists no nodes.
+    /// Returns `true` if the map lists no nodes.
     pub fn is_empty(&self) -> bool {
         self.tables.nodes.is_empty()
     }
 
-    /// The node that computes the value `name`, or else the node named `name`.
+    /// Returns the node that computes the value `name`, or else the node named `name`.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
     }
 
-    /// Whether the model has a node named `name`.
+    /// Returns `true` if the model has a node named `name`.
     pub fn has_node(&self, name: &str) -> bool {
         self.index.nodes.contains_key(name)
     }
 
-    /// Whether the model has an input named `name`.
+    /// Returns `true` if the model has an input named `name`.
     pub fn has_input(&self, name: &str) -> bool {
         self.index.inputs.contains(name)
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn node_name(&self, node: usize) -> Option<&str> {
         self.tables.nodes.get(node).map(|entry| entry.0.as_str())
     }
 
-    /// The module that a node was recorded in.
+    /// Returns the module that a node was recorded in.
     pub fn scope(&self, node: usize) -> Option<&str> {
         let origin = &self.tables.origins[self.tables.nodes.get(node)?.1 as usize];
         Some(&self.tables.scopes[origin.1 as usize])
     }
 
-    /// Whether a node calls a function.
+    /// Returns `true` if a node calls a function.
     pub fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
         origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
     }
 
-    /// The sources of a node, its own first. `calls` are the nodes that call the function which
-    /// contains it, then the function that contains that call, and so on, as far as they are known.
+    /// Returns the sources of a node, its own first. `calls` are the nodes that call the functions
+    /// which contain it, innermost first, as far as they are known.
     pub fn sources(&self, node: usize, calls: &[usize]) -> Vec<Source<'_>> {
         let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
         let own = entry.1 as usize;
@@ -144,7 +144,7 @@ impl SourceMap {
         all.map(|origin| self.source(origin, calls, &mut frames)).collect()
     }
 
-    /// A node's own source.
+    /// Returns the own source of a node.
     pub fn own_source(&self, node: usize, calls: &[usize]) -> Option<Source<'_>> {
         self.tables
             .nodes
@@ -152,7 +152,7 @@ impl SourceMap {
             .map(|entry| self.source(entry.1 as usize, calls, &mut { FRAMES }))
     }
 
-    /// Whether the function that contains `node` is called by the node `call`.
+    /// Returns `true` if the node `call` calls the function that contains `node`.
     pub fn is_called_by(&self, node: usize, call: usize) -> bool {
         let origin =
             |node: usize| Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize]);
@@ -160,7 +160,7 @@ impl SourceMap {
         self.boundary(&self.chain(inner.0), outer.0).is_some()
     }
 
-    /// The node in a function that computes the only result of a call of it.
+    /// Returns the node inside a function that computes the only result of a call.
     pub fn result_of_call(&self, call: usize) -> Option<usize> {
         let entry = self.tables.nodes.get(call).filter(|_| self.is_call(call))?;
         entry.2.first().map(|node| *node as usize)
@@ -189,20 +189,20 @@ impl SourceMap {
         found
     }
 
-    /// The digest and the text of a file, if the map has them.
+    /// Returns the digest and the text of a file, if the map has them.
     pub fn file(&self, path: &str) -> Option<(Option<&str>, Option<&str>)> {
         let entry = self.tables.files.iter().find(|entry| entry.0 == path)?;
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
-    /// The files that were edited after their code had been loaded and before the export. The lines
-    /// in the map are those of a text that is not known.
+    /// Returns the files that were edited after their code was loaded and before the export. The
+    /// map's line numbers refer to a text that is unknown.
     pub fn edited(&self) -> impl Iterator<Item = &str> {
         let files = self.tables.edited.iter().filter_map(|at| self.tables.files.get(*at as usize));
         files.map(|entry| entry.0.as_str())
     }
 
-    /// Returns one source of a node. Its other calls take from the `frames` that are left.
+    /// Returns one source of a node. Its other calls draw on the remaining budget of `frames`.
     fn source(&self, origin: usize, calls: &[usize], frames: &mut usize) -> Source<'_> {
         let tables = &self.tables;
         let origin = &tables.origins[origin];
@@ -216,7 +216,7 @@ impl SourceMap {
         Source { site, scope, rule, stack, others: self.others(&chain, &known, frames) }
     }
 
-    /// A call and those that enclose it, by position.
+    /// Returns the positions of a call and of the calls that enclose it.
     fn chain(&self, call: i64) -> Vec<i64> {
         let enclosing = |call: &i64| self.call(*call).map(|entry| entry.1);
         let calls = std::iter::successors(Some(call), enclosing);
@@ -227,13 +227,14 @@ impl SourceMap {
         self.tables.calls.get(usize::try_from(call).ok()?)
     }
 
-    /// The other calls of the function whose first call is at this position.
+    /// Returns the other calls to the function whose first call is at this position.
     fn beside(&self, call: i64) -> &[u32] {
         let first = u32::try_from(call).ok().and_then(|call| self.index.callers.get(&call));
         first.map_or(&[], |position| &self.tables.callers[*position].1)
     }
 
-    /// Where `chain` leaves the function that is also called at the position `call`.
+    /// Returns the level at which `chain` leaves its innermost function, if `call` is one of that
+    /// function's calls.
     fn boundary(&self, chain: &[i64], call: i64) -> Option<usize> {
         let is_inside = |level: &usize| {
             let emitter =
@@ -247,8 +248,8 @@ impl SourceMap {
         is_meant.then_some(level)
     }
 
-    /// The chain of a call inside functions that the nodes `calls` call, and the positions in it
-    /// where these functions end. There are fewer of them if a call does not fit.
+    /// Returns the chain of a call inside the functions that the nodes `calls` call, and the levels
+    /// at which these functions end. Stops at the first of `calls` that does not fit.
     fn called_by(&self, call: i64, calls: &[usize]) -> (Vec<i64>, Vec<usize>) {
         let (mut chain, mut known) = (self.chain(call), Vec::new());
         for node in calls {
@@ -263,8 +264,8 @@ impl SourceMap {
         (chain, known)
     }
 
-    /// The module of a node in a function that is called by the nodes `calls`. The first level of a
-    /// scope inside a function is the function's name.
+    /// Returns the module of a node inside a function that the nodes `calls` call. The first level
+    /// of a scope inside a function is the function's name.
     fn scope_in<'a>(&'a self, own: Cow<'a, str>, calls: &[usize]) -> Cow<'a, str> {
         let Some((call, outer)) = calls.split_first() else { return own };
         let Some(entry) = self.tables.nodes.get(*call) else { return own };
@@ -288,8 +289,8 @@ impl SourceMap {
         stack
     }
 
-    /// What else may be meant by a call of functions that are called in several places. The calls
-    /// at the positions `known` of the chain are certain.
+    /// Returns the alternatives for a chain through functions with several calls. The calls at the
+    /// levels `known` of the chain are certain.
     fn others(&self, chain: &[i64], known: &[usize], frames: &mut usize) -> Vec<OtherCall<'_>> {
         let mut found = Vec::new();
         for level in (1..chain.len()).filter(|level| !known.contains(level)) {
@@ -326,7 +327,7 @@ impl SourceMap {
     }
 }
 
-/// The frame that represents a stack.
+/// Returns the frame that represents a stack.
 fn site<'a>(stack: &[MapFrame<'a>]) -> Option<MapFrame<'a>> {
     let own = stack.iter().find(|frame| frame.is_user);
     own.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned()

@@ -1,8 +1,8 @@
 //! The source map: provenance that survives other tools.
 //!
 //! Runtimes drop the metadata of nodes when they optimise, but keep the model's own metadata and
-//! the names of values. The map is therefore one table beside or inside the model, keyed by the
-//! names of values first and of nodes second. `docs/source-map.md` specifies the format.
+//! the names of values. The map is therefore a single table beside or inside the model, keyed first
+//! by the names of values, then by the names of nodes. `docs/source-map.md` specifies the format.
 
 mod build;
 mod lookup;
@@ -29,7 +29,7 @@ pub struct SourceMap {
     index: lookup::Index,
 }
 
-/// The format, field by field. Everything refers to everything else by position; -1 is nothing.
+/// The format, field by field. Entries refer to each other by position; -1 means none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Tables {
     version: u32,
@@ -75,11 +75,11 @@ struct StackEntry(u32, i64);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct EmitterEntry(String, String, String, u32);
 
-/// Stack, the enclosing call, what was lowering that.
+/// Stack, the enclosing call, the emitter that was lowering the enclosing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct CallEntry(i64, i64, i64);
 
-/// The first call of a function, the other calls of it.
+/// The first call to a function, and its other calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct CallersEntry(u32, Vec<u32>);
 
@@ -92,7 +92,7 @@ struct OriginEntry(i64, u32, u32, Vec<u32>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct NodeEntry(String, u32, Vec<u32>, Vec<String>);
 
-/// The default name of a result.
+/// Returns the default name of a result.
 fn default_output(node: &str, index: usize) -> String {
     format!("{node}_output_{index}")
 }

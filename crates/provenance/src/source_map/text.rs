@@ -1,4 +1,4 @@
-//! The map as text: JSON, compressed when that makes it shorter.
+//! Serialisation of the map: JSON, compressed if that makes it shorter.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -17,21 +17,22 @@ use super::{SourceMap, Tables, VERSION};
 /// The prefix of a compressed map.
 const COMPRESSED: &str = "zlib:";
 
-/// The result is a tenth larger than with the best level, and takes a tenth of the time.
+/// The compression level. The result is a tenth larger than at the best level and takes a tenth of
+/// the time.
 const LEVEL: u32 = 4;
 
-/// The largest map that is decompressed, far beyond that of any real model. A hostile one must not
-/// exhaust memory.
+/// The maximum size of a decompressed map, far beyond that of any real model. A hostile map must
+/// not exhaust memory.
 const LARGEST: u64 = 1 << 26;
 
-/// The number of bytes that a compressed byte may stand for. In the maps of real models, it is
-/// about ten.
+/// The maximum ratio of decompressed to compressed bytes. In the maps of real models, it is about
+/// ten.
 const RATIO: u64 = 200;
 
-/// The number of entries of a table.
+/// The maximum number of entries in a table.
 const ENTRIES: usize = 1 << 20;
 
-/// Why a text is not a source map.
+/// The reason why a text is not a source map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceMapError {
     /// The text is damaged.
@@ -47,7 +48,7 @@ fn malformed(reason: impl std::fmt::Display) -> SourceMapError {
 }
 
 impl SourceMap {
-    /// The map as text.
+    /// Returns the map as text.
     pub fn to_text(&self) -> String {
         // Tables of strings and numbers can always be serialised, and writing to memory cannot
         // fail.
@@ -58,7 +59,7 @@ impl SourceMap {
         packed.ok().filter(|text| text.len() < json.len()).unwrap_or(json)
     }
 
-    /// Reads the text of a map.
+    /// Parses the text of a map.
     pub fn parse(text: &str) -> Result<Self, SourceMapError> {
         let text = text.trim();
         let tables: Tables = match text.strip_prefix(COMPRESSED) {
@@ -72,7 +73,7 @@ impl SourceMap {
                 if json.len() as u64 > most {
                     let size = packed.len();
                     return Err(malformed(format!(
-                        "its {size} compressed bytes are more than {most} bytes of text"
+                        "its {size} compressed bytes expand to more than {most} bytes of text"
                     )));
                 }
                 read(&json)?
@@ -83,7 +84,7 @@ impl SourceMap {
     }
 }
 
-/// Reads a table of at most [`ENTRIES`] entries.
+/// Deserializes a table of at most [`ENTRIES`] entries.
 pub(super) fn bounded<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -125,8 +126,8 @@ fn read(json: &str) -> Result<Tables, SourceMapError> {
 }
 
 impl Tables {
-    /// Checks that every reference points into its table, and that callers come before what they
-    /// call, so that following them terminates.
+    /// Checks that every reference points into its table, and that callers precede the calls they
+    /// make, so that following them terminates.
     fn check(&self) -> Result<(), SourceMapError> {
         let within = |index: u32, len: usize, what: &str| {
             let good = (index as usize) < len;
@@ -176,7 +177,7 @@ impl Tables {
     }
 }
 
-/// `sha256:` and the digest in hexadecimal digits.
+/// Returns `sha256:` followed by the digest in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
@@ -195,7 +196,7 @@ mod tests {
         Frame { file: "model.py".into(), path: "/m/model.py".into(), function, span, kind }
     }
 
-    /// Two nodes: `b`, inside a jitted function that is called on line 7, reads `a`.
+    /// Returns a map of two nodes: `b`, inside a jitted function called on line 7, reads `a`.
     fn sample() -> SourceMap {
         sample_with(&[])
     }
@@ -287,12 +288,12 @@ mod tests {
         };
         assert!(SourceMap::parse(&pack(&scopes(10_000))).is_ok());
         let error = SourceMap::parse(&pack(&scopes(5_000_000))).unwrap_err().to_string();
-        assert!(error.contains("compressed bytes are more than"), "{error}");
+        assert!(error.contains("compressed bytes expand to more than"), "{error}");
         let error = SourceMap::parse(&scopes(2_000_000)).unwrap_err().to_string();
         assert!(error.contains("a table has more than 1048576 entries"), "{error}");
     }
 
-    /// A stack of a thousand frames in each of a thousand calls of a function.
+    /// A thousand calls to a function, each with a stack of a thousand frames.
     #[test]
     fn calls_with_long_stacks_are_cut() {
         let (frames, calls) = (1000, 1000);

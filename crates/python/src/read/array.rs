@@ -158,7 +158,7 @@ fn as_it_lies(array: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
 }
 
 /// The module that knows the devices of arrays.
-const DEVICES: &str = "jax2onnx._devices";
+const DEVICES: &str = "jax2onnx._export.devices";
 
 /// The minimum size of arrays that are fetched later. Smaller ones are read at once, because their
 /// elements may affect the graph.

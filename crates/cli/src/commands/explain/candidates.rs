@@ -1,4 +1,4 @@
-//! Which nodes a message may be about that names none: by what they compute and by their shapes.
+//! Candidate nodes for messages that name no node, selected by operator and shapes.
 
 use onnx::operators;
 
@@ -6,7 +6,7 @@ use super::refine::dims;
 use crate::log::Meaning;
 use crate::model::{Index, Node};
 
-/// The nodes that a message with this meaning may be about; none if there are too many to tell.
+/// Returns the nodes that may have caused a message with this meaning.
 pub(super) fn candidates(index: &Index<'_>, meaning: &Meaning) -> Vec<usize> {
     let is_meant = |node: &Node<'_>| match meaning.code {
         "broadcast-mismatch" => may_not_broadcast(index, node),
@@ -17,12 +17,12 @@ pub(super) fn candidates(index: &Index<'_>, meaning: &Meaning) -> Vec<usize> {
     nodes.map(|(position, _)| position).collect()
 }
 
-/// Whether the sizes of a node's operands are not known to fit.
+/// Returns `true` if the operand shapes of a broadcasting node may be incompatible.
 fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
     if !operators::find(&node.proto.op_type).broadcasts() {
         return false;
     }
-    // A value fits itself.
+    // A value is always compatible with itself.
     let mut inputs: Vec<&String> = node.proto.input.iter().filter(|n| !n.is_empty()).collect();
     inputs.sort_unstable();
     inputs.dedup();
@@ -41,7 +41,7 @@ fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
     })
 }
 
-/// Whether a node may reshape something to the sizes `to`.
+/// Returns `true` if a node may reshape its operand to the sizes `to`.
 fn may_reshape(index: &Index<'_>, node: &Node<'_>, to: &str) -> bool {
     if node.proto.op_type != "Reshape" {
         return false;

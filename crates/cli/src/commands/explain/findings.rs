@@ -1,4 +1,4 @@
-//! Which nodes a log is about.
+//! Finds the nodes that a log is about.
 
 use std::cell::LazyCell;
 
@@ -13,34 +13,34 @@ use crate::log::{
 use crate::model::{Index, Origin, is_inlined, originals};
 use crate::nearest::nearest;
 
-/// How many nodes are explained. Nobody reads more of them.
+/// The maximum number of nodes explained. Nobody reads more of them.
 const MOST: usize = 8;
 
-/// What a log is about.
+/// The findings of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Explanation<'m> {
-    /// What was found, most important first.
+    /// The findings, most important first.
     pub(crate) findings: Vec<Finding<'m>>,
-    /// How many more nodes the log names.
+    /// The number of further nodes that the log names.
     pub(crate) hidden: usize,
-    /// Names that the model does not have, each with similar ones that it has.
+    /// Names that the model lacks, each with similar names that it has.
     pub(crate) unknown: Vec<(String, Vec<&'m str>)>,
 }
 
-/// One node or value that a log is about, or a message about the model as a whole.
+/// A node or value that a log is about, or a message about the model as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding<'m> {
-    /// What it is about.
+    /// The subject of the finding.
     pub(crate) subject: Subject<'m>,
-    /// The name in the log, if the model has another.
+    /// The name in the log, if it differs from the model's.
     pub(crate) renamed: Option<String>,
-    /// What the message means, if there is one and it is known.
+    /// The meaning of the message, if there is a message and it is known.
     pub(crate) meaning: Option<Meaning>,
-    /// Who said it, and what.
+    /// The source of the message, and its text.
     pub(crate) said: Option<(&'static str, String)>,
-    /// How bad it is.
+    /// The severity of the message.
     pub(crate) severity: Severity,
-    /// Why this may not be what the message means.
+    /// The reason why the message may be about something else.
     pub(crate) doubt: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl<'m> Finding<'m> {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject<'m> {
     /// A node of the model.
@@ -60,7 +60,7 @@ pub(crate) enum Subject<'m> {
     Value(String, Option<usize>),
     /// A node that is in the source map but no longer in the model.
     Gone(String, Vec<Origin<'m>>),
-    /// The model.
+    /// The model as a whole.
     Model,
 }
 
@@ -138,7 +138,7 @@ fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
 }
 
 impl<'m> Explanation<'m> {
-    /// How many findings have a message whose meaning is known.
+    /// Returns the number of findings whose message has a known meaning.
     fn understood(&self) -> usize {
         self.findings.iter().filter(|finding| finding.meaning.is_some()).count()
     }
@@ -157,7 +157,7 @@ impl<'m> Explanation<'m> {
             let unnamed: Vec<usize> = all().filter(is_unnamed).collect();
             let found =
                 if mention.unnamed && !unnamed.is_empty() { unnamed } else { all().collect() };
-            // One that occurs once is meant; of several with names, any may be.
+            // An operator that occurs once is certain; of several, each is a candidate.
             let doubt = (mention.unnamed && found.len() > 1).then(|| nameless(found.len()));
             for node in found {
                 let new = Finding::new((Subject::Node(node), None));
@@ -193,7 +193,8 @@ impl<'m> Explanation<'m> {
         }
     }
 
-    /// Words of the log that are names in the model, for runtimes whose messages are not known.
+    /// Adds findings for words of the log that are names in the model. Covers runtimes whose
+    /// message formats are unknown.
     fn words(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, log: &str) {
         let is_border = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;=".contains(c);
         let (mut found, mut known) = (Vec::new(), FxHashSet::default());
@@ -201,7 +202,7 @@ impl<'m> Explanation<'m> {
             let severity = LazyCell::new(|| severity(line).unwrap_or_else(|| guessed(line)));
             for word in line.split(is_border) {
                 let word = word.trim_end_matches(['.', ':']);
-                // In a sentence, `x` or `Add` is rarely a name.
+                // In prose, `x` or `Add` is rarely a name.
                 let is_name = word.len() > 3 && word.contains(['/', '_', '.']);
                 if let (true, Some(subject)) = (is_name, resolve(index, word))
                     && known.insert((word, severity.name()))
@@ -217,7 +218,7 @@ impl<'m> Explanation<'m> {
         }
     }
 
-    /// Adds a finding, and one for each other node that it may be about.
+    /// Adds a finding, and one for each node with the same name.
     fn add(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
         if let Subject::Node(node) = finding.subject {
             let others: Vec<usize> = index.namesakes(node).collect();
@@ -236,7 +237,7 @@ impl<'m> Explanation<'m> {
         self.add_one(index, seen, finding);
     }
 
-    /// Adds a finding with the meaning of its message, unless there is one for its subject.
+    /// Adds a finding with the meaning of its message, unless its subject already has one.
     fn add_one(
         &mut self,
         index: &Index<'m>,
@@ -269,7 +270,7 @@ impl<'m> Explanation<'m> {
     }
 }
 
-/// Why a node may not be the one that is meant.
+/// Returns the note for a message that names no node.
 fn nameless(count: usize) -> String {
     match count {
         1 => "the message names no node; this is the only one that it can be about".to_owned(),
@@ -277,8 +278,8 @@ fn nameless(count: usize) -> String {
     }
 }
 
-/// Drops mentions of nodes that contain another mentioned node: the message of a loop repeats the
-/// more precise one of the node inside it.
+/// Drops mentions of nodes that contain another mentioned node. The message of a loop repeats the
+/// more precise message of the node inside it.
 fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'t>> {
     let mut around: FxHashSet<(&str, usize)> = FxHashSet::default();
     let mut kept = Vec::new();
@@ -302,13 +303,13 @@ fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'
     kept
 }
 
-/// What `name` is in the model, and `name` itself if the model has another name for it.
+/// Resolves a name to its subject. Also returns `name` if the model uses another name.
 pub(super) fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
     if name.is_empty() {
         return None;
     }
-    // The source map knows nodes of functions by the names that inlining gives them, too; the node
-    // of the model says more.
+    // The source map also knows nodes of functions by the names that inlining gives them, but the
+    // model's own node carries more information.
     let is_inlined = is_inlined(name) && index.named(name).is_none();
     if let Some(subject) = subject(index, name).filter(|s| !(is_inlined && s.is_gone())) {
         return Some((subject, None));

@@ -11,11 +11,11 @@ use crate::model::Index;
 use crate::nearest::nearest;
 use crate::terminal::Terminal;
 
-/// How many bytes of a log are read, from its end, where the failure is. An even number, so that
-/// UTF-16 is not cut in the middle of a character.
+/// The maximum number of bytes read from a log. They are taken from the end, which contains the
+/// failure. The number is even, so that no UTF-16 code unit is split.
 const MOST: usize = 1 << 24;
 
-/// The text that `given` stands for.
+/// Reads the text that `given` refers to.
 pub(super) fn read(
     given: Option<&str>,
     index: &Index<'_>,
@@ -33,7 +33,8 @@ pub(super) fn read(
             let path = PathBuf::from(text);
             match path.metadata() {
                 Ok(about) if !about.is_dir() => (tail_of_file(&path), path),
-                // Nobody explains a folder, but there may be one named `blocks.0`.
+                // A folder cannot be explained, but a module path such as `blocks.0` may also be a
+                // folder.
                 found => {
                     return match why_no_file(text, found.is_ok(), index) {
                         Some(why) => Err(Failure::Request(why)),
@@ -51,7 +52,7 @@ pub(super) fn read(
     Ok(decode(&bytes))
 }
 
-/// Why `text` can only be the path of a file, and neither a name nor a message.
+/// Returns an error message if `text` looks like a path, and is neither a name nor a message.
 fn why_no_file(text: &str, is_folder: bool, index: &Index<'_>) -> Option<String> {
     let is_word = !text.is_empty() && !text.contains(char::is_whitespace);
     if !(is_word || is_folder) || resolve(index, text).is_some() {
@@ -78,7 +79,8 @@ fn why_no_file(text: &str, is_folder: bool, index: &Index<'_>) -> Option<String>
     })
 }
 
-/// `.log`, `.txt`, `.err`; not the `.0` of a module.
+/// Returns `true` for extensions such as `.log`, `.txt` and `.err`, but not for the `.0` of a
+/// module.
 fn has_extension(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     (1..=5).contains(&extension.len())
@@ -99,7 +101,7 @@ fn tail_of_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
     Ok((bytes, true))
 }
 
-/// The last `most` bytes, and whether there were more.
+/// Returns the last `most` bytes, and `true` if there were more.
 fn tail(input: &mut dyn Read, most: usize) -> io::Result<(Vec<u8>, bool)> {
     let (mut bytes, mut is_cut) = (Vec::new(), false);
     loop {
@@ -115,7 +117,7 @@ fn tail(input: &mut dyn Read, most: usize) -> io::Result<(Vec<u8>, bool)> {
     }
 }
 
-/// The text of a log. Windows shells write UTF-16, often without a byte order mark.
+/// Decodes a log. Windows shells write UTF-16, often without a byte order mark.
 fn decode(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -132,7 +134,8 @@ fn decode(bytes: &[u8]) -> String {
     if text.contains('\r') { text.replace("\r\n", "\n") } else { text }
 }
 
-/// Whether most bytes at even or at odd positions are 0, as they are for ASCII text in UTF-16.
+/// Returns whether most bytes at even positions are 0, and whether most at odd positions are. ASCII
+/// text in UTF-16 has such zeros.
 fn zeros(bytes: &[u8]) -> (bool, bool) {
     let pairs = bytes.len() / 2;
     let count = |at: usize| bytes.chunks_exact(2).filter(|pair| pair[at] == 0).count();

@@ -1,4 +1,4 @@
-//! `jax2onnx explain`: from a runtime's message back to the line.
+//! `jax2onnx explain`: traces a runtime's message back to a line of Python.
 
 mod candidates;
 mod findings;
@@ -22,7 +22,7 @@ pub(crate) use report::write;
 /// Finds the line of Python behind a runtime error.
 ///
 /// Takes an error message or a log from onnxruntime, TensorRT or OpenVINO, or the name of a node or
-/// value, and finds the nodes it mentions, even if the runtime renamed, inlined or fused them.
+/// value. Finds the nodes it mentions, even if the runtime renamed, inlined or fused them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct Explain {
     /// A log file, a message, or the name of a node or value. Default: standard input.
     #[arg(allow_hyphen_values = true)]
     log: Option<String>,
-    /// The page that `view` wrote of the model: print links into it.
+    /// Print links into this page, which `view` wrote for the model.
     #[arg(long, value_name = "FILE.html")]
     page: Option<String>,
     /// Print JSON.

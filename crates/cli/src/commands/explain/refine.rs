@@ -1,4 +1,4 @@
-//! What the model adds to the meaning of a message.
+//! Refines the meaning of a message with facts from the model.
 
 use tensor::DType;
 
@@ -6,10 +6,10 @@ use crate::log::pattern::find;
 use crate::log::{Meaning, NAMED, cut};
 use crate::model::{Index, Node};
 
-/// How many names are listed.
+/// The maximum number of names listed.
 const LISTED: usize = 8;
 
-/// Adds to the meaning what the model knows, about `node` if the message names one.
+/// Refines the meaning with facts about the model, and about `node` if the message names one.
 pub(super) fn refine(index: &Index<'_>, node: Option<usize>, said: &str, meaning: &mut Meaning) {
     if let (Some(a), Some(b), Some(node)) = (meaning.blank("a"), meaning.blank("b"), node)
         && meaning.code == "broadcast-mismatch"
@@ -45,7 +45,7 @@ pub(super) fn refine(index: &Index<'_>, node: Option<usize>, said: &str, meaning
     meaning.message.push_str(&more);
 }
 
-/// `index: 1 Got: 3 Expected: 4`
+/// Parses entries such as `index: 1 Got: 3 Expected: 4`.
 fn wrong_axes(said: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -61,7 +61,7 @@ fn wrong_axes(said: &str) -> Vec<String> {
     found
 }
 
-/// The operators of OpenVINO that have other names than those of ONNX.
+/// OpenVINO's operators whose names differ from ONNX's, with the ONNX equivalents.
 #[rustfmt::skip]
 const OPENVINO: &[(&str, &[&str])] = &[
     ("Multiply", &["Mul"]), ("Subtract", &["Sub"]), ("Divide", &["Div"]), ("Power", &["Pow"]),
@@ -72,7 +72,7 @@ const OPENVINO: &[(&str, &[&str])] = &[
     ("ShapeOf", &["Shape"]), ("StridedSlice", &["Slice"]), ("Eltwise", &["Add", "Sub", "Mul", "Div"]),
 ];
 
-/// A note if OpenVINO turned a node of the operator `own` into another one.
+/// Returns a note if OpenVINO turned a node of the operator `own` into the operator `op`.
 pub(super) fn other_operator(op: &str, own: &str) -> Option<String> {
     let same = OPENVINO.iter().find(|(name, _)| *name == op).map(|(_, same)| *same);
     let is_same = same.is_some_and(|same| same.is_empty() || same.contains(&own))
@@ -80,15 +80,15 @@ pub(super) fn other_operator(op: &str, own: &str) -> Option<String> {
             && (op.contains(own) || own.contains(op) || !op.starts_with(char::is_uppercase));
     (!is_same).then(|| {
         let (op, own) = (cut(op), cut(own));
-        format!("the message is about {op}, which OpenVINO may have made from this {own} or from a node next to it")
+        format!("the message is about {op}, which OpenVINO may have created from this {own} or from an adjacent node")
     })
 }
 
-/// A note if the message mentions a different operator than `own`, which the model has under that
-/// name.
+/// Returns a note if the message mentions an operator other than `own`, the operator of the model's
+/// node with that name.
 pub(super) fn stranger(op: &str, own: &str) -> Option<String> {
-    // Versions and domains are written in several ways, and the names of fused operators contain
-    // those of their parts.
+    // Versions and domains are written in several ways. The names of fused operators contain the
+    // names of their parts.
     let said = op.split(['(', '-']).next().unwrap_or(op).rsplit([':', '.']).next().unwrap_or(op);
     let is_same = said.is_empty() || said.contains(own) || own.contains(said);
     (!is_same).then(|| {
@@ -97,7 +97,8 @@ pub(super) fn stranger(op: &str, own: &str) -> Option<String> {
     })
 }
 
-/// The named dimensions of a node's operands, if the operands agree in everything else.
+/// Returns the named dimensions of a node's operands, if the operands agree on all other
+/// dimensions.
 fn shared_symbols(index: &Index<'_>, node: &Node<'_>) -> Option<String> {
     let inputs = node.proto.input.iter().filter(|name| !name.is_empty());
     let shapes: Option<Vec<_>> = inputs.map(|name| dims(&index.type_of(node.body, name))).collect();
@@ -124,10 +125,10 @@ fn symbols_of(shapes: &[Vec<String>]) -> Option<String> {
     (!symbols.is_empty()).then(|| symbols.join(" or "))
 }
 
-/// The sizes in `f32[B,4]`.
+/// Returns the sizes in a type such as `f32[B,4]`.
 pub(super) fn dims(ty: &str) -> Option<Vec<String>> {
     let inner = ty.split_once('[')?.1.strip_suffix(']')?;
-    // A formula may contain commas.
+    // A dimension expression may contain commas.
     let is_plain = !inner.contains(['(', '…']);
     let dims = inner.split(',').filter(|dim| !dim.is_empty()).map(str::to_owned);
     is_plain.then(|| dims.collect())
@@ -143,10 +144,10 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// The element type that onnxruntime calls `name`, as this program writes it.
+/// Converts onnxruntime's name of an element type to this program's.
 fn dtype(name: &str) -> Option<&'static str> {
     match name {
-        "string" => Some("string"), // which no tensor here has
+        "string" => Some("string"), // Not an element type of this program's tensors.
         name => DType::from_onnx_name(name).map(DType::short_name),
     }
 }
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(symbols(&["f32[B,T]", "f32[B,T]"]).as_deref(), Some("`B` or `T`"));
         assert_eq!(symbols(&["f32[B,B]", "f32[B,B]"]).as_deref(), Some("`B`"));
         assert_eq!(symbols(&["f32[T,1]", "f32[B,T,4]"]).as_deref(), Some("`T`"));
-        // One operand alone gives no dimension two sizes.
+        // A single operand cannot give a dimension two sizes.
         assert_eq!(symbols(&["f32[B,4]", "f32[4]"]), None);
         assert_eq!(symbols(&["f32[2,4]", "f32[2,4]"]), None);
         assert_eq!(symbols(&["f32[B,4]", "f32[T,4]"]), None);

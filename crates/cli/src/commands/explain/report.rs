@@ -1,4 +1,4 @@
-//! The explanation, as a compiler would write it.
+//! The explanation in the style of a compiler diagnostic.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use crate::page;
 use crate::style::{Style, Text};
 use crate::table::count;
 
-/// How many bytes of a runtime's message are quoted.
+/// The maximum number of bytes quoted from a runtime's message.
 const SAID: usize = 400;
 
-/// The whole explanation.
+/// Writes the whole explanation.
 pub(crate) fn write<'m>(
     text: &mut Text,
     index: &Index<'m>,
@@ -38,7 +38,7 @@ pub(crate) fn write<'m>(
         text.line(&format!("the model has no node or value `{}`", cut(name)));
         if is_made_up(name) {
             text.line(
-                "  help: the runtime made this node while it optimised the model; explain the \
+                "  help: the runtime created this node while it optimised the model; explain the \
                  optimised model instead",
             );
             text.line(
@@ -107,12 +107,13 @@ fn write_finding<'m>(
     }
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
-        // If a map was found and rejected, a note has said so, and another export would not help.
+        // If a map was found and rejected, a note already says so, and another export would not
+        // help.
         let cure = match index.model.remarks.is_empty() {
             true => "; export it with stacktrace_metadata=\"sourcemap\"",
             false => "",
         };
-        text.line(&format!("  note: the model does not say where this came from{cure}"));
+        text.line(&format!("  note: the model does not record where this came from{cure}"));
     }
     if let Some(doubt) = &finding.doubt {
         text.line(&format!("  note: {doubt}"));
@@ -123,7 +124,7 @@ fn write_finding<'m>(
     }
 }
 
-/// Where a page shows what a finding is about: its node, or else its line.
+/// Returns the link to a finding in a page: to its node, or else to its line.
 fn link(
     page: &Page,
     index: &Index<'_>,
@@ -152,7 +153,7 @@ fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
     }
 }
 
-/// A message on one line, without the parts that only the runtime's authors understand.
+/// Returns a message on one line, without the parts that only the runtime's authors understand.
 fn shortened(said: &str) -> String {
     let last = said.rsplit("Status Message: ").next().unwrap_or(said);
     // `[ONNXRuntimeError] : 1 : FAIL : The message.`
@@ -160,7 +161,7 @@ fn shortened(said: &str) -> String {
     let last = wrapped.and_then(|(_, rest)| rest.splitn(3, " : ").last()).unwrap_or(last);
     // `/onnxruntime_src/…/reshape_helper.h:91 onnxruntime::… was false. The message.`
     let last = last.split_once(" was false. ").map_or(last, |(_, message)| message);
-    // `Check '…' failed at src/…/reshape.cpp:77:`, then the message on separate lines.
+    // `Check '…' failed at src/…/reshape.cpp:77:`, followed by the message on separate lines.
     let last = last
         .rsplit_once(" failed at ")
         .and_then(|(_, l)| l.split_once('\n'))
@@ -170,13 +171,13 @@ fn shortened(said: &str) -> String {
     if short.len() < line.len() { format!("{short}…") } else { line }
 }
 
-/// Whether onnxruntime gives such names to nodes that it adds.
+/// Returns `true` for names that onnxruntime gives to nodes that it adds.
 fn is_made_up(name: &str) -> bool {
     let prefixes = ["gemm_input_reshape", "gemm_output_reshape", "Transpose_token_", "Reorder"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// `jax2onnx explain --json`
+/// Builds the output of `jax2onnx explain --json`.
 pub(super) fn json<'m>(
     index: &Index<'m>,
     explanation: &Explanation<'m>,

@@ -19,7 +19,7 @@ pub(super) fn rows(index: &Index<'_>, by: By) -> Vec<Vec<String>> {
         groups[at].1.push(position);
     }
     if by != By::Line {
-        // Lines are in program order. Other groups are most useful sorted by size.
+        // Lines are in program order. Other groups are most useful when sorted by size.
         groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     }
     let mut rows = Vec::new();
@@ -38,7 +38,7 @@ fn key(index: &Index<'_>, node: usize, by: By) -> String {
     match by {
         By::Op => index.nodes[node].op(),
         By::Line => origin().place().unwrap_or_default(),
-        // The line tells the statements of a rule apart, which is too fine here.
+        // A rule's line is too fine-grained here.
         By::Rule => origin().rule.rsplit_once(':').map_or("", |(rule, _)| rule).to_owned(),
         By::Module => index.scope(node).into_owned(),
     }

@@ -1,4 +1,4 @@
-//! The inputs, outputs and tensors of a model.
+//! The header of `show`: inputs, outputs and tensors of a model.
 
 use std::path::{Component, Path};
 
@@ -12,7 +12,7 @@ use crate::table::length;
 
 pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let (proto, graph) = (&index.model.proto, index.graph);
-    // Tools declare operator sets that the model does not use.
+    // Some tools declare operator sets that the model does not use.
     let domains: FxHashSet<&str> =
         index.nodes.iter().map(|node| node.proto.domain.as_str()).chain([""]).collect();
     let used = proto.opset_import.iter().filter(|set| domains.contains(set.domain.as_str()));
@@ -71,15 +71,15 @@ fn values(text: &mut Text, name: &str, values: &[ValueInfoProto]) {
     }
 }
 
-/// The file that holds a tensor's data, if it is not in the model.
+/// Returns the file that holds a tensor's data, if the data is outside the model file.
 fn external(tensor: &TensorProto) -> Option<&str> {
     let is_external = tensor.data_location == DataLocation::External as i32;
     let location = tensor.external_data.iter().find(|entry| entry.key == "location");
     location.filter(|_| is_external).map(|entry| entry.value.as_str())
 }
 
-/// Warns about files outside the model's folder, which runtimes refuse to open. This program opens
-/// no data files at all.
+/// Returns warnings about data files outside the model's folder, which runtimes refuse to open.
+/// This program opens no data files at all.
 pub(super) fn warnings(tensors: &[TensorProto]) -> Vec<String> {
     let leaves = |file: &&str| {
         let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -103,7 +103,7 @@ fn bytes(tensor: &TensorProto) -> Option<u64> {
     Some(elements(tensor)?.checked_mul(bits)?.div_ceil(8))
 }
 
-/// A number with at most three digits and a prefix.
+/// Formats a number with at most three digits and an SI prefix.
 fn scaled(n: u64, unit: &str) -> String {
     let (mut scale, mut prefix) = (1, "");
     for next in ["k", "M", "G", "T", "P", "E"] {

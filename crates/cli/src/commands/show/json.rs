@@ -1,4 +1,4 @@
-//! A model for scripts. The keys are part of the interface.
+//! The JSON output of `show`. The keys are part of the interface.
 
 use onnx_file::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
 use serde::{Serialize, Serializer};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::head::warnings;
 use crate::model::{Frame, Index, Origin, tensor_text, type_text};
 
-/// `jax2onnx show --json`
+/// The output of `jax2onnx show --json`.
 #[derive(Serialize)]
 pub(super) struct ModelJson<'a, 'm> {
     name: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct ModelJson<'a, 'm> {
     nodes: Nodes<'a, 'm>,
 }
 
-/// The nodes, serialized one by one: all their stacks together take more memory than the model.
+/// The nodes, serialised one at a time: all their stacks together take more memory than the model.
 struct Nodes<'a, 'm>(&'a Index<'m>);
 
 impl Serialize for Nodes<'_, '_> {
@@ -48,7 +48,7 @@ pub(super) fn model<'a, 'm>(index: &'a Index<'m>) -> ModelJson<'a, 'm> {
     }
 }
 
-/// `jax2onnx show --node NAME --json`
+/// Builds the output of `jax2onnx show --node NAME --json`.
 pub(crate) fn node(index: &Index<'_>, node: usize) -> Value {
     let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
     let typed = |names: &[String]| {
@@ -72,7 +72,7 @@ pub(crate) fn node(index: &Index<'_>, node: usize) -> Value {
     })
 }
 
-/// One source of a node.
+/// Builds the JSON of one source of a node.
 pub(crate) fn source(origin: &Origin<'_>) -> Value {
     let stack = |frames: &[Frame<'_>]| frames.iter().map(frame).collect::<Vec<_>>();
     json!({

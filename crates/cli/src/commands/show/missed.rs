@@ -1,4 +1,4 @@
-//! The operators that were nearly recognised, as the model remembers them.
+//! The operators that were nearly recognised, as recorded in the model.
 
 use provenance::{CALLSITE, MISSED, PLUGIN, SOURCE_MAP};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::failure::{Failure, Status};
 use crate::model::Model;
 use crate::terminal::Terminal;
 
-/// Shows them.
+/// Prints the operators that were nearly recognised.
 pub(super) fn show(
     model: &Model,
     as_json: bool,
@@ -33,15 +33,15 @@ pub(super) fn show(
     Ok(Status::Yes)
 }
 
-/// Returns `true` if the model was exported with metadata, which includes what was missed. A model
-/// whose map is a separate file may have none.
+/// Returns `true` if the model was exported with metadata, which includes the missed operators. A
+/// model whose map is in a separate file may have no metadata.
 fn is_recorded(model: &Model) -> bool {
     let nodes = model.proto.graph.iter().flat_map(|graph| &graph.node);
     let mut keys = nodes.flat_map(|node| &node.metadata_props).map(|entry| entry.key.as_str());
     model.property(SOURCE_MAP).is_some() || keys.any(|key| key == PLUGIN || key == CALLSITE)
 }
 
-/// `OP at FILE:LINE stays elementary: REASON` in its parts.
+/// Parses `OP at FILE:LINE stays elementary: REASON`.
 fn entry(line: &str) -> Value {
     let (what, reason) = line.split_once(" stays elementary: ").unwrap_or((line, ""));
     let (op, place) = what.split_once(" at ").unwrap_or((what, ""));

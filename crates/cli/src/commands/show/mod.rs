@@ -18,30 +18,32 @@ use crate::style::Style;
 use crate::table::{Column, table};
 use crate::terminal::Terminal;
 
-/// Shows a model: inputs, outputs, parameters, and nodes, each with its type, its line of Python
-/// and the rule that emitted it.
+/// Shows a model's inputs, outputs, parameters and nodes.
+///
+/// Each node has its type, its line of Python and the rule that emitted it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   jax2onnx show model.onnx                       nodes as a tree by module
   jax2onnx show model.onnx --by line             nodes by line of Python
   jax2onnx show model.onnx --node /attn/Softmax  one node and its whole stack
-  jax2onnx show model.onnx --missed              what is not one node, and why
+  jax2onnx show model.onnx --missed              operators nearly recognised
   jax2onnx show model.onnx --text                ONNX text syntax
   jax2onnx show model.onnx --json | jq '.nodes[].op'")]
 pub(crate) struct Show {
     /// The model file. Its weights are not loaded.
     model: PathBuf,
-    /// How to group the nodes.
+    /// Group the nodes by module, line, operator or rule.
     #[arg(long, value_enum, default_value_t = By::Module)]
     by: By,
-    /// Show only this node, by its name or the name of a result, with its whole stack.
+    /// Show only this node with its whole stack. Give its name or the name of a result.
     #[arg(long, value_name = "NAME", conflicts_with = "by")]
     node: Option<String>,
     /// Also list the parameters and other constants.
     #[arg(long)]
     parameters: bool,
-    /// Show only the operators that were nearly recognised and stay elementary, with line and reason.
+    /// Show only the operators that were nearly recognised and remain decomposed, with lines and
+    /// reasons.
     #[arg(long, conflicts_with_all = ["by", "node", "parameters"])]
     missed: bool,
     /// Print JSON.
@@ -55,7 +57,7 @@ pub(crate) struct Show {
     map: Option<PathBuf>,
 }
 
-/// What nodes are grouped by.
+/// The grouping of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     /// The module instance, as a tree.
@@ -64,7 +66,7 @@ enum By {
     Line,
     /// The operator.
     Op,
-    /// The rule that emitted them.
+    /// The rule that emitted the nodes.
     Rule,
 }
 
@@ -89,7 +91,7 @@ impl Show {
         self.show(&model, terminal)
     }
 
-    /// Shows a model that has been read.
+    /// Prints a loaded model.
     pub(crate) fn show(
         &self,
         model: &Model,
@@ -131,7 +133,7 @@ impl Show {
     }
 }
 
-/// The row of a node: its label, then the other columns.
+/// Returns the row of a node: its label, then the other columns.
 fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
     let origin = index.origin(node).unwrap_or_default();
     let op = index.nodes[node].op();

@@ -7,7 +7,7 @@ use crate::nearest::nearest;
 use crate::page;
 use crate::style::Text;
 
-/// The node named `name`, or the one that computes the value `name`.
+/// Returns the node named `name`, or the node that computes the value `name`.
 pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
     index.named(name).or_else(|| index.producer(name)).ok_or_else(|| {
         let mut message = format!("the model has no node or value `{name}`");
@@ -20,7 +20,7 @@ pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Everything that is known about a node.
+/// Writes everything that is known about a node.
 pub(super) fn describe(text: &mut Text, index: &Index<'_>, node: usize) {
     let excerpts = Excerpts::new(index.model);
     let origins = index.origins(node);
@@ -29,6 +29,6 @@ pub(super) fn describe(text: &mut Text, index: &Index<'_>, node: usize) {
     page::sites(text, &excerpts, &origins);
     page::callers(text, &excerpts, &own, true);
     if origins.is_empty() {
-        text.line("  the model does not say where this node came from");
+        text.line("  the model does not record where this node came from");
     }
 }

@@ -1,14 +1,14 @@
-//! Nodes as a tree: by module, and by the graphs inside nodes.
+//! Nodes as a tree, nested by module and by subgraph.
 
 use rustc_hash::FxHashMap;
 
 use super::row;
 use crate::model::{BodyKind, Index, Nesting};
 
-/// How many levels of modules are shown. Deeper ones are shown as one.
+/// The maximum number of module levels shown. Deeper levels are collapsed into one.
 const LEVELS: usize = 32;
 
-/// A module: its nodes and modules in the order of first appearance.
+/// A module, with its nodes and submodules in order of first appearance.
 #[derive(Default)]
 struct Module {
     name: String,
@@ -45,7 +45,7 @@ pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
 }
 
 impl Tree<'_, '_> {
-    /// The nodes of a body, grouped by the modules below `outer`.
+    /// Adds the nodes of a body, grouped by the modules below `outer`.
     fn body(&mut self, body: usize, outer: &str, depth: usize) {
         let mut modules = vec![Module::default()];
         for &node in &self.nesting.members[body] {
@@ -100,7 +100,7 @@ fn enter(modules: &mut Vec<Module>, at: usize, name: &str) -> usize {
     new
 }
 
-/// The last part of a name that follows the modules; other names are shown in full.
+/// Returns the last component of a name that begins with `/`; other names are shown in full.
 fn label(name: &str) -> &str {
     let last = name.strip_prefix('/').and_then(|path| path.rsplit('/').next());
     match last.unwrap_or(name) {

@@ -1,0 +1,196 @@
+"""Descriptions of differences: the value, its source line, and the certainty of the finding."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jax2onnx._checking.compare import coarser, difference, not_finite, statistics
+from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.locate import Comparison, Finding
+from jax2onnx._checking.source_lines import SourceLines
+from jax2onnx._checking.verification import Verification, agreement, said_skipped
+
+if TYPE_CHECKING:
+    import onnx
+
+# The number of operands, constants and nodes that are listed.
+_LISTED = 4
+
+
+@dataclass(frozen=True)
+class Described:
+    """A finding in words."""
+
+    lines: list[str]
+    place: str
+    rule: str
+    node: str
+    module: str
+    certainty: str
+
+    def answer(self, what: str, finding: Finding, skipped: Mapping[str, int]) -> Verification:
+        """Returns the result of `verify`, with a headline."""
+        lines = [f"[value-differs] {what}"]
+        lines += [self.place] if self.place else []
+        lines += [*self.lines, *said_skipped(skipped)]
+        return Verification(
+            ok=False,
+            message="\n".join(lines),
+            value=finding.outcome.expected.name,
+            place=self.place,
+            rule=self.rule,
+            node=self.node,
+            module=self.module,
+            certainty=self.certainty,
+        )
+
+
+def compare_outputs(
+    outputs: Iterable[tuple[str, np.ndarray, np.ndarray]],
+    comparison: Comparison,
+    tolerances: Tolerances,
+    conclusion: str,
+    certainty: str = "",
+    *,
+    whole: bool,
+) -> Verification:
+    """Compares the outputs that a model computes from its own values, after all values agreed.
+
+    `outputs` are names with the expected and the computed array. `conclusion` explains a
+    difference. `whole` is `True` if every part of the model ran.
+    """
+    reference = tolerances.reference
+    for name, expected, found in outputs:
+        apart = difference(
+            expected,
+            found,
+            tolerances.rtol,
+            tolerances.atol,
+            precision=coarser(comparison.precision, expected.dtype.name),
+            reference=reference,
+        )
+        if apart is not None:
+            lines = [
+                f"[errors-add-up] the output `{name}` differs from {reference}",
+                *_statistics(reference, expected, found, apart),
+                "  Every compared value agrees when it is computed from the right operands, so "
+                f"{conclusion}.",
+                "  `by_line` and `by_module` show how much each line and each module adds.",
+                *said_skipped(comparison.skipped),
+            ]
+            message = "\n".join(lines)
+            return Verification(ok=False, message=message, value=name, certainty=certainty)
+    return agreement(comparison.compared, comparison.skipped, whole=whole)
+
+
+def _statistics(
+    reference: str, expected: np.ndarray, found: np.ndarray | None, apart: str
+) -> list[str]:
+    label = f"{reference.removeprefix('the ')}:"
+    width = max(len(label), len("model:"))
+    text = [f"  {label:{width}} {statistics(expected)}"]
+    if found is not None:
+        text.append(f"  {'model:':{width}} {statistics(found)}")
+    return [*text, f"  {'diff:':{width}} {apart}"]
+
+
+def describe(finding: Finding, source_lines: SourceLines, others: int, reference: str) -> Described:
+    """Describes a value that differs, with its node, line and operands.
+
+    `others` is the number of other values that differ on their own.
+    """
+    outcome = finding.outcome
+    name = source_lines.known(outcome.expected.reference, outcome.expected.name)
+    node = finding.nodes[-1] if finding.nodes else None
+    lines = source_lines.lines(name)
+    place = source_lines.excerpt(name)
+    rule = source_lines.rule(name)
+    module = lines[0].module if lines else ""
+    text = [f"  inside: {what}{_at(source_lines, value)}" for what, value in finding.inside]
+    text += [f"  value: {outcome.expected.name}, {_type(outcome.found, outcome.expected.array)}"]
+    if node is not None:
+        text.append(f"  node:  {_node(node)}")
+        if finding.references and not _same_kind(finding):
+            text.append(f"         {reference} has {_kinds(finding.references)} here")
+    text += [f"  module: {module}"] if module else []
+    text += [f"  rule:  {rule}"] if rule else []
+    text += [f"  constant {n} differs: {how}" for n, how in finding.constants.items()]
+    text += _operands(finding.operands)
+    text += _numbers(finding, reference)
+    certainty = _certainty(finding, others)
+    text.append(f"  sure:  {certainty}")
+    return Described(text, place, rule, _name(node), module, certainty)
+
+
+def _at(source_lines: SourceLines, name: str) -> str:
+    lines = source_lines.lines(name)
+    return f", {lines[0]}" if lines and lines[0].file else ""
+
+
+def _type(found: np.ndarray | None, expected: np.ndarray) -> str:
+    array = expected if found is None else found
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _numbers(finding: Finding, reference: str) -> list[str]:
+    outcome = finding.outcome
+    expected, found = outcome.expected.array, outcome.found
+    text = _statistics(reference, expected, found, outcome.apart)
+    if found is not None and (wrong := not_finite(expected, found)):
+        finite = all(_is_finite(array) for array in finding.operands.values())
+        text.append(
+            f"  The model's first numbers that are not finite: {wrong}; "
+            + ("all operands are finite." if finite else "some operands are not finite, either.")
+        )
+    return text
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    return array.dtype.kind in "iub" or bool(np.isfinite(array.astype(np.float64)).all())
+
+
+def _operands(operands: Mapping[str, np.ndarray]) -> list[str]:
+    names = list(operands)
+    text = [f"  operand {name}: {statistics(operands[name])}" for name in names[:_LISTED]]
+    return text + [f"  and {len(names) - _LISTED} more operands"] * (len(names) > _LISTED)
+
+
+def _certainty(finding: Finding, others: int) -> str:
+    count = len(finding.nodes)
+    if finding.constants:
+        sure = "certain: this constant was changed, and this value is computed from it."
+    elif count <= 1:
+        known = "nearly certain" if finding.by_use else "certain"
+        sure = f"{known}: the result of this node is wrong although its operands are right."
+    else:
+        shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
+        more = f" and {count - _LISTED} more" if count > _LISTED else ""
+        sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
+    if finding.by_name and count and finding.references and not _same_kind(finding):
+        sure += " The value was matched by its name."
+    if finding.by_use:
+        sure += " The value was matched by the node that reads it."
+    if others:
+        verb = "values differ" if others > 1 else "value differs"
+        return f"{sure} {others} other {verb} even with the right operands."
+    return f"{sure} All other values agree, given the right operands."
+
+
+def _same_kind(finding: Finding) -> bool:
+    return _kinds(finding.nodes) == _kinds(finding.references)
+
+
+def _kinds(nodes: "Sequence[onnx.NodeProto]") -> str:
+    return ", ".join(node.op_type for node in nodes[-_LISTED:])
+
+
+def _name(node: "onnx.NodeProto | None") -> str:
+    if node is None:
+        return ""
+    return node.name or next((name for name in node.output if name), node.op_type)
+
+
+def _node(node: "onnx.NodeProto") -> str:
+    return f"{_name(node)} = {node.op_type}({', '.join(node.input)})"

@@ -1,0 +1,245 @@
+"""Runs models with ONNX Runtime."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jax2onnx import _core
+from jax2onnx._python.packages import require
+from jax2onnx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import onnx
+
+# The largest protobuf message, with room for additions.
+_MESSAGE = (1 << 31) - (1 << 24)
+
+NCHW = (0, 3, 1, 2)
+
+
+# ONNX's codes for the types of onnxruntime.
+NODE_TYPES = {f"tensor({name})": code for _, _, name, code in _core.element_types()}
+
+
+def _is_flag(declared: Any) -> bool:
+    """Returns `True` for a boolean input with a default. Other inputs with defaults are weights."""
+    kind = declared.type.tensor_type
+    return kind.elem_type == NODE_TYPES["tensor(bool)"] and not kind.shape.dim
+
+
+class Runnable:
+    """A model that can run."""
+
+    def __init__(self, model: Any) -> None:
+        require("onnx", "running a model", extra="runtime")
+        require("onnxruntime", "running a model", extra="runtime")
+        import onnx
+
+        self.folder: str | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        if isinstance(model, str | os.PathLike):
+            path = os.fspath(model)
+            if not os.path.isfile(path):
+                raise InvalidInputError("no-model", f"there is no model `{path}`")
+            self.folder = os.path.dirname(os.path.abspath(path))
+            if damage := _core.damage(path):
+                raise InvalidInputError("no-model", f"{path}: {damage}")
+            self.proto = onnx.load(path, format="protobuf", load_external_data=False)
+        elif isinstance(model, onnx.ModelProto):
+            self.proto = self._small(model)
+        else:
+            self.proto = self._small(_from_ir(model))
+        initializers = {tensor.name for tensor in self.proto.graph.initializer}
+        self.inputs = [
+            i for i in self.proto.graph.input if i.name not in initializers or _is_flag(i)
+        ]
+        self.outputs = list(self.proto.graph.output)
+        self.types_inside = _types_inside(self.proto)
+
+    def _small(self, model: "onnx.ModelProto") -> "onnx.ModelProto":
+        """Moves the weights of a model that is too large for one message to files."""
+        import onnx
+
+        if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < _MESSAGE:
+            return model
+        self._scratch = tempfile.TemporaryDirectory()
+        self.folder = self._scratch.name
+        path = os.path.join(self.folder, "model.onnx")
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        onnx.save(copy, path, save_as_external_data=True)
+        return onnx.load(path, load_external_data=False)
+
+    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs the model and returns its outputs."""
+        copy, types = self._returning()
+        pairs = zip(self.inputs, feeds, strict=True)
+        given = {i.name: _checked(i, self.at_boundary(i, array)) for i, array in pairs}
+        return fetched(session_of(copy, self.folder, optimised=True), given, types)
+
+    def refused(self) -> Exception | None:
+        """Returns the error that onnxruntime raises on loading the model, or None."""
+        try:
+            session_of(self.proto, self.folder)
+        except Exception as error:
+            return error
+        return None
+
+    def feeds(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the inputs by name. Floats are converted to the model's types."""
+        found = {}
+        for declared, given in zip(self.inputs, arrays, strict=True):
+            array = self.at_boundary(declared, given)
+            wanted = dtype_of(declared)
+            both_floats = is_float(wanted) and is_float(array.dtype)
+            found[declared.name] = _checked(
+                declared, array.astype(wanted) if both_floats else array
+            )
+        return found
+
+    def at_boundary(self, declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
+        """Converts a value of the function to the type that the export chose for it."""
+        if self.types_inside.get(declared.name) == array.dtype.name:
+            return array.astype(dtype_of(declared))
+        return array
+
+    def _returning(self) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
+        """Returns a copy of the model whose outputs have NumPy's types, and the types to restore:
+        others are returned as 32-bit floats.
+        """
+        import onnx
+
+        types = [_foreign(output.type.tensor_type.elem_type) for output in self.outputs]
+        if not any(types):
+            return self.proto, types
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self.proto)
+        for i, (output, foreign) in enumerate(zip(copy.graph.output, types, strict=True)):
+            if foreign is not None:
+                name, output.name = output.name, f"as_float_{i}"
+                output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+                cast = onnx.helper.make_node("Cast", [name], [output.name], to=1)
+                copy.graph.node.append(cast)
+        return copy, types
+
+
+def dtype_of(declared: "onnx.ValueInfoProto") -> np.dtype[Any]:
+    """Returns the element type of an input or an output."""
+    import onnx
+
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type))
+
+
+def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
+    """Returns the function's element types of inputs and outputs where the model has different
+    ones, by name.
+    """
+    found = {entry.key: entry.value for entry in proto.metadata_props}
+    lines = found.get("pkg.jax2onnx.types", "").splitlines()
+    return {name: dtype for name, _, dtype in (line.rpartition("=") for line in lines)}
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Returns `True` for floating-point types of any size."""
+    return bool(jax.numpy.issubdtype(dtype, np.floating))
+
+
+def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool = False) -> Any:
+    """Creates an onnxruntime session. `folder` has the external weights."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if folder is not None:
+        key = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(key, folder)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def fetched(
+    session: Any, feeds: Mapping[str, np.ndarray], types: "Sequence[np.dtype[Any] | None]"
+) -> list[np.ndarray]:
+    """Runs a session. Returns its outputs, converted to `types` where these are given."""
+    given = {name: tensor_value(array) for name, array in feeds.items()}
+    results = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
+    arrays = (result.numpy() for result in results)
+    return [a if t is None else a.astype(t) for a, t in zip(arrays, types, strict=True)]
+
+
+def tensor_value(array: np.ndarray) -> Any:
+    """Converts an array to an onnxruntime value."""
+    import onnx
+    import onnxruntime
+
+    code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    array = np.asarray(array, order="C")  # `ascontiguousarray` would give scalars an axis
+    if array.dtype.isbuiltin != 1:
+        words = array.view(f"uint{8 * array.itemsize}")
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, code)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _foreign(code: int) -> "np.dtype[Any] | None":
+    """Returns the element type for ONNX's code if NumPy lacks it, or else None."""
+    import onnx
+
+    if code == 0:
+        return None
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    return None if dtype.isbuiltin == 1 else dtype
+
+
+def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
+    import onnx
+
+    tensor = declared.type.tensor_type
+    wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    fits = len(sizes) == array.ndim and all(
+        size in (None, given) for size, given in zip(sizes, array.shape, strict=True)
+    )
+    if array.dtype != wanted or not fits:
+        shown = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the model's input `{declared.name}` is {wanted}{shown}, "
+            f"not {array.dtype}{list(array.shape)}",
+        )
+    return array
+
+
+def _from_ir(model: Any) -> "onnx.ModelProto":
+    # A program with such a model has imported its module.
+    ir = sys.modules.get("onnx_ir")
+    if ir is None or not isinstance(model, ir.Model):
+        raise InvalidInputError(
+            "no-model",
+            f"`{model!r}` is not a model",
+            help="pass the path of a model, a ModelProto or an ir.Model",
+        )
+    proto: onnx.ModelProto = ir.serde.serialize_model(model)
+    return proto
+
+
+def as_tensor(value: Any) -> np.ndarray:
+    """Converts an input or output to a tensor. Complex numbers get a trailing axis of size two, and
+    PRNG keys become their integers.
+    """
+    array = real_array(value)
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
+
+
+def real_array(value: Any) -> np.ndarray:
+    """Converts a value to an array of numbers. PRNG keys become their integers."""
+    if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    return np.asarray(value)

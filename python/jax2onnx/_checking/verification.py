@@ -1,0 +1,178 @@
+"""The result of `verify`."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from jax2onnx import _core
+from jax2onnx._checking.compare import Error
+from jax2onnx._checking.runtime import Runnable
+from jax2onnx._checking.source_lines import Line, SourceLines
+from jax2onnx._export.result import path_or_bytes
+
+
+@dataclass(frozen=True)
+class LineError:
+    """The error that a line, or a module, contributes to a model.
+
+    Attributes:
+        place: `file:line in function`, or the module's path.
+        values: The number of values of the model that it computes.
+        maximum: The largest difference of a number.
+        mean: The mean difference.
+        signal_to_noise: In decibels; infinite if nothing differs.
+    """
+
+    place: str
+    values: int
+    maximum: float
+    mean: float
+    signal_to_noise: float
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of `verify`. It is true if the model computes the same as the function.
+
+    Attributes:
+        ok: `True` if all compared values agree.
+        message: A description of the result.
+        value: The name of the first value of the model that differs.
+        place: The expression in the user's program that it comes from: `  --> file:line` and an
+            excerpt.
+        rule: The rule that lowered it, with its line.
+        compared: The number of values that were compared.
+        skipped: The number of values of the function that were not compared.
+        node: The name of the node that computes the value, or of the last of several.
+        module: The module that the line runs for.
+        certainty: The certainty that this node is the culprit.
+        skipped_because: The numbers of values that were not compared, by reason.
+        by_line: The error of each line, the largest first.
+        by_module: The error of each module, the largest first.
+    """
+
+    ok: bool
+    message: str
+    value: str = ""
+    place: str = ""
+    rule: str = ""
+    compared: int = 0
+    skipped: int = 0
+    node: str = ""
+    module: str = ""
+    certainty: str = ""
+    skipped_because: Mapping[str, int] = field(default_factory=dict)
+    by_line: tuple[LineError, ...] = ()
+    by_module: tuple[LineError, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Returns `True` if all compared values agree."""
+        return self.ok
+
+    def __str__(self) -> str:
+        """Returns the message."""
+        return self.message
+
+    def to_json(self) -> str:
+        """Returns the result as JSON. Infinite signal-to-noise ratios are null."""
+        return json.dumps(_finite(asdict(self)), indent=2)
+
+    def table(self, limit: int = 20) -> str:
+        """Formats the errors of lines and modules as tables."""
+        parts = []
+        for title, rows in (("line", self.by_line), ("module", self.by_module)):
+            parts.append(f"{'maximum':>10} {'mean':>10} {'SNR dB':>7} {'values':>6}  {title}")
+            parts += [
+                f"{row.maximum:10.3g} {row.mean:10.3g} {row.signal_to_noise:7.1f} "
+                f"{row.values:6}  {row.place}"
+                for row in rows[:limit]
+            ]
+            if len(rows) > limit:
+                parts.append(f"… {len(rows) - limit} more")
+            parts.append("")
+        return "\n".join(parts).rstrip()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _cannot_run(model: Any, error: Exception) -> Verification:
+    """Returns the result for a model that onnxruntime rejects, with the line of the node."""
+    reason = str(error).strip()
+    explained = _core.explain(path_or_bytes(model), reason)
+    lines = ["[cannot-run] onnxruntime cannot run the model", f"  {reason}"]
+    lines += [explained] if explained else []
+    return Verification(ok=False, message="\n".join(lines), place=explained or "")
+
+
+@contextmanager
+def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
+    """Adds a result to `answers` if the block fails because onnxruntime cannot load the model."""
+    try:
+        yield
+    except Exception:
+        refused = Runnable(model).refused()
+        if refused is None:
+            raise
+        answers.append(_cannot_run(model, refused))
+
+
+def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Verification:
+    """Returns the result for a model whose values agree. The headline claims less if not all of it
+    ran.
+    """
+    what = "values" if whole else "compared values"
+    without = f", {sum(skipped.values())} not compared" if skipped else ""
+    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped)]
+    return Verification(ok=True, message="\n".join(lines))
+
+
+def said_skipped(skipped: Mapping[str, int]) -> list[str]:
+    """Returns lines with the numbers of values that were not compared, by reason."""
+    return [
+        f"  not compared: {f'1 value that {why}' if n == 1 else f'{n} values that {_plural(why)}'}"
+        for why, n in skipped.items()
+    ]
+
+
+def _plural(why: str) -> str:
+    first, space, rest = why.partition(" ")
+    return {"has": "have", "is": "are"}.get(first, first) + space + rest
+
+
+def error_tables(
+    errors: Mapping[str, Error], source_lines: SourceLines
+) -> tuple[tuple[LineError, ...], tuple[LineError, ...]]:
+    """Sums the errors of values by line and by module."""
+    lines: dict[str, list[Error]] = {}
+    modules: dict[str, list[Error]] = {}
+    for name, error in errors.items():
+        found = source_lines.lines(name)
+        own = found[0] if found else Line("", 0, "", "")
+        lines.setdefault(str(own) or "(unknown line)", []).append(error)
+        modules.setdefault(own.module or "(the model itself)", []).append(error)
+    return _rows(lines.items()), _rows(modules.items())
+
+
+def _rows(groups: Iterable[tuple[str, list[Error]]]) -> tuple[LineError, ...]:
+    rows = []
+    for place, errors in groups:
+        # Relative noise adds up, since each value was computed from right operands.
+        noise = sum(error.noise for error in errors)
+        count = sum(error.count for error in errors)
+        ratio = (
+            math.inf if noise == 0 else -10 * math.log10(noise) if noise < math.inf else -math.inf
+        )
+        mean = sum(error.total for error in errors) / max(count, 1)
+        rows.append(LineError(place, len(errors), max(e.largest for e in errors), mean, ratio))
+    return tuple(sorted(rows, key=lambda row: (row.signal_to_noise, -row.maximum, row.place)))

@@ -1,0 +1,205 @@
+"""`verify` finds the first value of a model that differs from JAX's."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+
+from jax2onnx import _core, _jax
+from jax2onnx._checking.against_jax import JaxComparison, Subject
+from jax2onnx._checking.against_model import compare_models
+from jax2onnx._checking.allclose import arguments
+from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.graph import Graph
+from jax2onnx._checking.runtime import Runnable, as_tensor, dtype_of
+from jax2onnx._checking.verification import Verification, answering
+from jax2onnx._export import result
+from jax2onnx._export.options import FUNCTIONS, Layout, Options
+from jax2onnx._export.to_onnx import Converted, convert
+from jax2onnx.errors import InvalidInputError
+
+NHWC = (0, 2, 3, 1)
+
+
+def verify(
+    fn: Callable[..., Any] | Any,
+    model: Any,
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    enable_double_precision: bool = False,
+    inputs_as_nchw: Layout = None,
+    outputs_as_nchw: Layout = None,
+) -> Verification:
+    """Compares every value of a model with JAX's, and finds the first one that differs.
+
+    The function is traced and evaluated equation by equation. Every value of the model is computed
+    in ONNX Runtime, without optimisations, from JAX's operands. So the first value that differs is
+    the one that is computed incorrectly, not one that inherits the error. If it is in a function, a
+    branch or a loop, the body is searched in the same way. The model may have been changed since
+    its export: quantised, converted to another precision, or optimised.
+
+    Args:
+        fn: The function that the model was exported from, or a model that is right.
+        model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        inputs: The positional arguments of `fn`, as in `allclose`.
+        input_params: The keyword arguments of `fn` that are inputs of the model.
+        rtol: The relative tolerance for floats. None means by element type.
+        atol: The absolute tolerance for floats. None means by element type.
+        enable_double_precision: As in the export.
+        inputs_as_nchw: As in the export.
+        outputs_as_nchw: As in the export.
+
+    Returns:
+        Returns the message. It is true if nothing differs, and prints as a message.
+    """
+    if not callable(fn):
+        return _against_model(fn, model, inputs, Tolerances(rtol, atol))
+    with _jax.precision(double=enable_double_precision):
+        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
+        runnable = Runnable(model)
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
+        nchw = _positions(inputs_as_nchw, runnable)
+        specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
+
+        def converted(functions: str) -> Converted:
+            return convert(
+                fn,
+                specs,
+                keywords,
+                _options(runnable, functions),
+                double=enable_double_precision,
+                inputs_as_nchw=inputs_as_nchw,
+                outputs_as_nchw=outputs_as_nchw,
+                input_names=[value.name for value in runnable.inputs],
+                output_names=[value.name for value in runnable.outputs],
+                input_dtypes=_boundary_types(runnable, runnable.inputs),
+                output_dtypes=_boundary_types(runnable, runnable.outputs),
+                keep_results=True,
+            )
+
+        def subject(made: Converted) -> Subject:
+            return Subject(
+                made.traced.jaxpr, leaves, made.model, made.inputs_as_nchw, made.outputs_as_nchw
+            )
+
+        chosen = _most_alike(map(converted, FUNCTIONS), runnable)
+
+        def without_functions() -> Subject:
+            return subject(converted("none"))
+
+        tolerances = Tolerances(rtol, atol)
+        answers: list[Verification] = []
+        with answering(model, answers):
+            against = JaxComparison(subject(chosen), runnable, tolerances, without_functions)
+            answers.append(against.run())
+        return answers[0]
+
+
+def _against_model(
+    reference: Any, model: Any, inputs: Sequence[Any], tolerances: Tolerances
+) -> Verification:
+    names = [value.name for value in Runnable(reference).inputs]
+    if len(names) != len(inputs):
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the reference has {len(names)} inputs, but {len(inputs)} are given",
+        )
+    arrays = dict(zip(names, map(as_tensor, inputs), strict=True))
+    return compare_models(reference, model, arrays, tolerances)
+
+
+def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converted:
+    """Returns the conversion that is most similar to the model, which reveals the options of its
+    export.
+    """
+    functions = {f.domain for f in runnable.proto.functions}
+    names = set(Graph.of(runnable).makers)
+    found: list[tuple[int, Converted]] = []
+    for made in candidates:
+        skeleton = result.skeleton(made.model)
+        shared = sum(name in names for node in skeleton.graph.node for name in node.output)
+        # A runtime may have inlined all functions.
+        inlined = not functions and any(map(_core.before_inlining, names))
+        if not inlined and functions == {f.domain for f in skeleton.functions}:
+            return made
+        found.append((shared, made))
+    return max(found, key=lambda entry: entry[0])[1]
+
+
+def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]:
+    """Returns the types of inputs or outputs that the export chose for them."""
+    return {v.name: dtype_of(v) for v in values if v.name in runnable.types_inside}
+
+
+def _options(runnable: Runnable, functions: str) -> Options:
+    """Reconstructs the options of the export from the model."""
+    opsets = {entry.domain: entry.version for entry in runnable.proto.opset_import}
+    return Options(
+        model_name=runnable.proto.graph.name or "model",
+        opset=opsets.get(""),
+        return_mode="proto",
+        detail="sourcemap",
+        functions=functions,
+        operators=_operators(runnable),
+        source_text=True,
+        assume=_text(runnable, "assume").split(),
+        target=_text(runnable, "target") or "onnxruntime",
+        compute=_patterns(runnable, "compute"),
+        weights=_patterns(runnable, "weight_formats"),
+    )
+
+
+def _metadata(runnable: Runnable) -> dict[str, str]:
+    return {entry.key: entry.value for entry in runnable.proto.metadata_props}
+
+
+def _patterns(runnable: Runnable, key: str) -> list[tuple[str, str]]:
+    """Reads patterns and their formats from metadata, one per line: `blocks.*=int4:32`."""
+    entries = (line.rpartition("=") for line in _text(runnable, key).splitlines())
+    return [(pattern, asked) for pattern, _, asked in entries]
+
+
+def _text(runnable: Runnable, key: str) -> str:
+    return _metadata(runnable).get(f"pkg.jax2onnx.{key}", "")
+
+
+def _operators(runnable: Runnable) -> dict[str, str]:
+    """Reads the forms of operators from metadata: `*=native Gelu=auto`."""
+    chosen = _text(runnable, "operators").split()
+    return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
+
+
+def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:
+    """Returns the types of the arguments, with the model's symbolic dimensions."""
+    if len(leaves) != len(runnable.inputs):
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}",
+        )
+    constraints = _metadata(runnable).get("pkg.jax2onnx.constraints", "").splitlines()
+    scope = jax.export.SymbolicScope(constraints)
+    specs = []
+    for i, (leaf, declared) in enumerate(zip(leaves, runnable.inputs, strict=True)):
+        dims: list[Any] = [dim.dim_param or None for dim in declared.type.tensor_type.shape.dim]
+        if i in nchw and len(dims) == len(NHWC):
+            dims = [dims[axis] for axis in NHWC]
+        # Complex numbers and keys have one more axis in the model.
+        symbols = (*dims[: leaf.ndim], *[None] * (leaf.ndim - len(dims)))
+        shape = tuple(
+            jax.export.symbolic_shape(s, scope=scope)[0] if s else size
+            for s, size in zip(symbols, leaf.shape, strict=True)
+        )
+        weak = bool(getattr(leaf, "weak_type", False))
+        specs.append(SimpleNamespace(shape=shape, dtype=leaf.dtype, weak_type=weak))
+    return specs
+
+
+def _positions(layout: Layout, runnable: Runnable) -> list[int]:
+    """Returns the positions of inputs. The conversion rejects invalid entries."""
+    names = [value.name for value in runnable.inputs]
+    return [i for i, name in enumerate(names) if name in (layout or ()) or i in (layout or ())]

@@ -1,0 +1,279 @@
+"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` runs `to_onnx` from the shell."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jax2onnx._export.options import is_same_file
+from jax2onnx._python.objects import PACKAGE
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+
+FAILED, WRONG_USAGE = 1, 2
+
+_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<dtype>\w*)\[(?P<shape>[^\[\]]*)\]")
+
+
+def run(
+    function: str,
+    inputs: Sequence[str],
+    output: Path | None,
+    settings: Sequence[str],
+    *,
+    opset: int | None,
+    target: str | None,
+    stacktrace: str | None,
+    assume: Sequence[str],
+    compute: Sequence[str],
+    weights: Sequence[str],
+    missed: bool,
+    record: Path | None,
+    record_weights: bool,
+    quiet: bool,
+) -> int:
+    """Exports a model and returns the exit status."""
+    from jax2onnx import to_onnx
+    from jax2onnx._export import progress
+
+    try:
+        options = _options(settings, opset, stacktrace)
+        if target is not None:
+            options["target"] = target
+        if assume:
+            options["assume"] = list(assume)
+        for name, texts in (("compute", compute), ("weights", weights)):
+            if texts:
+                options[name] = _patterns(name, texts)
+        if record is not None:
+            options |= {"record": record, "record_weights": record_weights}
+        args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
+        fn, name, file = _load(function)
+        path = output or Path(f"{name}.onnx")
+        _check_source(file, path, options)
+        with progress.shown(), _missed_shown(missed):
+            written = to_onnx(
+                fn, args, kwargs or None, return_mode="file", output_path=path, **options
+            )
+    except InvalidInputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except Jax2OnnxError as error:
+        print(f"{type(error).__name__}{error}", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        _show_traceback(error)
+        return FAILED
+    if not quiet:
+        print(f"{written}: {_size(written)}")
+    return 0
+
+
+@contextmanager
+def _missed_shown(wanted: bool) -> Iterator[None]:
+    """Prints the operators that exports inside the block nearly recognised."""
+    if not wanted:
+        yield
+        return
+    log, handler = logging.getLogger("jax2onnx"), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+def _load(function: str) -> tuple[Any, str, str | None]:
+    """Loads `FILE.py:NAME` or `package.module:NAME`. Returns the function, the last part of its
+    name, and the file.
+    """
+    source, colon, path = function.rpartition(":")
+    if not colon or not source or not path:
+        raise _wrong(f"`{function}` has no function name", "write FILE.py:FUNCTION")
+    is_call, path = path.endswith("()"), path.removesuffix("()")
+    value: Any = _module(source)
+    file = getattr(value, "__file__", None)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            known = ", ".join(n for n in sorted(vars(value)) if not n.startswith("_"))
+            raise _wrong(f"`{source}` has no `{path}`", f"it has {known}" if known else "")
+        value = getattr(value, part)
+    if is_call:
+        value = value()
+    elif isinstance(value, type):
+        raise _wrong(
+            f"`{path}` is a class",
+            f"write {function}() to export an instance, if its constructor needs no arguments",
+        )
+    if not callable(value):
+        raise _wrong(f"`{path}` is of type {type(value).__name__}, which is not callable", "")
+    return value, path.rpartition(".")[2], file
+
+
+def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> None:
+    """Raises if an output would overwrite the file that contains the function."""
+    names = ("source_map", "record_primitive_calls_file", "record")
+    outputs = {"--output": output} | {f"--set {name}": options.get(name) for name in names}
+    for name, path in outputs.items():
+        if file is not None and isinstance(path, str | Path) and is_same_file(str(path), file):
+            raise _wrong(
+                f"`{name}` would overwrite the source file of the function: `{path}`",
+                "choose another file",
+            )
+
+
+def _module(source: str) -> ModuleType:
+    # Let the user's file import from its own folder, as when Python runs it.
+    if not source.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(source)
+        except ModuleNotFoundError as error:
+            if error.name and source.startswith(error.name):
+                raise _wrong(
+                    f"there is no module `{source}`",
+                    "to export from a file, its name must end with .py",
+                ) from error
+            raise
+    path = Path(source)
+    if not path.is_file():
+        raise _wrong(f"there is no file `{source}`", "")
+    sys.path.insert(0, str(path.parent.absolute()))
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Parses positional and keyword arguments such as `f32[B,3]` and `scale=f32[]`."""
+    import jax
+    from jax import export
+
+    scope = export.SymbolicScope()
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for text in texts:
+        match = _INPUT.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise _wrong(
+                f"`{text}` is not an input", "write type and shape: f32[2,3], i32[B,16], u8[]"
+            )
+        name, dtype, shape = match["name"], _dtype(match["dtype"], text, double), match["shape"]
+        try:
+            dims = export.symbolic_shape(shape, scope=scope) if shape else ()
+        except ValueError as error:
+            raise _wrong(f"`{text}` is not an input: {error}", "") from error
+        struct = jax.ShapeDtypeStruct(dims, dtype)
+        if name is None:
+            args.append(struct)
+        elif name in kwargs:
+            raise _wrong(f"two inputs are named `{name}`", "")
+        else:
+            kwargs[name] = struct
+    return args, kwargs
+
+
+def _dtype(name: str, text: str, double: bool) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    from jax2onnx import _core, _jax
+
+    full = {short: long for short, long, *_ in _core.element_types()}
+    try:
+        dtype = jnp.dtype(full.get(name, name or ("float64" if double else "float32")))
+    except TypeError:
+        known = ", ".join(full)
+        raise _wrong(f"`{text}` has an unknown element type", f"the types are {known}") from None
+    with _jax.precision(double=double):
+        traced = jax.dtypes.canonicalize_dtype(dtype)
+    if traced != dtype:
+        raise _wrong(
+            f"`{text}` would be {traced}: JAX disables 64-bit types by default",
+            "add --set enable_double_precision=True",
+        )
+    return dtype
+
+
+def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
+    """Returns the keyword arguments of `to_onnx`."""
+    from jax2onnx import to_onnx
+
+    given = ("fn", "inputs", "input_params", "return_mode", "output_path")
+    known = [name for name in inspect.signature(to_onnx).parameters if name not in given]
+    options: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in known:
+            raise _wrong(
+                f"`--set {setting}` is not an option",
+                f"write OPTION=VALUE with one of: {', '.join(known)}",
+            )
+        options[name] = _value(value)
+    if opset is not None:
+        options["opset"] = opset
+    if stacktrace is not None:
+        options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
+    return options
+
+
+def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Parses patterns with formats, such as `head.*=int8` and `int4`."""
+    formats: dict[str, str] = {}
+    for text in texts:
+        pattern, _, stored = text.rpartition("=")
+        pattern = pattern or "*"
+        if pattern in formats:
+            raise _wrong(f"--{option} is given twice for `{pattern}`", "")
+        formats[pattern] = stored
+    return formats
+
+
+def _value(text: str) -> Any:
+    """Parses a Python literal, such as a number, a bool or a list. Other texts are strings."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(text, text)
+
+
+def _show_traceback(error: Exception) -> None:
+    """Prints a traceback without the frames of this package."""
+    frames = error.__traceback__
+    while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((PACKAGE, "<frozen importlib"))
+
+
+def _size(path: str) -> str:
+    size = os.path.getsize(path)
+    if os.path.exists(f"{path}.data"):
+        size += os.path.getsize(f"{path}.data")
+    units = iter(("bytes", "kB", "MB", "GB"))
+    number, unit = float(size), next(units)
+    while number >= 1000 and unit != "GB":
+        number, unit = number / 1000, next(units)
+    return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
+
+
+def _wrong(message: str, help: str) -> InvalidInputError:
+    return InvalidInputError("wrong-usage", message, help=help)

@@ -1,0 +1,85 @@
+"""`jax2onnx verify MODEL --reference MODEL --inputs FILE.npz` compares the values of two models."""
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+
+from jax2onnx._checking.against_model import compare_models
+from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.runtime import Runnable, is_float
+from jax2onnx.errors import InvalidInputError
+
+SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
+
+
+def run(
+    model: Path,
+    reference: Path,
+    *,
+    inputs: Path | None,
+    rtol: float | None,
+    atol: float | None,
+    errors: bool,
+    as_json: bool,
+    page: str | None = None,
+) -> int:
+    """Compares two models, prints the result, and returns the exit status."""
+    try:
+        runnable = Runnable(reference)
+        arrays = _random(runnable) if inputs is None else _read(inputs, runnable)
+        found = compare_models(reference, model, arrays, Tolerances(rtol, atol))
+    except InvalidInputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    link = f"{page}#node={quote(found.node, safe='/:@,')}" if page and found.node else ""
+    if as_json:
+        extra = {"link": link} if page else {}
+        print(json.dumps({**json.loads(found.to_json()), **extra}, indent=2))
+    else:
+        print(f"{found.message}\n  page:  {link}" if link else found.message)
+    if errors and not as_json:
+        print(f"\n{found.table()}")
+    return SAME if found else DIFFERENT
+
+
+def _read(path: Path, reference: Runnable) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(
+            "unreadable-inputs",
+            f"cannot read `{path}`: {error}",
+            help="write it with numpy.savez, without objects",
+        ) from error
+    names = [value.name for value in reference.inputs]
+    missing = [name for name in names if name not in arrays]
+    if not missing:
+        return {name: arrays[name] for name in names}
+    # `numpy.savez(file, a, b)` numbers the arrays.
+    numbered = [f"arr_{i}" for i in range(len(names))]
+    if set(numbered) == set(arrays):
+        return {name: arrays[number] for name, number in zip(names, numbered, strict=True)}
+    raise InvalidInputError(
+        "wrong-arguments",
+        f"`{path}` has no array `{missing[0]}`; it has {', '.join(arrays) or 'none at all'}",
+        help=f"the inputs are {', '.join(names)}",
+    )
+
+
+def _random(reference: Runnable) -> dict[str, np.ndarray]:
+    import onnx
+
+    random = np.random.default_rng(0)
+    found = {}
+    for value in reference.inputs:
+        tensor = value.type.tensor_type
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        shape = [d.dim_value if d.HasField("dim_value") else 2 for d in tensor.shape.dim]
+        numbers = random.standard_normal(shape) if is_float(dtype) else random.integers(0, 2, shape)
+        found[value.name] = np.asarray(numbers).astype(dtype)
+    return found

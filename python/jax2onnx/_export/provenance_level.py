@@ -1,0 +1,57 @@
+"""The level of provenance in a model, set by argument, context manager or environment."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal
+
+from jax2onnx.errors import bad_option
+
+ENABLE = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
+DETAIL = "JAX2ONNX_STACKTRACE_DETAIL"
+SOURCE_MAP = "sourcemap"
+LEVELS = ("minimal", "full", SOURCE_MAP)
+OFF = "off"
+
+Level = bool | Literal["minimal", "full", "sourcemap"]
+
+_FALSE = ("", "0", "false", "off", "no")
+_level_in_force: ContextVar[Level | None] = ContextVar("stacktrace_metadata", default=None)
+
+
+@contextmanager
+def stacktrace_metadata(level: Level = True) -> Iterator[None]:
+    """Sets the level of provenance of models that are exported inside the block.
+
+    `with stacktrace_metadata("full"):` is the same as passing `stacktrace_metadata="full"` to every
+    call of `to_onnx` that does not pass it.
+    """
+    detail(level)  # raise for a wrong level here, where it was given
+    token = _level_in_force.set(level)
+    try:
+        yield
+    finally:
+        _level_in_force.reset(token)
+
+
+def detail(argument: Level | None) -> str:
+    """Returns the level that applies: "off" or one of `LEVELS`.
+
+    The argument takes precedence over the context manager, which takes precedence over the
+    environment.
+    """
+    level: object = _level_in_force.get() if argument is None else argument
+    if level is None:
+        level = os.environ.get(ENABLE, "").strip().lower() not in _FALSE
+    if level is False:
+        return OFF
+    if level is True:
+        return _level(DETAIL, os.environ.get(DETAIL, "").strip().lower() or LEVELS[0], LEVELS)
+    return _level("stacktrace_metadata", level, ("True", "False", *LEVELS))
+
+
+def _level(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in LEVELS:
+        return value
+    raise bad_option(name, value, allowed)

@@ -1,0 +1,151 @@
+"""The results of `to_onnx`: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+
+import errno
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jax2onnx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import onnx
+    import onnx_ir
+
+    from jax2onnx._core import Model
+
+    Buffer = bytes | memoryview
+
+# The placement of weights, by whether the file has to be self-contained.
+PLACEMENT = {False: "auto", True: "inline"}
+
+
+def save(model: "Model", path: str, *, self_contained: bool) -> str:
+    """Writes a model, with large weights beside it unless it has to be self-contained."""
+    with writing(output_path=path):
+        _make_folder(path)
+        model.save(path, PLACEMENT[self_contained])
+    return path
+
+
+def _make_folder(path: str) -> None:
+    folder = os.path.dirname(path)
+    if not folder:
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError as error:
+        reason = f"`{error.filename}` is not a directory"
+        raise NotADirectoryError(errno.ENOTDIR, reason) from error
+
+
+@contextmanager
+def writing(**paths: str | None) -> "Iterator[None]":
+    """Converts errors of writing a file to errors that name the option with its path."""
+    try:
+        yield
+    except OSError as error:
+        given = [(option, path) for option, path in paths.items() if path is not None]
+        if not given:
+            raise
+        failed = [(option, path) for option, path in given if path == error.filename]
+        option, path = (failed or given)[0]
+        raise InvalidInputError(
+            "unwritable-path",
+            f"cannot write `{path}`: {error.strerror or error}",
+            help=f"`{option}` needs a file name in a directory that you can write to",
+        ) from error
+
+
+@contextmanager
+def source_map_at(model: "Model", path: str | None) -> "Iterator[None]":
+    """Writes the source map while the model is saved, which happens inside the context.
+
+    Two files cannot be replaced at once. So the new map has a name of its own at first, by which it
+    is found as well, and gets its usual name when the model has been saved.
+    """
+    if path is None:
+        yield
+        return
+    with writing(source_map=path):
+        _make_folder(path)
+        pending = model.write_source_map(path)
+    try:
+        yield
+    except BaseException:
+        pending.discard()
+        raise
+    with writing(source_map=path):
+        pending.finish()
+
+
+def to_proto(model: "Model") -> "onnx.ModelProto":
+    """Returns the model as protobuf. It may be larger than protobuf can serialise."""
+    result = skeleton(model)
+    initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
+    for name, data in model.tensors():
+        initializers[name].raw_data = data
+    return result
+
+
+def to_ir(model: "Model") -> "onnx_ir.Model":
+    """Returns the model as `onnx_ir` objects."""
+    import onnx_ir
+
+    result = onnx_ir.from_proto(skeleton(model))
+    assert isinstance(result, onnx_ir.Model)
+    graphs = result.graphs()
+    values = {name: value for graph in graphs for name, value in graph.initializers.items()}
+    for name, data in model.tensors():
+        empty = values[name].const_value
+        assert empty is not None
+        values[name].const_value = _filled(empty, data)
+    return result
+
+
+def _filled(empty: "onnx_ir.TensorProtocol", data: "Buffer") -> "onnx_ir.TensorProtocol":
+    """Returns a tensor like `empty` whose elements are a view of `data`."""
+    import numpy as np
+    import onnx_ir
+
+    dtype = empty.dtype
+    if dtype.bitwidth < 8:
+        packed = np.frombuffer(data, dtype=np.uint8)
+        return onnx_ir.PackedTensor(packed, dtype, shape=empty.shape.numpy(), name=empty.name)
+    array = np.frombuffer(data, dtype=dtype.numpy()).reshape(empty.shape.numpy())
+    return onnx_ir.Tensor(array, dtype=dtype, name=empty.name)
+
+
+def skeleton(model: "Model") -> "onnx.ModelProto":
+    """Returns the model as protobuf, without the contents of its large tensors."""
+    import onnx
+
+    result = onnx.ModelProto()
+    result.ParseFromString(model.skeleton())
+    return result
+
+
+def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
+    """Yields the initializers of a graph and of the graphs inside it."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _initializers(attribute.g)
+            for inner in attribute.graphs:
+                yield from _initializers(inner)
+
+
+def path_or_bytes(model: Any) -> str | bytes:
+    """Converts a model to a path or bytes, which the compiled half reads."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if not hasattr(model, "SerializeToString"):
+        import onnx_ir
+
+        model = onnx_ir.to_proto(model)
+    serialised: bytes = model.SerializeToString()
+    return serialised

@@ -1,0 +1,80 @@
+"""Source maps of models."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from jax2onnx import _core
+from jax2onnx.errors import InvalidInputError
+
+KEY = "pkg.jax2onnx.sourcemap"
+
+
+class SourceMap:
+    """The sources of a model's nodes.
+
+    Lookups go by the names of values first and of nodes second, so they still work after a runtime
+    has optimised the model and dropped its metadata.
+    """
+
+    def __init__(self, core: "_core.SourceMap") -> None:
+        self._core = core
+
+    @classmethod
+    def load(cls, source: Any) -> "SourceMap":
+        """Reads a map from a map file, a model file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+        if isinstance(source, (str, os.PathLike)):
+            return cls(_core.SourceMap.read(os.fspath(source)))
+        props = source.metadata_props
+        if not isinstance(props, dict):
+            props = {entry.key: entry.value for entry in props}
+        if KEY not in props:
+            raise InvalidInputError(
+                "no-source-map",
+                "the model has no source map",
+                help='export with stacktrace_metadata="sourcemap", or pass the map file',
+            )
+        return cls(_core.SourceMap.parse(props[KEY]))
+
+    def lookup(self, name: str) -> list["_core.Source"]:
+        """Returns the sources of the node that computes the value `name`, or else is named `name`.
+
+        The node's own source comes first, then those that optimisations merged into it. The list is
+        empty if the map does not contain the name.
+        """
+        return self._core.lookup(name)
+
+    def lookup_node(self, node: Any) -> list["_core.Source"]:
+        """Returns the sources of a node (an `onnx.NodeProto`) of an optimised model.
+
+        A node fused by a runtime has the sources of everything between its inputs and its outputs.
+        If the runtime introduced new values, use `lookup_model`.
+        """
+        row = (node.name, node.op_type, 0, list(node.input), list(node.output))
+        return self._core.lookup_nodes([row])[0]
+
+    def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
+        """Returns all nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
+
+        Each node has the sources of the nodes that it replaced. The names of nodes identify the
+        values that the runtime introduced. Otherwise, nodes connected by such values share the
+        sources of everything between the known values around them.
+        """
+        bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]
+        nodes = [(node, number) for number, body in enumerate(bodies) for node in body.node]
+        rows = [(n.name, n.op_type, number, list(n.input), list(n.output)) for n, number in nodes]
+        sources = self._core.lookup_nodes(rows)
+        return [(node, found) for (node, _), found in zip(nodes, sources, strict=True)]
+
+    def __len__(self) -> int:
+        """Returns the number of nodes in the map."""
+        return len(self._core)
+
+
+def bodies_of(graph: Any) -> Iterator[Any]:
+    """Yields a graph or function and the graphs inside it."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from bodies_of(inner)

@@ -1,0 +1,225 @@
+"""The files beside the models of onnxruntime-genai: `genai_config.json` and a README."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jax2onnx._generation.decoder_cache import invalid
+from jax2onnx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from jax2onnx.generation import Description
+
+CONFIG = "genai_config.json"
+README = "README.md"
+
+PAST = "past_key_values.{i}.{kind}"
+PRESENT = "present.{i}.{kind}"
+
+# The files of tokenizers, as Hugging Face's and SentencePiece's tools write them.
+_TOKENIZER_FILES = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+
+
+# The search settings of onnxruntime-genai. It rejects models with other settings or with values of
+# other types.
+_SETTINGS: dict[str, type] = {
+    "batch_size": int,
+    "chunk_size": int,
+    "diversity_penalty": float,
+    "do_sample": bool,
+    "early_stopping": bool,
+    "length_penalty": float,
+    "max_length": int,
+    "min_length": int,
+    "no_repeat_ngram_size": int,
+    "num_beams": int,
+    "num_return_sequences": int,
+    "past_present_share_buffer": bool,
+    "random_seed": int,
+    "repetition_penalty": float,
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+}
+_KINDS: dict[type, str] = {int: "an integer", float: "a number", bool: "True or False"}
+
+
+def check_search(search: Mapping[str, Any]) -> None:
+    """Raises for settings that onnxruntime-genai rejects."""
+    for name, value in search.items():
+        kind = _SETTINGS.get(name)
+        if kind is None:
+            raise invalid(
+                f"`search` has {name!r}, which onnxruntime-genai does not know",
+                f"settings are {', '.join(_SETTINGS)}",
+            )
+        plain = value.item() if isinstance(value, np.generic) else value
+        if type(plain) not in ((int, float) if kind is float else (kind,)):
+            raise invalid(f"`search` has {value!r} for `{name}`", f"it must be {_KINDS[kind]}")
+
+
+def config(
+    about: "Description",
+    stages: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    *,
+    shared_buffer: bool,
+    chunk: int | None,
+    search: Mapping[str, Any],
+) -> str:
+    """Returns the text of `genai_config.json`. `stages` maps models to their inputs and outputs:
+    one model for everything, or one for the prompt and one for the tokens after it.
+    """
+
+    def template(pattern: str, kind: str) -> str:
+        return pattern.format(i="%d", kind=kind)
+
+    names = {name for inputs, _ in stages.values() for name in inputs}
+    plain = ("input_ids", "attention_mask", "position_ids")
+    decoder: dict[str, Any] = {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "hidden_size": about.hidden_size or about.heads * about.head_size,
+        "head_size": about.head_size,
+        "num_attention_heads": about.heads,
+        "num_key_value_heads": about.key_value_heads or about.heads,
+        "num_hidden_layers": about.layers,
+        "inputs": {
+            **{name: name for name in plain if name in names},
+            "past_key_names": template(PAST, "key"),
+            "past_value_names": template(PAST, "value"),
+        },
+        "outputs": {
+            "logits": "logits",
+            "present_key_names": template(PRESENT, "key"),
+            "present_value_names": template(PRESENT, "value"),
+        },
+    }
+    if len(stages) == 1:
+        decoder["filename"] = f"{next(iter(stages))}.onnx"
+    else:
+        decoder["pipeline"] = [
+            {
+                name: {
+                    "filename": f"{name}.onnx",
+                    "inputs": list(inputs),
+                    "outputs": list(outputs),
+                    "run_on_prompt": name == "prefill",
+                    "run_on_token_gen": name != "prefill",
+                }
+            }
+            for name, (inputs, outputs) in stages.items()
+        ]
+    model = {
+        "type": "decoder" if len(stages) == 1 else "decoder-pipeline",
+        "vocab_size": about.vocabulary,
+        "context_length": about.context_length,
+        "bos_token_id": about.bos if about.bos is not None else about.eos_tokens[0],
+        "eos_token_id": list(about.eos_tokens),
+        "pad_token_id": about.pad if about.pad is not None else about.eos_tokens[0],
+        "decoder": decoder,
+    }
+    settings = {
+        "do_sample": False,
+        "max_length": about.context_length,
+        "past_present_share_buffer": shared_buffer,
+        **({} if chunk is None else {"chunk_size": chunk}),
+        **search,
+    }
+    # Numbers may be NumPy's.
+    text = json.dumps({"model": model, "search": settings}, indent=2, default=lambda n: n.item())
+    return text + "\n"
+
+
+def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_tokenizer: bool) -> str:
+    """Returns the text of the README, which describes the folder and its use."""
+    cache = (
+        "grow with every token"
+        if grows
+        else f"are buffers for {about.context_length} tokens, which are updated in place"
+    )
+    heads = f"{about.heads} heads"
+    if about.key_value_heads not in (None, about.heads):
+        heads += f" ({about.key_value_heads} for keys and values)"
+    models = "\n".join(
+        {
+            "model": "- `model.onnx`: the decoder, for prompts and for single tokens",
+            "prefill": "- `prefill.onnx`: the decoder for prompts",
+            "decode": "- `decode.onnx`: the decoder for the tokens after the prompt",
+        }[stage]
+        for stage in stages
+    )
+    encode, show = (
+        (
+            'og.Tokenizer(model).encode("Once upon a time")',
+            "print(og.Tokenizer(model).decode(tokens))",
+        )
+        if has_tokenizer
+        else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
+    )
+    return f"""# {about.name}
+
+A decoder with {about.layers} layers, {heads} and a vocabulary of {about.vocabulary} tokens, for at
+most {about.context_length} tokens. Keys and values {cache}.
+jax2onnx wrote it for [onnxruntime-genai](https://github.com/microsoft/onnxruntime-genai).
+
+{models}
+- `weights.data`: their weights
+- `genai_config.json`: the settings of onnxruntime-genai{
+        chr(10) + "- the files of the tokenizer" if has_tokenizer else ""
+    }
+
+```python
+import onnxruntime_genai as og
+
+model = og.Model("{{folder}}")
+params = og.GeneratorParams(model)
+params.set_search_options(max_length={
+        min(about.context_length, 100)
+    })  # do_sample=True, temperature=0.8, …
+generator = og.Generator(model, params)
+generator.append_tokens({encode})
+while not generator.is_done():
+    generator.generate_next_token()
+tokens = generator.get_sequence(0)
+{show}
+```
+"""
+
+
+def tokenizer_files(tokenizer: Any) -> list[tuple[str, bytes]]:
+    """Reads the files of a tokenizer, from a folder or a list of paths."""
+    paths = [tokenizer] if isinstance(tokenizer, str | os.PathLike) else list(tokenizer)
+    found: list[str] = []
+    for path in (str(os.fspath(path)) for path in paths):
+        if not os.path.isdir(path):
+            found.append(path)
+            continue
+        here = [os.path.join(path, name) for name in _TOKENIZER_FILES]
+        here = [file for file in here if os.path.isfile(file)]
+        if not here:
+            raise _invalid(f"`{path}` contains no tokenizer files", "such as tokenizer.json")
+        found += here
+    files = []
+    for path in found:
+        try:
+            with open(path, "rb") as file:
+                files.append((os.path.basename(path), file.read()))
+        except OSError as error:
+            raise _invalid(f"`{path}` cannot be read: {error.strerror}", "") from error
+    return files
+
+
+def _invalid(message: str, help: str) -> InvalidInputError:
+    return InvalidInputError("invalid-tokenizer", message, help=help)

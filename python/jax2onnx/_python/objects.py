@@ -1,0 +1,94 @@
+"""Reads the attributes of objects and functions without running any of their code."""
+
+import functools
+import os
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# The folder of this package.
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+# Code in these folders is not the user's, and refers to globals of its own.
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
+    """Caches a function of types."""
+    remember: Any = functools.lru_cache(maxsize=1024)
+    return remember(function)  # type: ignore[no-any-return]
+
+
+@once_per_type
+def has_dict(kind: type) -> bool:
+    """Returns `True` if the objects of a type have dictionaries."""
+    return any("__dict__" in base.__dict__ for base in kind.__mro__)
+
+
+def instance_dict(obj: Any) -> dict[str, Any]:
+    """Returns the dictionary of an object, or an empty one."""
+    try:
+        return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
+
+
+@once_per_type
+def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
+    """Returns the slots that a type and its bases declare."""
+    return tuple(
+        member
+        for base in kind.__mro__
+        if base.__dict__.get("__slots__")
+        for member in base.__dict__.values()
+        if isinstance(member, types.MemberDescriptorType)
+    )
+
+
+def cells(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the variables that a function closes over."""
+    code = getattr(function, "__code__", None)
+    closure = getattr(function, "__closure__", None)
+    if code is None or closure is None:
+        return
+    for name, cell in zip(code.co_freevars, closure, strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+
+
+def defaults(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the arguments of a function that have default values, with the values."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    values = function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    yield from zip(names[len(names) - len(values) :], values, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def held(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the variables that a function closes over, and its default values."""
+    yield from cells(function)
+    yield from defaults(function)
+
+
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """Yields the global names and the attributes that a function and its inner functions read."""
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from global_names(const)
+
+
+def global_variables(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the global variables that a function and the functions inside it may read."""
+    namespace = function.__globals__
+    for name in dict.fromkeys(global_names(function.__code__)):
+        if name in namespace:
+            yield name, namespace[name]

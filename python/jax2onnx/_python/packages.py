@@ -1,0 +1,15 @@
+"""Optional packages."""
+
+import importlib.util
+
+from jax2onnx.errors import InvalidInputError
+
+
+def require(package: str, purpose: str, extra: str) -> None:
+    """Raises an error with installation instructions if a package is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise InvalidInputError(
+            "missing-package",
+            f"{purpose} needs the package `{package}`, which is not installed",
+            help=f'run `pip install "jax2onnx[{extra}]"`',
+        )

@@ -1,0 +1,87 @@
+"""Notes for JAX's errors about values that are needed while a function is traced."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+from jax2onnx._python.objects import INSTALLED, PACKAGE
+
+# Advice by the type of JAX's error.
+_INSTEAD: dict[type[Exception], str] = {
+    jax.errors.TracerBoolConversionError: (
+        "Python cannot branch on a value that is known only when the model runs: use jnp.where or "
+        "jax.lax.cond instead of `if`; pass `size=` to functions such as jnp.compress"
+    ),
+    jax.errors.NonConcreteBooleanIndexError: (
+        "the shape of a result cannot depend on values: use jnp.where(mask, x, 0), or "
+        "jnp.nonzero with `size=`"
+    ),
+    jax.errors.TracerIntegerConversionError: (
+        "Python cannot use an integer that is known only when the model runs: use "
+        "jax.lax.fori_loop instead of range, or pass a Python number"
+    ),
+    jax.errors.TracerArrayConversionError: (
+        "NumPy cannot compute with values that are known only when the model runs: use jax.numpy"
+    ),
+    jax.errors.ConcretizationTypeError: (
+        "the shape of a result cannot depend on values: compute the largest possible shape "
+        "and mask the rest (jnp.arange(10) < n), or pass `size=` to functions that have it"
+    ),
+}
+
+
+_SLICE = (
+    "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed size, "
+    "or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
+)
+
+# Advice for plain errors of JAX and Python, by a part of the message.
+_PLAIN: dict[str, str] = {
+    "Shapes must be 1D sequences of concrete values": _INSTEAD[jax.errors.ConcretizationTypeError],
+    "Slice entries must be static integers": _SLICE,
+    "Array slice indices must have static start/stop/step": _SLICE,
+    "was not hashable": (
+        "this argument has to be a Python number: it cannot be known only when the model runs"
+    ),
+}
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Adds a note to errors about values that are known only when the model runs. The note has the
+    line of the user's program, and advice.
+    """
+    try:
+        yield
+    except Exception as error:
+        advice = _advice(error)
+        if advice is not None:
+            error.add_note(f"\n{_place(error)}  help: {advice}")
+        raise
+
+
+def _advice(error: Exception) -> str | None:
+    for kind, advice in _INSTEAD.items():
+        if isinstance(error, kind):
+            return advice
+    # The name of a tracer in the message distinguishes them from other errors.
+    message = str(error)
+    if isinstance(error, TypeError | IndexError) and "Tracer" in message:
+        return next((advice for part, advice in _PLAIN.items() if part in message), None)
+    return None
+
+
+def _place(error: Exception) -> str:
+    """Returns the innermost line of the user's program in the traceback, with an excerpt."""
+    found = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((PACKAGE, *INSTALLED, "<"))
+    ]
+    if not found:
+        return ""
+    frame = found[-1]
+    excerpt = f"\n    {frame.line}" if frame.line else ""
+    return f"  --> {frame.filename}:{frame.lineno} in {frame.name}{excerpt}\n"

@@ -78,7 +78,24 @@ STEMS = {
 }
 SHORT = dict(
     zip(
-        ["conv", "another", "depthwise", "bn", "relu", "gelu", "silu", "tanh", "scale", "bias", "skip", "gate", "z=y", "pool", "concat", "squeeze"],
+        [
+            "conv",
+            "another",
+            "depthwise",
+            "bn",
+            "relu",
+            "gelu",
+            "silu",
+            "tanh",
+            "scale",
+            "bias",
+            "skip",
+            "gate",
+            "z=y",
+            "pool",
+            "concat",
+            "squeeze",
+        ],
         STEPS,
         strict=True,
     )

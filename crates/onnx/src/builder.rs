@@ -17,13 +17,8 @@ pub enum Source {
         /// The module of the equation.
         scope: ScopeId,
     },
-    /// Nodes of the graph that are being replaced.
-    Replacing {
-        /// The origin of the node whose result is computed.
-        primary: OriginId,
-        /// The origins of all other replaced nodes.
-        others: Vec<OriginId>,
-    },
+    /// What a node of this origin computes. The editor adds the origins of other nodes that are replaced.
+    Replacing(OriginId),
 }
 
 /// An emitter of nodes into one block. It infers types and records origins, so callers deal with
@@ -31,24 +26,77 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The model being built.
-    pub graph: &'a mut Graph,
+    pub(crate) graph: &'a mut Graph,
     /// The arena of origins.
-    pub origins: &'a mut Origins,
+    pub(crate) origins: &'a mut Origins,
     /// The rule or rewrite at work.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The stage of the rule or rewrite.
-    pub stage: Stage,
+    pub(crate) stage: Stage,
     /// The statement that emits the nodes; `None` for the one that calls the builder.
-    pub site: Option<Site>,
+    pub(crate) site: Option<Site>,
     /// The equation or nodes that the rule or rewrite works on.
-    pub source: Source,
+    pub(crate) source: Source,
     /// The block that nodes are added to.
-    pub block: BlockId,
+    pub(crate) block: BlockId,
     /// The node that new nodes are inserted before; `None` for the end of the block.
-    pub before: Option<NodeId>,
+    pub(crate) before: Option<NodeId>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    /// Returns a builder that adds nodes at the end of `block`.
+    pub fn new(
+        graph: &'a mut Graph,
+        origins: &'a mut Origins,
+        (name, stage): (&'static str, Stage),
+        source: Source,
+        block: BlockId,
+    ) -> Self {
+        Self { graph, origins, name, stage, site: None, source, block, before: None }
+    }
+
+    /// Returns the graph.
+    pub fn graph(&self) -> &Graph {
+        self.graph
+    }
+
+    /// Returns the graph, to add to it and to name values.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+
+    /// Returns the origins.
+    pub fn origins(&self) -> &Origins {
+        self.origins
+    }
+
+    /// Returns the graph and the origins.
+    pub fn parts_mut(&mut self) -> (&mut Graph, &mut Origins) {
+        (self.graph, self.origins)
+    }
+
+    /// Returns the block that nodes are added to.
+    pub fn block(&self) -> BlockId {
+        self.block
+    }
+
+    /// Adds nodes to the end of `block` from now on. Returns the block before.
+    pub fn enter(&mut self, block: BlockId) -> BlockId {
+        std::mem::replace(&mut self.block, block)
+    }
+
+    /// Emits nodes for another rule from now on. Returns the rule before.
+    pub fn set_rule(&mut self, name: &'static str, stage: Stage) -> (&'static str, Stage) {
+        let before = (self.name, self.stage);
+        (self.name, self.stage) = (name, stage);
+        before
+    }
+
+    /// Emits nodes on behalf of a statement from now on, or of the callers. Returns the statement before.
+    pub fn set_site(&mut self, site: Option<Site>) -> Option<Site> {
+        std::mem::replace(&mut self.site, site)
+    }
+
     /// Emits a node with one result.
     #[track_caller]
     pub fn op(&mut self, op: &'static str, inputs: &[ValueId], attrs: Attrs) -> Result<ValueId> {
@@ -144,6 +192,19 @@ impl Builder<'_> {
         Ok(block)
     }
 
+    /// Lets `emit` emit nodes that compute what a node of this origin does.
+    pub fn like<T>(&mut self, origin: OriginId, emit: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.source, Source::Replacing(origin));
+        let made = emit(self);
+        self.source = outer;
+        made
+    }
+
+    /// Removes nodes that were emitted, each before what it reads, and that nothing else reads.
+    pub fn discard(&mut self, nodes: impl DoubleEndedIterator<Item = NodeId>) {
+        nodes.rev().for_each(|node| self.graph.remove_node(node));
+    }
+
     /// The emitter for the statement at `at`.
     pub fn emitter(&self, at: impl Into<Site>) -> Emitter {
         let at = self.site.unwrap_or_else(|| at.into());
@@ -154,7 +215,7 @@ impl Builder<'_> {
         let emitter = self.emitter(at);
         match &self.source {
             Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
-            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
+            Source::Replacing(origin) => self.origins.renew(*origin, emitter),
         }
     }
 

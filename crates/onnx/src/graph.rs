@@ -151,8 +151,10 @@ pub enum Producer {
     Node(NodeId, usize),
     /// An input of a block.
     Input(BlockId),
-    /// A constant.
+    /// A constant, whose elements may be relied on.
     Constant(Tensor),
+    /// A parameter. The user may replace its elements later, so nothing may be derived from them.
+    Parameter(Tensor),
     /// No producer: the value was removed.
     Removed,
 }
@@ -179,6 +181,14 @@ impl Value {
     /// Returns the uses.
     pub fn uses(&self) -> impl ExactSizeIterator<Item = Use> + '_ {
         self.uses.as_slice().iter().copied()
+    }
+
+    /// The nodes that read it, as often as they do.
+    pub fn readers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.uses().filter_map(|place| match place {
+            Use::Operand(node, _) => Some(node),
+            Use::Output(..) => None,
+        })
     }
 
     /// Returns `true` if the value has a use.
@@ -287,9 +297,32 @@ impl Graph {
     }
 
     /// The value behind an id, to change its type or name.
-    pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
         self.facts.invalidate();
         &mut self.values[id.index()]
+    }
+
+    /// Changes the type of a value.
+    pub fn set_type(&mut self, id: ValueId, ty: Type) {
+        self.value_mut(id).ty = ty;
+    }
+
+    /// Names a node.
+    pub fn set_node_name(&mut self, id: NodeId, name: String) {
+        self.node_mut(id).name = name;
+    }
+
+    /// Changes what is known of the elements of a value.
+    pub fn set_content(&mut self, id: ValueId, content: Option<Box<[Dim]>>) {
+        self.value_mut(id).content = content;
+    }
+
+    /// Makes a node read another constant in the place of one.
+    pub fn set_constant(&mut self, node: NodeId, index: usize, constant: ValueId) {
+        let is_constant = |id: ValueId| self.tensor(id).is_some();
+        if self.node(node).input(index).is_some_and(is_constant) && is_constant(constant) {
+            self.set_input(node, index, Some(constant));
+        }
     }
 
     /// The type of a value.
@@ -297,12 +330,25 @@ impl Graph {
         &self.value(id).ty
     }
 
-    /// The tensor of a value that is a constant.
+    /// Returns the tensor of a constant, whose elements may be relied on. A parameter is not one.
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         match &self.value(id).producer {
             Producer::Constant(tensor) => Some(tensor),
             _ => None,
         }
+    }
+
+    /// Returns the tensor of a parameter, whose elements a person may replace later.
+    pub fn parameter(&self, id: ValueId) -> Option<&Tensor> {
+        match &self.value(id).producer {
+            Producer::Parameter(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor of a constant or of a parameter.
+    pub fn tensor(&self, id: ValueId) -> Option<&Tensor> {
+        self.constant(id).or_else(|| self.parameter(id))
     }
 
     /// The node that computes a value.
@@ -334,7 +380,7 @@ impl Graph {
     ///
     /// # Panics
     /// Like [`Graph::node`].
-    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
         self.facts.invalidate();
         self.stored_node(id)
     }
@@ -425,6 +471,39 @@ impl Graph {
         self.add_value(tensor.ty(), Producer::Constant(tensor))
     }
 
+    /// A new parameter. Without a name it is a constant.
+    pub fn add_parameter(&mut self, name: String, tensor: Tensor) -> ValueId {
+        let value = self.add_constant(tensor);
+        self.set_name(value, name);
+        value
+    }
+
+    /// Names a value. A constant with a name is a parameter.
+    pub fn set_name(&mut self, id: ValueId, name: String) {
+        let value = self.value_mut(id);
+        if let (Producer::Constant(tensor), false) = (&value.producer, name.is_empty()) {
+            value.producer = Producer::Parameter(tensor.clone());
+        }
+        value.name = name;
+    }
+
+    /// Takes the name of a value for what replaces it. A parameter is a constant from then on.
+    pub fn take_name(&mut self, id: ValueId) -> String {
+        let value = self.value_mut(id);
+        if let Producer::Parameter(tensor) = &value.producer {
+            value.producer = Producer::Constant(tensor.clone());
+        }
+        std::mem::take(&mut value.name)
+    }
+
+    /// Gives the name of `from`, if it has one, to `to`.
+    pub fn move_name(&mut self, from: ValueId, to: ValueId) {
+        let name = self.take_name(from);
+        if !name.is_empty() {
+            self.set_name(to, name);
+        }
+    }
+
     /// A constant, shared with equal ones if it is small.
     pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
         if tensor.byte_len() > SMALL {
@@ -434,8 +513,10 @@ impl Graph {
             return self.add_constant(tensor);
         };
         let key = (tensor.dtype(), tensor.shape().to_vec(), bytes);
-        if let Some(known) = self.small_constants.get(&key) {
-            return *known;
+        // One that became a parameter is no longer shared.
+        let known = self.small_constants.get(&key).copied();
+        if let Some(known) = known.filter(|known| self.constant(*known).is_some()) {
+            return known;
         }
         let value = self.add_constant(tensor);
         self.small_constants.insert(key, value);
@@ -472,7 +553,7 @@ impl Graph {
 
     /// Sets the inputs of a block to some of its current inputs, in any order. The others must not
     /// have uses.
-    pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
+    pub(crate) fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
         let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
         for value in old {
             if !self.blocks[block.index()].inputs.contains(&value) {
@@ -524,7 +605,7 @@ impl Graph {
 
     /// Moves a node before `before`, which may be in another block. The operands of the node must
     /// be in scope there.
-    pub fn move_node(&mut self, id: NodeId, before: NodeId) {
+    pub(crate) fn move_node(&mut self, id: NodeId, before: NodeId) {
         let (from, left, right) = {
             let node = self.node(id);
             (node.block, node.previous, node.next)
@@ -556,7 +637,7 @@ impl Graph {
     }
 
     /// Changes one operand of a node.
-    pub fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
+    pub(crate) fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
         let old = std::mem::replace(&mut self.node_mut(node).inputs[index], value);
         if let Some(old) = old {
             self.drop_use(old, Use::Operand(node, index));
@@ -567,7 +648,7 @@ impl Graph {
     }
 
     /// Replaces all uses of `old` with `new`.
-    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+    pub(crate) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
         }
@@ -586,7 +667,7 @@ impl Graph {
     }
 
     /// Removes a node and its blocks. Its outputs must no longer have uses.
-    pub fn remove_node(&mut self, id: NodeId) {
+    pub(crate) fn remove_node(&mut self, id: NodeId) {
         let blocks: Vec<_> = self.node(id).blocks().collect();
         for block in blocks {
             self.set_outputs(block, &[]);
@@ -612,13 +693,14 @@ impl Graph {
         }
     }
 
-    /// The constants that are read anywhere, in the order of creation.
-    pub fn live_constants(&self) -> impl Iterator<Item = ValueId> + '_ {
-        let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && v.is_used();
-        self.values
-            .iter()
-            .enumerate()
-            .filter(move |(_, v)| live(v))
-            .map(|(i, _)| ValueId::from_index(i))
+    /// The constants and parameters that are read anywhere, in the order of creation.
+    pub fn live_tensors(&self) -> impl Iterator<Item = (ValueId, &Tensor)> + '_ {
+        let values = self.values.iter().zip(self.value_ids());
+        values.filter_map(|(value, id)| match &value.producer {
+            Producer::Constant(tensor) | Producer::Parameter(tensor) if value.is_used() => {
+                Some((id, tensor))
+            }
+            _ => None,
+        })
     }
 }

@@ -90,7 +90,7 @@ fn live_values(graph: &Graph) -> Vec<(ValueId, Role)> {
             add(*output, Role::Output(*node, *i));
         }
     }
-    for constant in graph.live_constants() {
+    for (constant, _) in graph.live_tensors() {
         add(constant, Role::Constant);
     }
     let owners = block_owners(graph);

@@ -47,9 +47,7 @@ fn seal(
             continue;
         }
         let source = match owner {
-            Some(node) => {
-                Source::Replacing { primary: graph.node(node).origin, others: Vec::new() }
-            }
+            Some(node) => Source::Replacing(graph.node(node).origin),
             None => Source::Equation { call: None, scope: Origins::ROOT },
         };
         let (name, stage, before) = ("output", Stage::Lower, None);

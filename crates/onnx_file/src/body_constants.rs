@@ -1,7 +1,7 @@
 //! Constants that the bodies of control flow declare themselves, because tools that rename or merge
 //! graphs lose track of constants that a body captures.
 
-use onnx::{BlockId, CONSTANT_PREFIX, Graph, NodeId, Use, ValueId};
+use onnx::{BlockId, Graph, NodeId, Use, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::LARGE;
@@ -18,7 +18,7 @@ pub fn separate_constants(graph: &mut Graph) {
                 let Some(value) = graph.node(node).input(index) else { continue };
                 let own = *own.entry(value).or_insert_with(|| own_constant(graph, value, block));
                 if own != value {
-                    graph.set_input(node, index, Some(own));
+                    graph.set_constant(node, index, own);
                 }
             }
         }
@@ -54,9 +54,7 @@ pub(crate) fn is_declared_in(graph: &Graph, value: ValueId, block: BlockId) -> b
 }
 
 fn may_be_declared(graph: &Graph, value: ValueId) -> bool {
-    let name = &graph.value(value).name;
-    let is_parameter = !name.is_empty() && !name.starts_with(CONSTANT_PREFIX);
-    !is_parameter && graph.constant(value).is_some_and(|tensor| tensor.byte_len() < LARGE)
+    graph.constant(value).is_some_and(|tensor| tensor.byte_len() < LARGE)
 }
 
 fn is_only_read_in(graph: &Graph, value: ValueId, block: BlockId) -> bool {

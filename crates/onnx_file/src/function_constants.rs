@@ -44,7 +44,7 @@ pub(crate) fn function_constants(graph: &Graph) -> Vec<Vec<FunctionConstant>> {
 fn collect(graph: &Graph, block: BlockId, readers: &mut IndexMap<ValueId, NodeId, FxBuildHasher>) {
     for id in graph.nodes_of(block) {
         let node = graph.node(id);
-        for value in node.inputs.iter().flatten().filter(|v| graph.constant(**v).is_some()) {
+        for value in node.inputs.iter().flatten().filter(|v| graph.tensor(**v).is_some()) {
             readers.entry(*value).or_insert(id);
         }
         for inner in node.blocks() {

@@ -1,7 +1,6 @@
 //! The error type of this crate, which always indicates a bug in a rewrite or pass.
 
 use provenance::OriginId;
-use tensor::Type;
 
 /// A failure of the optimiser. It is never caused by the user's input: a rewrite is wrong, or the
 /// graph was already invalid.
@@ -26,26 +25,22 @@ pub enum Problem {
     /// An invalid node was emitted.
     #[error("emitted an invalid node: {0}")]
     Node(#[source] onnx::Error),
-    /// A value was replaced by one of another type.
-    #[error("replaced a value of type {old} by one of type {new}")]
-    Type {
-        /// The type of the value that was replaced.
-        old: Type,
-        /// The type of its replacement.
-        new: Type,
-    },
-    /// The number of values differs from the number of results of the replaced node.
-    #[error("replaced {old} results by {new}")]
-    Count {
-        /// The results of the node.
-        old: usize,
-        /// The values returned.
-        new: usize,
-    },
+    /// The results of a node were replaced by something else.
+    #[error("{0}")]
+    Replaced(#[source] onnx::Error),
     /// A pattern cannot be parsed.
     #[error("has a pattern that cannot be read: {0}")]
     Pattern(&'static str),
     /// Rewrites undo each other's changes.
     #[error("does not reach a fixed point with other rewrites")]
     Endless,
+}
+
+impl From<onnx::Error> for Problem {
+    fn from(error: onnx::Error) -> Self {
+        match error {
+            onnx::Error::Replaced(_) => Problem::Replaced(error),
+            _ => Problem::Node(error),
+        }
+    }
 }

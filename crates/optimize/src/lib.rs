@@ -21,7 +21,6 @@ mod recognize;
 mod rewrite;
 mod rewrites;
 mod runner;
-mod small_set;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Loops: `Loop` and `Scan`, whose bodies carry values between iterations.
 
-use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId};
+use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId, collect_operands};
 
-use crate::edit::collect_operands;
 use crate::{Editor, Error};
 
 /// A loop, with the positions of its carried values.
@@ -91,7 +90,7 @@ impl Loop {
         match graph.value(value).producer() {
             Producer::Node(node, _) => graph.node(*node).block() == self.body,
             Producer::Input(block) => *block == self.body,
-            Producer::Constant(_) | Producer::Removed => false,
+            Producer::Constant(_) | Producer::Parameter(_) | Producer::Removed => false,
         }
     }
 
@@ -135,20 +134,17 @@ impl Loop {
         });
         graph.set_outputs(self.body, &outputs);
         remove_unread(edit, self.body);
-        let graph = edit.graph_mut();
-        graph.set_inputs(self.body, kept_inputs);
+        edit.set_inputs(self.body, kept_inputs);
 
         // The body moves to the new node. Removing the old one must not remove it.
-        let attrs = std::mem::take(&mut graph.node_mut(self.id).attrs);
+        let attrs = std::mem::take(edit.attrs_mut(self.id));
+        let graph = edit.graph();
         let node = graph.node(self.id);
-        let (block, op, origin, name_of_node) =
-            (node.block(), node.op, node.origin, node.name.clone());
-        let old = node.outputs.clone();
+        let (op, old) = (node.op, node.outputs.clone());
         let types = pick(&old, 0, self.carried, &is_kept, || inside.iter().copied());
         let types = types.into_iter().map(|value| graph.ty(value).clone()).collect();
-        let new = graph.add_node(block, Some(self.id), (op, operands, attrs), types, origin);
-        graph.node_mut(new).name = name_of_node;
-        let results = graph.node(new).outputs.clone();
+        let new = edit.remake(self.id, (op, operands, attrs), types);
+        let results = edit.graph().node(new).outputs.clone();
         let mut kept = results.iter().copied();
         let mut with = Vec::with_capacity(old.len());
         for (k, carried) in state.iter().enumerate() {
@@ -182,7 +178,7 @@ fn remove_unread(edit: &mut Editor<'_>, body: BlockId) {
     for id in nodes.into_iter().rev() {
         let Some(node) = edit.graph().get(id) else { continue };
         if !node.outputs.iter().any(|value| edit.graph().value(*value).is_used()) {
-            edit.remove_unused(id, None);
+            edit.remove_dead(id);
         }
     }
 }

@@ -62,7 +62,7 @@ impl Chain {
     /// Returns the cost of the chain for one consumer of its end, or for all of them if the end is
     /// `replaced`. The cost of shared nodes is divided among their consumers.
     pub(crate) fn cost(&self, graph: &Graph, replaced: bool) -> usize {
-        let is_constant = graph.constant(self.source).is_some();
+        let is_constant = graph.tensor(self.source).is_some();
         let (mut cost, mut sharers) = (0, 1);
         for (i, id) in self.nodes.iter().rev().enumerate() {
             let node = graph.node(*id);

@@ -4,7 +4,8 @@ use std::panic::Location;
 
 use onnx::facts::Facts;
 use onnx::operators::{self, Operator};
-use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Use, ValueId, can_be_output};
+use provenance::Stage;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
@@ -138,12 +139,10 @@ impl<'a> Match<'a> {
         name: &'static str,
         work: impl FnOnce(&mut Self) -> Result<T, Skip>,
     ) -> Result<T, Skip> {
-        self.builder.name = name;
+        self.builder.set_rule(name, Stage::Rewrite);
         let outcome = work(self);
         if outcome.is_err() {
-            for node in self.fresh.drain(..).rev() {
-                self.builder.graph.remove_node(node);
-            }
+            self.builder.discard(self.fresh.drain(..));
         }
         outcome
     }
@@ -155,7 +154,7 @@ impl<'a> Match<'a> {
 
     /// Returns the current graph.
     pub fn graph(&self) -> &Graph {
-        self.builder.graph
+        self.builder.graph()
     }
 
     /// Starts a question about values of the current graph.
@@ -213,11 +212,9 @@ impl<'a> Match<'a> {
         self.graph().value(value).uses().len() == 1
     }
 
-    /// Returns the tensor of `value`, if it is a constant. A parameter (a named constant) does not
-    /// count: users may change its elements later, so nothing may be derived from them.
+    /// The tensor of `value`, if it is a constant. A parameter is not one.
     pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
-        let is_parameter = !self.graph().value(value).name.is_empty();
-        self.graph().constant(value).filter(|_| !is_parameter)
+        self.graph().constant(value)
     }
 
     /// Returns the integers of the constant `value`.
@@ -263,11 +260,9 @@ impl<'a> Match<'a> {
     /// The copy has the origin of `node`, followed by the root's sources.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
-        let source = Source::Replacing { primary: node.origin, others: Vec::new() };
-        let of_root = std::mem::replace(&mut self.builder.source, source);
-        let made = self.emit(node.op, inputs, node.attrs.clone(), Location::caller());
-        self.builder.source = of_root;
-        made
+        let (at, attrs) = (Location::caller(), node.attrs.clone());
+        let made = self.builder.like(node.origin, |b| b.emit(node.op, inputs, attrs, 1, at));
+        self.first(&made?)
     }
 
     fn emit(
@@ -278,6 +273,11 @@ impl<'a> Match<'a> {
         at: &'static Location<'static>,
     ) -> Result<ValueId, Skip> {
         let outputs = self.builder.emit(op, inputs, attrs, 1, at)?;
+        self.first(&outputs)
+    }
+
+    /// The first result of a node that was emitted.
+    fn first(&mut self, outputs: &[ValueId]) -> Result<ValueId, Skip> {
         let value = outputs.first().copied().ok_or("a node without results")?;
         self.fresh.extend(self.graph().producer(value));
         Ok(value)
@@ -297,7 +297,7 @@ impl<'a> Match<'a> {
     /// Adds a constant that takes over the name of `parameter`. Only the replaced nodes may read
     /// `parameter`.
     pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
-        let name = std::mem::take(&mut self.builder.graph.value_mut(parameter).name);
+        let name = self.builder.graph_mut().take_name(parameter);
         self.named(name, tensor)
     }
 
@@ -307,11 +307,9 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    /// Adds a named constant.
+    /// A parameter.
     pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
-        let value = self.builder.graph.add_constant(tensor);
-        self.builder.graph.value_mut(value).name = name;
-        value
+        self.builder.graph_mut().add_parameter(name, tensor)
     }
 
     /// Returns the sizes `dims` as a vector of 64-bit integers. Symbolic sizes are read from an
@@ -356,12 +354,4 @@ impl<'a> Match<'a> {
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)
     }
-}
-
-/// Returns `true` if `block` can return `value` directly. The results of a block must be distinct
-/// values that its own nodes compute: runtimes reject inputs, constants and outer values.
-pub(crate) fn can_be_output(graph: &Graph, value: ValueId, block: onnx::BlockId) -> bool {
-    let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
-    let is_output = |place| matches!(place, Use::Output(b, _) if b == block);
-    here && !graph.value(value).uses().any(is_output)
 }

@@ -204,6 +204,7 @@ fn run_verifying(verify: Verify, try_at: TryAt) -> (String, Result<(), Error>) {
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
     let rewrite = Rewrite { name: "test", roots: Roots::Named(&["Exp"]), try_at };
     let result = runner::run(&mut edit, "rewrites", [&rewrite]).map(drop);
+    drop(edit);
     (print(&graph), result)
 }
 

@@ -229,21 +229,14 @@ impl Origins {
         OriginId::from_index(self.origins.insert_full(origin).0)
     }
 
-    /// Returns the origin of a node that `emitter` emits in place of `primary` and `others`. The
-    /// node computes the value of `primary`. The origin has the primary's call and scope, and the
-    /// sources of all replaced nodes.
-    pub fn merge(&mut self, primary: OriginId, others: &[OriginId], emitter: Emitter) -> OriginId {
-        let origin = Origin { emitter, ..self.with_sources(primary, others) };
+    /// Returns the origin of a node that `emitter` emits in place of one with the origin `replaced`.
+    pub fn renew(&mut self, replaced: OriginId, emitter: Emitter) -> OriginId {
+        let origin = Origin { emitter, ..self.get(replaced).clone() };
         self.intern(origin)
     }
 
-    /// Returns the origin of an unchanged node that takes over the sources of `others`.
+    /// Returns the origin `primary` with the sources of `others`, which are replaced by the same node.
     pub fn absorb(&mut self, primary: OriginId, others: &[OriginId]) -> OriginId {
-        let origin = self.with_sources(primary, others);
-        self.intern(origin)
-    }
-
-    fn with_sources(&self, primary: OriginId, others: &[OriginId]) -> Origin {
         let kept = self.get(primary);
         let mut also = kept.also.to_vec();
         for &other in others {
@@ -257,7 +250,8 @@ impl Origins {
         also.retain(|id| !here(id));
         let mut seen = IndexSet::<_, FxBuildHasher>::default();
         also.retain(|id| seen.insert((self.get(*id).call, self.get(*id).scope)));
-        Origin { also: also.into(), ..kept.clone() }
+        let origin = Origin { also: also.into(), ..kept.clone() };
+        self.intern(origin)
     }
 
     /// Records that another node calls the function that `first` calls.
@@ -390,8 +384,9 @@ mod tests {
                 origins.origin(Some(call), Origins::ROOT, e)
             })
             .collect();
-        let ab = origins.merge(ids[0], &[ids[1]], emitter("fuse"));
-        let abc = origins.merge(ab, &[ids[2], ids[1], ids[0]], emitter("fuse"));
+        let ab = origins.absorb(ids[0], &[ids[1]]);
+        let abc = origins.absorb(ab, &[ids[2], ids[1], ids[0]]);
+        let abc = origins.renew(abc, emitter("fuse"));
         assert_eq!(origins.get(abc).call, origins.get(ids[0]).call);
         assert_eq!(*origins.get(abc).also, [ids[1], ids[2]]);
         assert_eq!(origins.get(abc).emitter.name, "fuse");

@@ -157,7 +157,7 @@ mod tests {
         let other = call(&mut origins, "twin", 12, None);
         let one = origins.origin(Some(body), Origins::ROOT, emitter("sin"));
         let two = origins.origin(Some(other), Origins::ROOT, emitter("sin"));
-        let merged = origins.merge(one, &[two], emitter("sin"));
+        let merged = origins.absorb(one, &[two]);
         let entry = stacks.reserve();
         let main = stacks.intern(frame(FrameKind::User, "main", 40));
         stacks.resolve(entry, &[main]);

@@ -65,7 +65,7 @@ fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<V
         Producer::Node(node, _) if graph.node(*node).block() == Graph::MAIN => {
             Some(origins.get(graph.node(*node).origin).emitter)
         }
-        Producer::Input(Graph::MAIN) | Producer::Constant(_) => None,
+        Producer::Input(Graph::MAIN) | Producer::Constant(_) | Producer::Parameter(_) => None,
         Producer::Node(..) | Producer::Input(_) | Producer::Removed => return None,
     };
     let name = graph.value(found).name.clone();

@@ -39,16 +39,9 @@ impl<'a> Context<'a> {
         scope: ScopeId,
         recorded: Option<u32>,
     ) -> Self {
-        let builder = Builder {
-            graph: driver.graph,
-            origins: driver.origins,
-            name: "",
-            stage: Stage::Lower,
-            site: None,
-            source: Source::Equation { call: Some(call), scope },
-            block: place.block,
-            before: None,
-        };
+        let source = Source::Equation { call: Some(call), scope };
+        let rule = ("", Stage::Lower);
+        let builder = Builder::new(driver.graph, driver.origins, rule, source, place.block);
         Self {
             builder,
             state: driver.state,
@@ -74,7 +67,7 @@ impl<'a> Context<'a> {
 
     /// Returns the path of the module that the equation belongs to.
     pub fn scope_path(&self) -> &str {
-        self.builder.origins.scope_path(self.scope)
+        self.builder.origins().scope_path(self.scope)
     }
 
     /// Applies this crate's own rule for the equation's primitive, on behalf of an external rule.
@@ -83,11 +76,11 @@ impl<'a> Context<'a> {
             let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
             return Err(RuleError::External(reason));
         };
-        let (name, stage) = (self.builder.name, self.builder.stage);
-        let site = self.builder.site.take();
-        (self.builder.name, self.builder.stage) = (rule.name, Stage::Lower);
+        let (name, stage) = self.builder.set_rule(rule.name, Stage::Lower);
+        let site = self.builder.set_site(None);
         let outputs = rule.apply(self, inputs);
-        (self.builder.name, self.builder.stage, self.builder.site) = (name, stage, site);
+        self.builder.set_rule(name, stage);
+        self.builder.set_site(site);
         outputs
     }
 
@@ -151,7 +144,7 @@ impl<'a> Context<'a> {
     /// values each.
     #[track_caller]
     pub fn inline(&mut self, id: JaxprId, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
-        let block = self.builder.block;
+        let block = self.builder.block();
         self.inline_into(id, inputs, block, Location::caller())
     }
 
@@ -160,17 +153,17 @@ impl<'a> Context<'a> {
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
     ) -> Result<BlockId> {
-        let block = self.builder.graph.add_block();
-        let outer = std::mem::replace(&mut self.builder.block, block);
+        let block = self.builder.graph_mut().add_block();
+        let outer = self.builder.enter(block);
         let outputs = fill(self, block);
-        self.builder.block = outer;
-        self.builder.graph.set_outputs(block, &outputs?);
+        self.builder.enter(outer);
+        self.builder.graph_mut().set_outputs(block, &outputs?);
         Ok(block)
     }
 
     /// Adds inputs of the given types to a block.
     pub fn inputs(&mut self, block: BlockId, types: Vec<Type>) -> Vec<ValueId> {
-        types.into_iter().map(|ty| self.builder.graph.add_input(block, ty)).collect()
+        types.into_iter().map(|ty| self.builder.graph_mut().add_input(block, ty)).collect()
     }
 
     fn inline_into(
@@ -188,9 +181,9 @@ impl<'a> Context<'a> {
 
     /// Emits nodes on behalf of a statement outside this project.
     pub fn at<T>(&mut self, site: Site, emit: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.builder.site.replace(site);
+        let outer = self.builder.set_site(Some(site));
         let emitted = emit(self);
-        self.builder.site = outer;
+        self.builder.set_site(outer);
         emitted
     }
 
@@ -201,13 +194,9 @@ impl<'a> Context<'a> {
 
     /// Returns the driver that entered this equation.
     pub(super) fn driver(&mut self) -> Driver<'_> {
-        Driver {
-            program: self.program,
-            graph: self.builder.graph,
-            origins: self.builder.origins,
-            state: self.state,
-            external: self.external,
-        }
+        let (graph, origins) = self.builder.parts_mut();
+        let (program, external) = (self.program, self.external);
+        Driver { program, graph, origins, state: self.state, external }
     }
 
     /// Returns the types of the values that represent the equation's results.

@@ -47,23 +47,23 @@ impl Context<'_> {
 
     /// Returns `true` if the user guarantees the assumption `one`.
     pub(crate) fn assumes(&self, one: Assumption) -> bool {
-        self.builder.graph.assumptions.contains(one)
+        self.builder.graph().assumptions.contains(one)
     }
 
     /// Returns the value as a constant, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
-        self.builder.graph.facts().constant(value)
+        self.builder.graph().facts().constant(value)
     }
 
     /// Describes the vectors in the last axis of a value. An element has a progression if it takes
     /// equally spaced values.
     pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
-        self.builder.graph.facts().progressions(value)
+        self.builder.graph().facts().progressions(value)
     }
 
     /// Returns the operand that a value broadcasts, or the value itself.
     fn repeated(&self, value: ValueId) -> ValueId {
-        let graph = &self.builder.graph;
+        let graph = self.builder.graph();
         let expand = graph.producer(value).map(|id| graph.node(id));
         let expand = expand.filter(|node| node.is("Expand"));
         expand.and_then(|expand| expand.input(0)).unwrap_or(value)
@@ -71,9 +71,9 @@ impl Context<'_> {
 
     /// Returns `true` if all elements of a value are known to be zero.
     pub(crate) fn is_zero(&self, value: ValueId) -> bool {
-        let (graph, narrow) = (&self.builder.graph, self.repeated(value));
+        let narrow = self.repeated(value);
         // The user may replace the elements of a parameter.
-        graph.value(narrow).name.is_empty()
+        self.builder.graph().parameter(narrow).is_none()
             && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
     }
 
@@ -83,7 +83,7 @@ impl Context<'_> {
         if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
             return Ok(Some(self.reshape(narrow, &[])?));
         }
-        let is_parameter = !self.builder.graph.value(narrow).name.is_empty();
+        let is_parameter = self.builder.graph().parameter(narrow).is_some();
         let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
             let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
             let first = bytes.get(..width as usize)?.to_vec();
@@ -95,7 +95,7 @@ impl Context<'_> {
     /// Returns the conditions behind `which`, if it is the index of the first one that holds, or
     /// zero if none does. The first result is the axis that the conditions are concatenated along.
     pub(crate) fn alternatives(&self, which: ValueId) -> Option<(i64, Vec<ValueId>)> {
-        let graph = &self.builder.graph;
+        let graph = self.builder.graph();
         let node = |value| graph.producer(value).map(|id| graph.node(id));
         let uncast =
             |value| node(value).filter(|n| n.is("Cast")).map_or(Some(value), |n| n.input(0));
@@ -114,12 +114,12 @@ impl Context<'_> {
     /// Returns the single elements that the vectors in the last axis of a value are concatenated
     /// from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
-        self.builder.graph.facts().parts_of_vectors(value)
+        self.builder.graph().facts().parts_of_vectors(value)
     }
 
     /// Returns the elements that a value broadcasts or reshapes, if they are known.
     pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
-        self.builder.graph.facts().elements(value)
+        self.builder.graph().facts().elements(value)
     }
 
     /// Returns the boolean that a value is, or is cast from.
@@ -127,7 +127,7 @@ impl Context<'_> {
         if self.dtype(value) == DType::Bool {
             return Some(value);
         }
-        let graph = &self.builder.graph;
+        let graph = self.builder.graph();
         let cast = graph.node(graph.producer(value)?);
         let from = cast.input(0).filter(|_| cast.is("Cast"))?;
         (self.dtype(from) == DType::Bool).then_some(from)
@@ -205,16 +205,16 @@ impl Context<'_> {
             }
             Foreign::Typed(types) => Ok(cx.builder.emit_typed(node, types, at)),
         })?;
-        let node = emitted.first().and_then(|value| self.builder.graph.producer(*value));
-        node.map_or(Ok(()), |node| onnx::check_node(self.builder.graph, node))?;
+        let node = emitted.first().and_then(|value| self.builder.graph().producer(*value));
+        node.map_or(Ok(()), |node| onnx::check_node(self.builder.graph(), node))?;
         Ok(emitted)
     }
 
     /// Returns the line of the rule `name` that emitted the producer of a value.
     pub fn line_in(&self, name: &str, value: ValueId) -> Option<u32> {
-        let graph = &self.builder.graph;
+        let graph = self.builder.graph();
         let node = graph.node(graph.producer(value)?);
-        let emitter = self.builder.origins.get(node.origin).emitter;
+        let emitter = self.builder.origins().get(node.origin).emitter;
         (emitter.name == name).then(|| emitter.at.line())
     }
 

@@ -87,11 +87,11 @@ impl Context<'_> {
         }
         let results = self.out_types();
         let node = self.builder.call(known.op, &all, results);
-        let (origin, first) = (self.builder.graph.node(node).origin, known.first);
+        let (origin, first) = (self.builder.graph().node(node).origin, known.first);
         if first != self.call {
-            self.builder.origins.called_again(first, origin);
+            self.builder.parts_mut().1.called_again(first, origin);
         }
-        Ok(self.builder.graph.node(node).outputs.clone())
+        Ok(self.builder.graph().node(node).outputs.clone())
     }
 
     /// Lowers the function's body.
@@ -111,14 +111,14 @@ impl Context<'_> {
             _ => format!("{}.{number}", label.name),
         };
 
-        let body = self.builder.graph.add_block();
+        let body = self.builder.graph_mut().add_block();
         let mut frame = Frame::new(body);
         let jaxpr = self.jaxpr(id);
         let types = jaxpr.inputs.iter().flat_map(|var| parts_of(jaxpr.ty(*var)));
         let mut formal = Vec::with_capacity(inputs.len());
         for (ty, actual) in types.zip(inputs) {
-            let value = self.builder.graph.add_input(body, ty);
-            frame.learn(value, self.builder.graph.ty(value));
+            let value = self.builder.graph_mut().add_input(body, ty);
+            frame.learn(value, self.builder.graph().ty(value));
             self.name_after(value, *actual, &scope);
             formal.push(value);
         }
@@ -136,40 +136,39 @@ impl Context<'_> {
         }
 
         let outer = std::mem::replace(&mut self.state.frame, frame);
-        let root = self.builder.origins.scope(Origins::ROOT, &scope);
+        let root = self.builder.parts_mut().1.scope(Origins::ROOT, &scope);
         let caller = Some(self.caller(at));
         let place = Place { block: body, scope: root, caller, recorded: None };
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
-        for (i, value) in self.builder.graph.block(body).inputs.clone().into_iter().enumerate() {
-            let name = &mut self.builder.graph.value_mut(value).name;
-            if name.is_empty() {
-                *name = format!("{scope}_in_{i}");
+        for (i, value) in self.builder.graph().block(body).inputs.clone().into_iter().enumerate() {
+            if self.builder.graph().value(value).name.is_empty() {
+                self.builder.graph_mut().set_name(value, format!("{scope}_in_{i}"));
             }
         }
-        self.builder.graph.set_outputs(body, &outputs);
-        self.builder.graph.functions.push(Function { op, body });
+        self.builder.graph_mut().set_outputs(body, &outputs);
+        self.builder.graph_mut().functions.push(Function { op, body });
         Ok(Known { op, sizes: frame.sizes, first: self.call })
     }
 
     /// Names an input after the parameter that the first call passes. For example,
     /// `blocks.0.attn.q.kernel` passed by `blocks.0` becomes `Block.attn.q.kernel`.
     fn name_after(&mut self, formal: ValueId, actual: ValueId, function: &str) {
-        let value = self.builder.graph.value(actual);
+        let value = self.builder.graph().value(actual);
         let parameter = match value.producer() {
-            Producer::Constant(_) => true,
+            Producer::Parameter(_) => true,
             Producer::Input(block) => *block != Graph::MAIN,
             _ => false,
         };
         if !parameter || value.name.is_empty() {
             return;
         }
-        let scope = self.builder.origins.scope_path(self.scope).split(['/', '.']);
+        let scope = self.builder.origins().scope_path(self.scope).split(['/', '.']);
         let path: Vec<&str> = value.name.split('.').collect();
         let shared = path.iter().zip(scope).take_while(|(a, b)| **a == *b).count();
         // The last component belongs to the parameter itself.
         let inner = path[shared.min(path.len() - 1)..].join(".");
-        self.builder.graph.value_mut(formal).name = format!("{function}.{inner}");
+        self.builder.graph_mut().set_name(formal, format!("{function}.{inner}"));
     }
 }
 

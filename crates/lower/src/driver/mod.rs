@@ -232,7 +232,7 @@ impl Driver<'_> {
             let dtype = boundary.input_types.get(&i).copied().unwrap_or(inner);
             let value = self.graph.add_input(Graph::MAIN, Type { dtype, ..outer });
             if let Some(name) = boundary.input_names.get(i) {
-                self.graph.value_mut(value).name.clone_from(name);
+                self.graph.set_name(value, name.clone());
             }
             if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
@@ -295,16 +295,8 @@ impl Driver<'_> {
 
     /// Returns a builder for nodes that belong to the model's boundary rather than to an equation.
     fn boundary(&mut self, name: &'static str) -> Builder<'_> {
-        Builder {
-            graph: self.graph,
-            origins: self.origins,
-            name,
-            stage: Stage::Lower,
-            site: None,
-            source: Source::Equation { call: None, scope: Origins::ROOT },
-            block: Graph::MAIN,
-            before: None,
-        }
+        let source = Source::Equation { call: None, scope: Origins::ROOT };
+        Builder::new(self.graph, self.origins, (name, Stage::Lower), source, Graph::MAIN)
     }
 
     /// Lowers one jaxpr, called with `inputs`, into `place`, and returns its results. Complex
@@ -367,8 +359,7 @@ impl Driver<'_> {
         });
         let outputs = if let Some(rule) = external {
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.name = rule.name();
-            context.builder.stage = Stage::Custom;
+            context.builder.set_rule(rule.name(), Stage::Custom);
             rule.lower(&mut context, &inputs).map_err(wrap)?
         } else {
             let Some(rule) = built_in else {
@@ -376,7 +367,7 @@ impl Driver<'_> {
                 return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
             };
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.name = rule.name;
+            context.builder.set_rule(rule.name, Stage::Lower);
             rule.apply(&mut context, &inputs).map_err(wrap)?
         };
 
@@ -446,7 +437,7 @@ impl Driver<'_> {
             return Err(RuleError::Internal(reason));
         }
         // The sizes are equal but written differently. From here on, use JAX's form.
-        self.graph.value_mut(value).ty = want;
+        self.graph.set_type(value, want);
         Ok(())
     }
 
@@ -477,9 +468,8 @@ impl Driver<'_> {
 
     /// Names a constant after the path of its parameter, unless it already has a name.
     fn name(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) {
-        let known = &mut self.graph.value_mut(value).name;
-        if let (Some(name), true) = (name, known.is_empty()) {
-            *known = format!("{name}{part}");
+        if let Some(name) = name.filter(|_| self.graph.constant(value).is_some()) {
+            self.graph.set_name(value, format!("{name}{part}"));
         }
     }
 

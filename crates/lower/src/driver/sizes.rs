@@ -72,14 +72,14 @@ impl Context<'_> {
                 // The caller of the function provides the size, or takes it as an operand as well.
                 self.state.frame.sizes.push(dim.clone());
                 let size = Type::new(DType::I64, [Dim::Known(1)]);
-                let value = self.builder.graph.add_input(root, size);
-                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                let value = self.builder.graph_mut().add_input(root, size);
+                self.builder.graph_mut().set_name(value, format!("size_of_{name}"));
                 value
             }
         } else {
             self.polynomial(dim, at)?
         };
-        self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
+        self.builder.graph_mut().set_content(value, Some([dim.clone()].into()));
         self.state.frame.dims.insert(dim.clone(), value);
         Ok(value)
     }
@@ -155,10 +155,10 @@ impl Context<'_> {
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Result<ValueId> {
-        let block = std::mem::replace(&mut self.builder.block, self.state.frame.root);
+        let block = self.builder.enter(self.state.frame.root);
         let inputs = inputs.iter().map(|v| Some(*v)).collect();
         let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
-        self.builder.block = block;
+        self.builder.enter(block);
         Ok(outputs?[0])
     }
 }

@@ -15,7 +15,9 @@ impl Facts<'_> {
     pub fn constant(&self, value: ValueId) -> Option<Tensor> {
         let shape = self.sizes(value, ELEMENTS)?;
         let node = match self.graph.value(value).producer() {
-            Producer::Constant(tensor) => return Some(tensor.clone()),
+            Producer::Constant(tensor) | Producer::Parameter(tensor) => {
+                return Some(tensor.clone());
+            }
             Producer::Node(id, 0) => self.graph.node(*id),
             _ => return None,
         };
@@ -99,7 +101,7 @@ impl Facts<'_> {
             }
             value = node.input(0)?;
         }
-        self.graph.constant(value).cloned()
+        self.graph.tensor(value).cloned()
     }
 }
 

@@ -10,7 +10,7 @@ use tensor::division::product;
 use tensor::{DType, Dim, Norms};
 
 use super::Facts;
-use crate::{Attr, Node, Producer, ValueId, fold};
+use crate::{Attr, Node, ValueId, fold};
 
 /// A bound on a value that follows, row by row, from a normalized one.
 #[derive(Clone, Debug, PartialEq)]
@@ -272,7 +272,7 @@ impl Facts<'_> {
     }
 
     fn norms(&self, value: ValueId) -> Option<Norms> {
-        if let Producer::Constant(tensor) = self.graph.value(value).producer() {
+        if let Some(tensor) = self.graph.tensor(value) {
             return tensor.norms().filter(|norms| norms.euclidean.is_finite());
         }
         let node = self.node(value)?;

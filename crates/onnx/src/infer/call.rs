@@ -116,7 +116,7 @@ impl<'a> Call<'a> {
     /// Returns the elements of the integer operand at `index`. Fails if they are not known.
     fn content(&self, index: usize) -> Result<Dims> {
         let value = self.value(index)?;
-        let content = match (&self.graph.value(value).content, self.graph.constant(value)) {
+        let content = match (&self.graph.value(value).content, self.graph.tensor(value)) {
             (Some(content), _) => Some(content.iter().cloned().collect()),
             // The common case is decoded without wider integers.
             (None, Some(tensor)) if tensor.dtype() == DType::I64 && tensor.shape().len() < 2 => {

@@ -108,7 +108,7 @@ fn trip_count(call: &Call<'_>, body: &Block) -> Result<Dim> {
         return Err(call.error("the trip count is not given, so stacked results have no size"));
     }
     let is_true = |value: ValueId| {
-        let constant = call.graph.constant(value).and_then(tensor::Tensor::splat);
+        let constant = call.graph.tensor(value).and_then(tensor::Tensor::splat);
         constant.is_some_and(|value| value != 0.0)
     };
     let mut condition = body.outputs()[0];

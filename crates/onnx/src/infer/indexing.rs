@@ -162,7 +162,7 @@ pub(crate) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
 #[expect(clippy::cast_possible_truncation, reason = "the specification truncates")]
 fn float_depth(call: &Call<'_>) -> Result<Dim> {
     call.is_single(1)?;
-    let depth = call.graph.constant(call.value(1)?).and_then(tensor::Tensor::splat);
+    let depth = call.graph.tensor(call.value(1)?).and_then(tensor::Tensor::splat);
     let depth = depth.ok_or_else(|| call.error("input 1 must be known here"))?;
     Ok(Dim::Known(depth as i64))
 }

@@ -45,7 +45,7 @@ pub(crate) fn resize(call: &Call<'_>) -> Result<Vec<Type>> {
 
 fn scales(call: &Call<'_>) -> Result<Vec<f64>> {
     call.dtype_is(2, DType::F32)?;
-    let constant = call.graph.constant(call.value(2)?);
+    let constant = call.graph.tensor(call.value(2)?);
     let scales = constant.and_then(tensor::Tensor::to_f64s);
     let scales = scales.ok_or_else(|| call.error("input 2 must be known here"))?;
     match scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {

@@ -61,7 +61,7 @@ fn integer_count(call: &Call<'_>) -> Result<Dim> {
 #[expect(clippy::cast_possible_truncation, reason = "sizes are far below the limits of a float")]
 fn float_count(call: &Call<'_>) -> Result<Dim> {
     let read = |i: usize| {
-        let values = call.graph.constant(call.value(i)?).and_then(tensor::Tensor::to_f64s);
+        let values = call.graph.tensor(call.value(i)?).and_then(tensor::Tensor::to_f64s);
         let value = values.and_then(|values| values.first().copied());
         value.ok_or_else(|| call.error(format!("input {i} must be known here")))
     };

@@ -73,7 +73,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         if let Some(added) = self.scope.added.last_mut() {
             added.push(&name.text);
         }
-        if self.graph.constant(value).is_none() {
+        if self.graph.tensor(value).is_none() {
             self.graph.value_mut(value).name.clone_from(&name.text);
         }
         Ok(())
@@ -133,8 +133,7 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 
     fn parameter(&mut self, declared: &'a Declared, tensor: &Tensor) -> Read<()> {
-        let value = self.graph.add_constant(tensor.clone());
-        self.graph.value_mut(value).name.clone_from(&declared.name.text);
+        let value = self.graph.add_parameter(declared.name.text.clone(), tensor.clone());
         self.define(&declared.name, value)
     }
 

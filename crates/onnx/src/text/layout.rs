@@ -10,7 +10,7 @@ pub const SHOWN: usize = 256;
 
 /// Returns `true` if the data of a constant is not printed.
 pub(super) fn is_elided(graph: &Graph, value: ValueId) -> bool {
-    graph.constant(value).is_some_and(|tensor| tensor.len() > SHOWN)
+    graph.tensor(value).is_some_and(|tensor| tensor.len() > SHOWN)
 }
 
 /// The positions of the constants of the main graph or a function, including its subgraphs.
@@ -50,7 +50,7 @@ impl Layout {
         uses: &mut Vec<ValueId>,
         seen: &mut FxHashSet<ValueId>,
     ) -> Vec<ValueId> {
-        uses.retain(|v| graph.constant(*v).is_some() && seen.insert(*v));
+        uses.retain(|v| graph.tensor(*v).is_some() && seen.insert(*v));
         // Functions have no initializers.
         let named = |v: &ValueId| body == Graph::MAIN && !graph.value(*v).name.is_empty();
         let listed = |v: &ValueId| named(v) || is_elided(graph, *v);
@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
             let value = graph.value(id);
             let gone = match value.producer() {
                 Producer::Removed => true,
-                Producer::Constant(_) => !value.is_used(),
+                Producer::Constant(_) | Producer::Parameter(_) => !value.is_used(),
                 _ => false,
             };
             let name = value.name.as_str();

@@ -124,7 +124,7 @@ impl Printer<'_> {
             self.put(&type_text(self.graph.ty(value)));
             self.put(" ");
             self.put_name(value);
-            let tensor = self.graph.constant(value);
+            let tensor = self.graph.tensor(value);
             let elided = is_elided(self.graph, value);
             if let (Some(tensor), false) = (tensor, elided) {
                 self.put(" = {");
@@ -149,7 +149,7 @@ impl Printer<'_> {
     }
 
     fn constant(&mut self, value: ValueId) {
-        let Some(tensor) = self.graph.constant(value) else { return };
+        let Some(tensor) = self.graph.tensor(value) else { return };
         let (name, attr) = constant::attr(tensor);
         self.line();
         self.put_name(value);

@@ -95,7 +95,7 @@ fn the_syntax_of_onnx_parser_is_accepted() {
     let nodes = graph.all_nodes();
     assert_eq!(graph.node(nodes[0]).name, "first");
     assert_eq!(graph.node(nodes[1]).int("allowzero", 7), 0);
-    assert_eq!(graph.constant(graph.node(nodes[1]).inputs[1].unwrap()).unwrap().len(), 2);
+    assert_eq!(graph.tensor(graph.node(nodes[1]).inputs[1].unwrap()).unwrap().len(), 2);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub fn verify_names(graph: &Graph) -> Result<()> {
     let nodes = blocks.iter().flat_map(|block| graph.nodes_of(*block));
     let results = nodes.flat_map(|node| graph.node(node).outputs.iter());
     let mut seen = FxHashSet::default();
-    for value in inputs.chain(results).copied().chain(graph.live_constants()) {
+    for value in inputs.chain(results).copied().chain(graph.live_tensors().map(|(id, _)| id)) {
         let name = graph.value(value).name.as_str();
         if !seen.insert(name) {
             return Err(Error::Graph(format!("two values are named `{name}`")));

@@ -119,7 +119,7 @@ impl Walk<'_> {
     fn read(&mut self, value: ValueId) -> std::result::Result<(), String> {
         self.reads[value.index()] += 1;
         let reason = match self.graph.value(value).producer() {
-            Producer::Constant(_) => {
+            Producer::Constant(_) | Producer::Parameter(_) => {
                 self.live[value.index()] = true;
                 return Ok(());
             }

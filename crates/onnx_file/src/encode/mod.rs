@@ -218,7 +218,7 @@ impl<'a> Encoder<'a> {
         write: impl FnOnce(String, &Tensor) -> Result<TensorProto>,
     ) -> Result<TensorProto> {
         let name = self.name(id)?.to_owned();
-        let Producer::Constant(tensor) = self.graph.value(id).producer() else {
+        let Some(tensor) = self.graph.tensor(id) else {
             return Err(Error::graph(format!("`{name}` is not a constant")));
         };
         self.require(tensor.dtype());
@@ -276,7 +276,7 @@ impl<'a> Encoder<'a> {
             let own = match value.producer() {
                 Producer::Node(node, _) => self.graph.node(*node).block() == block,
                 Producer::Input(of) => kind == Kind::Subgraph && *of == block,
-                Producer::Constant(_) | Producer::Removed => false,
+                Producer::Constant(_) | Producer::Parameter(_) | Producer::Removed => false,
             };
             let problem = if !own {
                 "which none of its nodes compute"
@@ -402,7 +402,7 @@ impl<'a> Encoder<'a> {
     /// Returns the name of an operand, which must be visible.
     fn read(&mut self, id: ValueId, reader: NodeId) -> Result<&'a str> {
         let name = self.name(id)?;
-        if matches!(self.graph.value(id).producer(), Producer::Constant(_)) {
+        if self.graph.tensor(id).is_some() {
             self.constants.entry(id).or_insert(reader);
         } else if !self.visible[id.index()] {
             let Node { name: node, op, .. } = self.graph.node(reader);

@@ -70,8 +70,7 @@ fn parameters_come_first_and_constants_are_written_once() {
     assert_eq!(initializers[0].dims, [4, 300]);
     let data = initializers[0].raw_data.as_ref().unwrap();
     assert_eq!(data[..4], (-4f32).to_le_bytes());
-    let kernel =
-        s.graph.value_ids().find_map(|id| s.graph.constant(id).filter(|t| t.len() == 1200));
+    let kernel = s.graph.value_ids().find_map(|id| s.graph.tensor(id).filter(|t| t.len() == 1200));
     assert_eq!(data.as_ptr(), kernel.unwrap().bytes().unwrap().as_ptr(), "the bytes were copied");
 }
 
@@ -257,7 +256,7 @@ fn names_are_required_and_must_differ() {
     assert_eq!(error, "invalid graph: value 0 has no name");
     let y = s.graph.add_input(Graph::MAIN, ty);
     for value in [x, y] {
-        s.graph.value_mut(value).name = "x".to_owned();
+        s.graph.set_name(value, "x".to_owned());
     }
     let error = encode(&s.graph, &options()).unwrap_err().to_string();
     assert_eq!(error, "invalid graph: two values are named `x`");

@@ -58,11 +58,11 @@ fn given_names_are_preserved_and_duplicates_renamed() {
     let y = s.op(Graph::MAIN, "Add", &[x, kernel], &ty);
     let z = s.op(Graph::MAIN, "Add", &[y, kernel], &ty);
     s.graph.set_outputs(Graph::MAIN, &[z]);
-    s.graph.value_mut(kernel).name = "x".to_owned();
-    s.graph.value_mut(x).name = "x".to_owned();
-    s.graph.value_mut(z).name = "/Add_output_0".to_owned();
+    s.graph.set_name(kernel, "x".to_owned());
+    s.graph.set_name(x, "x".to_owned());
+    s.graph.set_name(z, "/Add_output_0".to_owned());
     let last = s.graph.producer(z).unwrap();
-    s.graph.node_mut(last).name = "/Add".to_owned();
+    s.graph.set_node_name(last, "/Add".to_owned());
     assign_names(&mut s.graph, &s.origins);
     let name = |id| s.graph.value(id).name.as_str();
     assert_eq!([name(x), name(kernel), name(z)], ["x", "x_1", "/Add_output_0"]);
@@ -130,7 +130,7 @@ fn many_equal_names_are_handled_quickly() {
         let y = s.op(Graph::MAIN, "Exp", &[x], &ty);
         if i % 2 == 0 {
             let node = s.graph.producer(y).unwrap();
-            s.graph.node_mut(node).name = format!("/Exp_{i}");
+            s.graph.set_node_name(node, format!("/Exp_{i}"));
         }
     }
     assign_names(&mut s.graph, &s.origins);

@@ -81,7 +81,7 @@ pub(crate) fn sample() -> Sample {
     let offset = s.graph.add_constant(floats(&[300], ramp(300)));
     for (value, name) in [(x, "x"), (flag, "flag"), (kernel, "dense.kernel"), (bias, "dense.bias")]
     {
-        s.graph.value_mut(value).name = name.to_owned();
+        s.graph.set_name(value, name.to_owned());
     }
 
     let body = s.graph.add_block();
@@ -120,7 +120,7 @@ pub(crate) fn sample() -> Sample {
     let looped = s.graph.add_node(main, None, node, vec![wide.clone(), wide], origin);
     let results = s.graph.node(looped).outputs.clone();
     for (value, name) in results.iter().zip(["y", "z"]) {
-        s.graph.value_mut(*value).name = name.to_owned();
+        s.graph.set_name(*value, name.to_owned());
     }
     s.graph.set_outputs(main, &results);
     assign_names(&mut s.graph, &s.origins);

@@ -23,7 +23,7 @@ fn weights(count: usize, bytes: usize) -> Model {
     let tensor = Tensor::new(DType::U8, &[bytes], Arc::new(vec![0u8; bytes])).unwrap();
     for i in 0..count {
         let value = s.graph.add_constant(tensor.clone());
-        s.graph.value_mut(value).name = format!("w{i}");
+        s.graph.set_name(value, format!("w{i}"));
         s.op(Graph::MAIN, "Identity", &[value], &f32_type(&[]));
     }
     onnx::assign_names(&mut s.graph, &s.origins);
@@ -271,7 +271,7 @@ fn strided_elements_are_written_in_order() {
 fn model_of(tensor: Tensor) -> Model {
     let mut s = Sample::empty();
     let value = s.graph.add_constant(tensor);
-    s.graph.value_mut(value).name = "kernel".to_owned();
+    s.graph.set_name(value, "kernel".to_owned());
     s.op(Graph::MAIN, "Identity", &[value], &f32_type(&[]));
     onnx::assign_names(&mut s.graph, &s.origins);
     encode(&s.graph, &EncodeOptions::new(23)).unwrap()

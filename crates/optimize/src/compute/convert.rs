@@ -1,9 +1,9 @@
 //! Converts nodes to small floats, with casts to and from the float32 of other nodes.
 
-use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId, attrs};
+use onnx::{Attrs, BlockId, Builder, Editor, Graph, NodeId, Use, ValueId, attrs};
 use provenance::{OriginId, Origins, Stage};
 use rustc_hash::FxHashMap;
-use tensor::{DType, Tensor};
+use tensor::{DType, Tensor, Type};
 
 use super::plan::{Converted, Plan, widened};
 
@@ -31,20 +31,21 @@ pub(super) fn convert(
     let mut work = Work::new(graph, origins, small);
     // Converts results first, so that operands already have their final types.
     for (id, dtype) in planned() {
-        for value in work.graph.node(id).outputs.clone() {
-            if work.graph.ty(value).dtype == DType::F32 {
-                work.graph.value_mut(value).ty.dtype = dtype;
+        for value in work.graph().node(id).outputs.clone() {
+            if work.graph().ty(value).dtype == DType::F32 {
+                let shape = work.graph().ty(value).shape.clone();
+                work.edit.graph_mut().set_type(value, Type::new(dtype, shape));
             }
         }
     }
     for (id, index, value, dtype) in operands {
         let small = work.small(value, dtype, id)?;
-        work.graph.set_input(id, index, Some(small));
+        work.edit.set_input(id, index, Some(small));
     }
     for (id, dtype) in planned() {
-        keep_softmax_wide(work.graph, id);
-        for value in work.graph.node(id).outputs.clone() {
-            if work.graph.ty(value).dtype == dtype {
+        keep_softmax_wide(&mut work.edit, id);
+        for value in work.graph().node(id).outputs.clone() {
+            if work.graph().ty(value).dtype == dtype {
                 work.widen(value, id)?;
             }
         }
@@ -54,16 +55,16 @@ pub(super) fn convert(
 
 /// Keeps the softmax of `Attention` in float32. The node combines several operators, and only its
 /// products are small.
-fn keep_softmax_wide(graph: &mut Graph, id: NodeId) {
-    if graph.node(id).is("Attention") && graph.node(id).attr("softmax_precision").is_none() {
+fn keep_softmax_wide(edit: &mut Editor<'_>, id: NodeId) {
+    let node = edit.graph().node(id);
+    if node.is("Attention") && node.attr("softmax_precision").is_none() {
         let wide: Attrs = attrs! { softmax_precision: DType::F32 };
-        graph.node_mut(id).attrs.extend(wide);
+        edit.attrs_mut(id).extend(wide);
     }
 }
 
 struct Work<'a> {
-    graph: &'a mut Graph,
-    origins: &'a mut Origins,
+    edit: Editor<'a>,
     /// The outermost block around each block: the main graph or the body of a function.
     roots: FxHashMap<BlockId, BlockId>,
     /// The node after each node in the original graph.
@@ -89,33 +90,38 @@ impl<'a> Work<'a> {
                 roots.insert(inner, root);
             }
         }
-        Self { graph, origins, roots, next, read_small, made: FxHashMap::default() }
+        let edit = Editor::new(graph, origins, Stage::Rewrite);
+        Self { edit, roots, next, read_small, made: FxHashMap::default() }
+    }
+
+    fn graph(&self) -> &Graph {
+        self.edit.graph()
     }
 
     /// Returns `value`, an operand of `reader`, in the small type.
     fn small(&mut self, value: ValueId, dtype: DType, reader: NodeId) -> onnx::Result<ValueId> {
-        if self.graph.ty(value).dtype == dtype {
+        if self.graph().ty(value).dtype == dtype {
             return Ok(value);
         }
-        if let Some(from) = widened(self.graph, value, dtype) {
+        if let Some(from) = widened(self.graph(), value, dtype) {
             return Ok(from);
         }
-        let here = self.graph.node(reader).block();
-        let block = match (self.graph.producer(value), self.input_of(value)) {
-            (Some(id), _) => self.graph.node(id).block(),
+        let here = self.graph().node(reader).block();
+        let block = match (self.graph().producer(value), self.input_of(value)) {
+            (Some(id), _) => self.graph().node(id).block(),
             (None, Some(block)) => block,
             (None, None) => self.roots.get(&here).copied().unwrap_or(here),
         };
         if let Some(known) = self.made.get(&(value, dtype, block)) {
             return Ok(*known);
         }
-        let origin = self.graph.node(reader).origin;
-        let small = match self.graph.constant(value).cloned() {
+        let origin = self.graph().node(reader).origin;
+        let small = match self.graph().tensor(value).cloned() {
             Some(tensor) => self.constant(value, &tensor, dtype, block, origin)?,
             None => {
-                let before = match self.graph.producer(value) {
+                let before = match self.graph().producer(value) {
                     Some(id) => self.next.get(&id).copied(),
-                    None => self.graph.nodes_of(block).next(),
+                    None => self.graph().nodes_of(block).next(),
                 };
                 self.builder(block, before, origin).cast(value, dtype)?
             }
@@ -126,7 +132,7 @@ impl<'a> Work<'a> {
 
     /// Returns the block that `value` is an input of.
     fn input_of(&self, value: ValueId) -> Option<BlockId> {
-        match self.graph.value(value).producer() {
+        match self.graph().value(value).producer() {
             onnx::Producer::Input(block) => Some(*block),
             _ => None,
         }
@@ -142,28 +148,26 @@ impl<'a> Work<'a> {
         block: BlockId,
         origin: OriginId,
     ) -> onnx::Result<ValueId> {
-        let name = self.graph.value(value).name.clone();
+        let name = self.graph().value(value).name.clone();
         let in_file = !name.is_empty() || tensor.len() > FOLDED || !tensor.is_known();
         if in_file && self.is_small_everywhere(value, dtype) {
             let called = if name.is_empty() { "a constant" } else { &name };
             let rounded = tensor.rounded(dtype, called);
             let rounded = rounded.map_err(|error| onnx::Error::Graph(error.to_string()))?;
-            let small = self.graph.add_constant(rounded);
-            self.graph.value_mut(value).name.clear();
-            self.graph.value_mut(small).name = name;
-            return Ok(small);
+            let name = self.edit.graph_mut().take_name(value);
+            return Ok(self.edit.graph_mut().add_parameter(name, rounded));
         }
-        let before = self.graph.nodes_of(block).next();
+        let before = self.graph().nodes_of(block).next();
         let small = self.builder(block, before, origin).cast(value, dtype)?;
         if !name.is_empty() {
-            self.graph.value_mut(small).name = format!("{name}/{}", dtype.numpy_name());
+            self.edit.graph_mut().set_name(small, format!("{name}/{}", dtype.numpy_name()));
         }
         Ok(small)
     }
 
     /// Returns `true` if all consumers of a constant read it in the small type.
     fn is_small_everywhere(&self, value: ValueId, dtype: DType) -> bool {
-        self.graph.value(value).uses().all(|place| match place {
+        self.graph().value(value).uses().all(|place| match place {
             Use::Operand(id, index) => self.read_small.get(&(id, index)) == Some(&dtype),
             Use::Output(..) => false,
         })
@@ -171,12 +175,12 @@ impl<'a> Work<'a> {
 
     /// Casts a small result of `id` for consumers that read float32.
     fn widen(&mut self, value: ValueId, id: NodeId) -> onnx::Result<()> {
-        let uses: Vec<Use> = self.graph.value(value).uses().collect();
+        let uses: Vec<Use> = self.graph().value(value).uses().collect();
         let reads_wide = |place: &Use| match place {
             // A cast to any type has the same result from the small type.
             Use::Operand(reader, index) => {
                 !self.read_small.contains_key(&(*reader, *index))
-                    && !self.graph.node(*reader).is("Cast")
+                    && !self.graph().node(*reader).is("Cast")
             }
             Use::Output(..) => true,
         };
@@ -184,41 +188,24 @@ impl<'a> Work<'a> {
         if wide.is_empty() {
             return Ok(());
         }
-        let node = self.graph.node(id);
+        let node = self.graph().node(id);
         let (block, origin, next) = (node.block(), node.origin, self.next.get(&id).copied());
         let result = self.builder(block, next, origin).cast(value, DType::F32)?;
         for place in wide {
             match place {
-                Use::Operand(reader, index) => self.graph.set_input(reader, index, Some(result)),
+                Use::Operand(reader, index) => self.edit.set_input(reader, index, Some(result)),
                 Use::Output(block, index) => {
-                    let name = std::mem::take(&mut self.graph.value_mut(value).name);
-                    if !name.is_empty() {
-                        self.graph.value_mut(result).name = name;
-                    }
-                    let mut outputs = self.graph.block(block).outputs().to_vec();
+                    self.edit.graph_mut().move_name(value, result);
+                    let mut outputs = self.graph().block(block).outputs().to_vec();
                     outputs[index] = result;
-                    self.graph.set_outputs(block, &outputs);
+                    self.edit.graph_mut().set_outputs(block, &outputs);
                 }
             }
         }
         Ok(())
     }
 
-    fn builder(
-        &mut self,
-        block: BlockId,
-        before: Option<NodeId>,
-        primary: OriginId,
-    ) -> Builder<'_> {
-        Builder {
-            graph: self.graph,
-            origins: self.origins,
-            name: "compute_in_small_floats",
-            stage: Stage::Rewrite,
-            site: None,
-            source: Source::Replacing { primary, others: Vec::new() },
-            block,
-            before,
-        }
+    fn builder(&mut self, block: BlockId, before: Option<NodeId>, origin: OriginId) -> Builder<'_> {
+        self.edit.builder_at("compute_in_small_floats", origin, block, before)
     }
 }

@@ -30,7 +30,7 @@ impl<'a> Places<'a> {
     /// Returns the first pattern that matches a location of `id` or a parameter that it reads.
     pub(super) fn find(&mut self, graph: &Graph, id: NodeId) -> Option<usize> {
         let node = graph.node(id);
-        let read = node.inputs.iter().flatten().filter(|v| graph.constant(**v).is_some());
+        let read = node.inputs.iter().flatten().filter(|v| graph.tensor(**v).is_some());
         let names = read.map(|value| graph.value(*value).name.as_str());
         let named = names.filter_map(|name| self.first(name)).min();
         let origin = node.origin;

@@ -150,7 +150,7 @@ impl Planner<'_> {
     }
 
     fn operand(&self, value: ValueId, dtype: DType) -> Operand {
-        if self.graph.constant(value).is_some() {
+        if self.graph.tensor(value).is_some() {
             return if self.operand_fits(value, dtype) { Operand::Fits } else { Operand::Wide };
         }
         let Some(id) = self.graph.producer(value) else { return Operand::Wide };
@@ -161,13 +161,13 @@ impl Planner<'_> {
 
     /// Returns `true` unless the operand is a constant that the small type cannot represent.
     fn operand_fits(&self, value: ValueId, dtype: DType) -> bool {
-        self.graph.constant(value).is_none_or(|tensor| fits(tensor, dtype))
+        self.graph.tensor(value).is_none_or(|tensor| fits(tensor, dtype))
     }
 
     /// Does the same for an operand of a product, but does not read parameters. Reading them all
     /// would take long, and their elements are checked when they are written.
     fn fits(&self, value: ValueId, dtype: DType) -> bool {
-        !self.graph.value(value).name.is_empty() || self.operand_fits(value, dtype)
+        self.graph.parameter(value).is_some() || self.operand_fits(value, dtype)
     }
 
     /// Returns `true` if the target runs a node in the small type.

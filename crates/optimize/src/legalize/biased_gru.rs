@@ -23,12 +23,12 @@ pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(
     if forms.of("GRU").is_native() {
         return Ok(());
     }
-    for id in work.graph.all_nodes() {
-        let layer = Layer::at(work.graph, id);
+    for id in work.graph().all_nodes() {
+        let layer = Layer::at(work.graph(), id);
         // A finite state may still be large.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.initial.is_some()) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
-            work.substitute(id, &results);
+            work.substitute(id, &results)?;
         }
     }
     Ok(())
@@ -67,7 +67,7 @@ impl Layer {
     }
 
     fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
-        let Some(limit) = self.limit(b.graph) else { return self.scans(b) };
+        let Some(limit) = self.limit(b.graph()) else { return self.scans(b) };
         let limit = b.scalar(DType::F32, limit)?;
         // The sum of absolute values. Comparisons with NaN are false.
         let sum = b.op("ReduceL1", &[self.sequence], attrs! { keepdims: 0 })?;
@@ -91,8 +91,9 @@ impl Layer {
     /// Returns the largest sequence sum for which no sum of products is infinite, or `None` if
     /// numbers of ordinary size exceed it.
     fn limit(&self, graph: &Graph) -> Option<f64> {
+        // Weights that a person puts in their place are of the same size.
         let [w, r, biases] =
-            self.weights.map(|value| graph.constant(value).and_then(Tensor::to_f64s));
+            self.weights.map(|value| graph.tensor(value).and_then(Tensor::to_f64s));
         let total = |numbers: Vec<f64>| numbers.into_iter().map(f64::abs).sum::<f64>();
         // The state does not exceed one or its initial value, which is far below any limit.
         let factors = total(w?) + total(r?) + total(biases?) + 1.0;
@@ -119,9 +120,9 @@ impl Layer {
             let sums = [(w, biases[0]), (r, biases[1])];
             let state = b.ty(initial).clone();
             let body = b.body(|b, block| {
-                let hidden = b.graph.add_input(block, state);
+                let hidden = b.graph_mut().add_input(block, state);
                 let shape = b.shape(self.sequence)[1..].to_vec();
-                let input = b.graph.add_input(block, Type::new(DType::F32, shape));
+                let input = b.graph_mut().add_input(block, Type::new(DType::F32, shape));
                 self.step(b, input, hidden, sums)
             })?;
             let directions = vec![i64::from(*backwards)];

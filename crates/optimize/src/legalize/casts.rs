@@ -4,7 +4,7 @@ use onnx::operators::{Algebra, holds};
 use onnx::schema::{Arity, Binding, Schema, Types};
 use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
-use tensor::{DType, Kind};
+use tensor::{DType, Kind, Type};
 
 use super::Work;
 use super::target::Row;
@@ -101,8 +101,7 @@ pub(super) fn apply(
     schema: &Schema,
     choice: &Choice,
 ) -> onnx::Result<()> {
-    let node = work.graph.node(id).clone();
-    let mut before = work.builder(id, Some(id));
+    let node = work.graph().node(id).clone();
     let mut made: SmallVec<[(ValueId, DType, ValueId); 4]> = SmallVec::new();
     for (i, input) in node.inputs.iter().enumerate() {
         let to = schema.input(i).and_then(|param| choice[param.types]);
@@ -110,25 +109,21 @@ pub(super) fn apply(
         let known = made.iter().find(|(from, dtype, _)| (*from, *dtype) == (value, to));
         let cast = match known {
             Some((_, _, cast)) => *cast,
-            None => convert(&mut before, value, to)?,
+            None => convert(&mut work.builder(id, Some(id)), value, to)?,
         };
         made.push((value, to, cast));
-        before.graph.set_input(id, i, Some(cast));
+        work.edit.set_input(id, i, Some(cast));
     }
     for (i, &output) in node.outputs.iter().enumerate() {
         let Some(to) = schema.output(i).and_then(|param| choice[param.types]) else { continue };
-        let value = work.graph.value_mut(output);
-        let from = std::mem::replace(&mut value.ty.dtype, to);
-        let name = std::mem::take(&mut value.name);
-        let mut after = work.builder(id, next);
-        let result = convert(&mut after, output, from)?;
-        after.graph.value_mut(result).name = name;
-        after.graph.replace_uses(output, result);
-        // The cast itself must still read the node.
-        if let Some(cast) = after.graph.producer(result) {
-            after.graph.set_input(cast, 0, Some(output));
-        }
+        let ty = work.graph().ty(output).clone();
+        let (from, shape) = (ty.dtype, ty.shape);
+        work.edit.graph_mut().set_type(output, Type::new(to, shape));
+        let result = convert(&mut work.builder(id, next), output, from)?;
+        work.edit.graph_mut().move_name(output, result);
+        work.edit.put_between(output, result);
     }
+    work.take_fresh();
     Ok(())
 }
 

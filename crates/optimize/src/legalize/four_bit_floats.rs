@@ -22,36 +22,37 @@ const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
 
 /// Widens all four-bit floats, unless the model takes or returns some, which must not change.
 pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
-    let main = work.graph.block(Graph::MAIN);
-    let is_boundary = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
+    let main = work.graph().block(Graph::MAIN);
+    let is_boundary = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
     let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
-    let is_four = |value: ValueId| work.graph.ty(value).dtype == FOUR;
-    if work.target == Target::Spec || boundary || !work.graph.value_ids().any(is_four) {
+    let is_four = |value: ValueId| work.graph().ty(value).dtype == FOUR;
+    if work.target == Target::Spec || boundary || !work.graph().value_ids().any(is_four) {
         return Ok(());
     }
     compute_in_single(work)?;
     let values: Vec<ValueId> =
-        work.graph.value_ids().filter(|v| work.graph.ty(*v).dtype == FOUR).collect();
+        work.graph().value_ids().filter(|v| work.graph().ty(*v).dtype == FOUR).collect();
     for id in values {
-        match work.graph.value(id).producer() {
-            Producer::Constant(tensor) => {
+        match work.graph().value(id).producer() {
+            Producer::Constant(tensor) | Producer::Parameter(tensor) => {
                 let wide = wide(tensor)?;
-                let new = work.graph.add_constant(wide);
-                let name = std::mem::take(&mut work.graph.value_mut(id).name);
-                work.graph.value_mut(new).name = name;
-                work.graph.replace_uses(id, new);
+                let name = work.edit.graph_mut().take_name(id);
+                let new = work.edit.graph_mut().add_parameter(name, wide);
+                work.edit.replace_uses(id, new);
             }
             Producer::Node(node, _) => {
                 let node = *node;
-                let ty = work.graph.ty(id);
-                work.graph.value_mut(id).ty = Type::new(EIGHT, ty.shape.clone());
-                if work.graph.node(node).is("Cast") {
+                let ty = work.graph().ty(id);
+                let ty = Type::new(EIGHT, ty.shape.clone());
+                work.edit.graph_mut().set_type(id, ty);
+                if work.graph().node(node).is("Cast") {
                     round(work, node)?;
                 }
             }
             Producer::Input(_) => {
-                let ty = work.graph.ty(id);
-                work.graph.value_mut(id).ty = Type::new(EIGHT, ty.shape.clone());
+                let ty = work.graph().ty(id);
+                let ty = Type::new(EIGHT, ty.shape.clone());
+                work.edit.graph_mut().set_type(id, ty);
             }
             Producer::Removed => {}
         }
@@ -62,19 +63,19 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
 /// Inserts casts around nodes that compute new numbers. The remaining nodes only move or compare
 /// them.
 fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
-    for block in work.graph.live_blocks() {
-        let nodes: Vec<NodeId> = work.graph.nodes_of(block).collect();
+    for block in work.graph().live_blocks() {
+        let nodes: Vec<NodeId> = work.graph().nodes_of(block).collect();
         for (i, id) in nodes.iter().enumerate() {
-            let node = work.graph.node(*id);
+            let node = work.graph().node(*id);
             let computes =
                 matches!(Algebra::of(node), Algebra::Ring | Algebra::Integer | Algebra::Real);
-            let is_four = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
+            let is_four = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
             if !computes || !node.outputs.iter().any(is_four) {
                 continue;
             }
             let Some(schema) = schema::find(&node.op, work.opset) else { continue };
             let complain = |reason| onnx::Error::invalid(node.op.name, reason);
-            let binding = Binding::new(schema, work.graph, node).map_err(complain)?;
+            let binding = Binding::new(schema, work.graph(), node).map_err(complain)?;
             let single = |types: Types| (types.single() == Some(FOUR)).then_some(DType::F32);
             let choice = binding.types().map(single).collect();
             casts::apply(work, *id, nodes.get(i + 1).copied(), schema, &choice)?;
@@ -95,7 +96,7 @@ fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
 /// Rounds to the nearest number, ties to even. As in JAX, numbers out of range become the largest
 /// number, and NaN becomes minus zero.
 fn round(work: &mut Work<'_>, cast: NodeId) -> Result<(), Error> {
-    let Some(x) = work.graph.node(cast).input(0) else { return Ok(()) };
+    let Some(x) = work.graph().node(cast).input(0) else { return Ok(()) };
     let mut b = work.builder(cast, Some(cast));
     let x = b.cast(x, DType::F32)?;
     let [rounded] = formulas(&mut b, [x], |[x]| {
@@ -107,7 +108,7 @@ fn round(work: &mut Work<'_>, cast: NodeId) -> Result<(), Error> {
         [size * negative.select(size.constant(-1.0), 1.0)]
     })?;
     let narrow = b.op("Cast", &[rounded], attrs! { to: EIGHT })?;
-    work.substitute(cast, &[narrow]);
+    work.substitute(cast, &[narrow])?;
     Ok(())
 }
 

@@ -32,7 +32,7 @@ use crate::Forms;
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding};
-use onnx::{BlockId, Builder, Graph, NodeId, Source, ValueId};
+use onnx::{BlockId, Builder, Editor, Graph, NodeId, ValueId};
 use provenance::{Origins, Stage};
 use tensor::DType;
 
@@ -50,7 +50,7 @@ pub fn legalize(
     if opset > newest {
         return Err(Error::OpsetTooNew { target, opset, newest });
     }
-    let mut work = Work { graph, origins, opset, target };
+    let mut work = Work::new(graph, origins, opset, target);
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
     four_bit_floats::widen(&mut work)?;
@@ -69,9 +69,9 @@ pub fn legalize_outputs(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
-    let mut work = Work { graph, origins, opset, target };
-    for id in work.graph.all_nodes() {
-        if work.graph.node(id).is("Identity") {
+    let mut work = Work::new(graph, origins, opset, target);
+    for id in work.graph().all_nodes() {
+        if work.graph().node(id).is("Identity") {
             work.node(id, None)?;
         }
     }
@@ -95,8 +95,8 @@ pub fn avoid_bugs(
     target: Target,
     forms: &Forms,
 ) -> Result<(), Error> {
-    let mut work = Work { graph, origins, opset, target };
-    let before = work.graph.value_count();
+    let mut work = Work::new(graph, origins, opset, target);
+    let before = work.graph().value_count();
     runtime_bugs::avoid(&mut work)?;
     if target.has_code_of(Target::OnnxRuntime) {
         biased_gru::guard(&mut work, forms)?;
@@ -105,7 +105,7 @@ pub fn avoid_bugs(
         sums_before_norms::keep_apart(&mut work)?;
     }
     // Replacements may have any element type, too.
-    if work.graph.value_count() > before { work.adapt() } else { Ok(()) }
+    if work.graph().value_count() > before { work.adapt() } else { Ok(()) }
 }
 
 /// Returns `true` if all operators have their current form at `opset`. Otherwise they are invalid
@@ -117,23 +117,33 @@ pub fn has_present_forms(opset: i64) -> bool {
 /// Converts operators to the form that they have at `opset`. Runs after all stages that examine
 /// them.
 pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
-    readable::spell(graph);
-    older::spell(&mut Work { graph, origins, opset, target: Target::Spec })
+    let mut work = Work::new(graph, origins, opset, Target::Spec);
+    readable::spell(&mut work)?;
+    older::spell(&mut work)
 }
 
 struct Work<'a> {
-    graph: &'a mut Graph,
-    origins: &'a mut Origins,
+    edit: Editor<'a>,
+    /// The number of nodes before the first one that replaces something, until it is replaced.
+    mark: Option<usize>,
     opset: i64,
     target: Target,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(graph: &'a mut Graph, origins: &'a mut Origins, opset: i64, target: Target) -> Self {
+        Self { edit: Editor::new(graph, origins, Stage::Legalize), mark: None, opset, target }
+    }
+
+    fn graph(&self) -> &Graph {
+        self.edit.graph()
+    }
+
     /// Adapts all nodes and their replacements.
     fn adapt(&mut self) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             let mut again = false;
-            for block in self.graph.live_blocks() {
+            for block in self.graph().live_blocks() {
                 again |= self.block(block)?;
             }
             if !again {
@@ -145,7 +155,7 @@ impl Work<'_> {
 
     /// Adapts the nodes of a block. Returns `true` if there may be new nodes to adapt.
     fn block(&mut self, block: BlockId) -> Result<bool, Error> {
-        let nodes: Vec<_> = self.graph.nodes_of(block).collect();
+        let nodes: Vec<_> = self.graph().nodes_of(block).collect();
         let mut again = false;
         for (i, id) in nodes.iter().enumerate() {
             again |= self.node(*id, nodes.get(i + 1).copied())?;
@@ -155,7 +165,7 @@ impl Work<'_> {
 
     /// Adapts a node, which comes before `next`. Returns `true` if it was replaced.
     fn node(&mut self, id: NodeId, next: Option<NodeId>) -> Result<bool, Error> {
-        let node = self.graph.node(id);
+        let node = self.graph().node(id);
         if !node.op.domain.is_empty() {
             return Ok(false);
         }
@@ -166,11 +176,11 @@ impl Work<'_> {
             return self.missing(id).map(|()| true);
         };
         let complain = |reason| onnx::Error::invalid(node.op.name, reason);
-        let binding = Binding::new(schema, self.graph, node).map_err(complain)?;
-        if self.target.accepts(schema, self.graph, node, &binding) {
+        let binding = Binding::new(schema, self.graph(), node).map_err(complain)?;
+        if self.target.accepts(schema, self.graph(), node, &binding) {
             return Ok(false);
         }
-        let rows = self.target.rows(schema, self.graph, node);
+        let rows = self.target.rows(schema, self.graph(), node);
         let casts = |from, to| self.target.casts(self.opset, from, to);
         let reason = match casts::choose(schema, node, &binding, &rows, casts) {
             Ok(types) => {
@@ -201,12 +211,12 @@ impl Work<'_> {
 
     /// Returns the error for a node that the target would accept unchanged at a newer opset.
     fn too_old_for(&self, id: NodeId, dtype: DType) -> Option<Error> {
-        let node = self.graph.node(id);
+        let node = self.graph().node(id);
         let accepts = |opset: &i64| {
             let schema = schema::find(&node.op, *opset).filter(|_| onnx::is_valid_at(node, *opset));
             schema.is_some_and(|schema| {
-                let binding = Binding::new(schema, self.graph, node);
-                binding.is_ok_and(|b| self.target.accepts(schema, self.graph, node, &b))
+                let binding = Binding::new(schema, self.graph(), node);
+                binding.is_ok_and(|b| self.target.accepts(schema, self.graph(), node, &b))
             })
         };
         let needs = (self.opset + 1..=self.target.newest_opset()).find(accepts)?;
@@ -217,7 +227,7 @@ impl Work<'_> {
 
     /// Replaces a node whose operator does not exist at the opset.
     fn missing(&mut self, id: NodeId) -> Result<(), Error> {
-        let node = self.graph.node(id);
+        let node = self.graph().node(id);
         let (op, origin) = (node.op, node.origin);
         let is_known = |opset: &i64| {
             let has = schema::find(&op, *opset).is_some();
@@ -242,47 +252,39 @@ impl Work<'_> {
 
     /// Replaces a node by an equivalent.
     fn replace(&mut self, id: NodeId, equivalent: Equivalent) -> Result<(), Lack> {
-        let node = self.graph.node(id).clone();
+        let node = self.graph().node(id).clone();
         let results = equivalent(&mut self.builder(id, Some(id)), &node)?;
-        self.substitute(id, &results);
-        Ok(())
+        Ok(self.substitute(id, &results)?)
     }
 
-    /// Removes a node whose results have been replaced.
-    fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
-        let outputs = self.graph.node(id).outputs.clone();
-        for (old, new) in outputs.iter().zip(results) {
-            self.graph.value_mut(*new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
-            self.graph.replace_uses(*old, *new);
-        }
-        self.graph.remove_node(id);
+    /// Replaces a node by what was emitted for it.
+    fn substitute(&mut self, id: NodeId, results: &[ValueId]) -> onnx::Result<()> {
+        let (name, fresh) = (self.graph().node(id).op.name, self.take_fresh());
+        self.edit.replace(name, id, results, &fresh)
     }
 
-    /// Removes nodes whose results are not read.
-    fn remove_unread(&mut self) {
-        for id in self.graph.all_nodes().into_iter().rev() {
-            let results = self.graph.get(id).map(|node| node.outputs.iter());
-            let is_read = |value: &ValueId| self.graph.value(*value).is_used();
-            if results.is_some_and(|mut results| !results.any(is_read)) {
-                self.graph.remove_node(id);
-            }
+    /// Makes a node read `value`, and removes what was computed only for what it read.
+    fn set_input(&mut self, id: NodeId, index: usize, value: ValueId) {
+        let old = self.graph().node(id).input(index).and_then(|old| self.graph().producer(old));
+        let fresh = self.take_fresh();
+        self.edit.set_input(id, index, Some(value));
+        if let Some(old) = old {
+            let heirs = if fresh.is_empty() { vec![id] } else { fresh };
+            self.edit.remove_unread(old, &heirs);
         }
+    }
+
+    /// The nodes that were emitted and have not replaced anything yet.
+    fn take_fresh(&mut self) -> Vec<NodeId> {
+        self.mark.take().map(|mark| self.edit.added_since(mark)).unwrap_or_default()
     }
 
     /// Returns a builder that emits replacements of `node` before `before`.
     fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
-        let replaced = self.graph.node(node);
-        let (name, block, primary) = (replaced.op.name, replaced.block(), replaced.origin);
-        Builder {
-            graph: self.graph,
-            origins: self.origins,
-            name,
-            stage: Stage::Legalize,
-            site: None,
-            source: Source::Replacing { primary, others: Vec::new() },
-            block,
-            before,
-        }
+        let replaced = self.graph().node(node);
+        let (name, block, origin) = (replaced.op.name, replaced.block(), replaced.origin);
+        self.mark.get_or_insert(self.edit.mark());
+        self.edit.builder_at(name, origin, block, before)
     }
 }
 

@@ -63,7 +63,9 @@ mod tests {
     use provenance::Origins;
 
     fn legalized(body: &str) -> String {
-        let text = format!("g (float[2,3] x) => (float[2,3] y) <int64[1] a = {{1}}> {{ {body} }}");
+        let text = format!(
+            "g (float[2,3] x) => (float[2,3] y) {{ a = Constant <value_ints = [1]> () {body} }}"
+        );
         let mut origins = Origins::default();
         let mut graph = graph(&text, &mut origins);
         legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();

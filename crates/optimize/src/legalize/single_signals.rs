@@ -9,16 +9,16 @@ use super::{Error, Work};
 
 /// Adds a leading axis to all single signals.
 pub(super) fn batch(work: &mut Work<'_>) -> Result<(), Error> {
-    for id in work.graph.all_nodes() {
-        let node = work.graph.node(id);
-        let x = node.input(0).filter(|x| node.is("DFT") && work.graph.ty(*x).rank() == 2);
+    for id in work.graph().all_nodes() {
+        let node = work.graph().node(id);
+        let x = node.input(0).filter(|x| node.is("DFT") && work.graph().ty(*x).rank() == 2);
         let Some(x) = x else { continue };
         let (length, attrs) = (node.input(1), node.attrs.clone());
         let mut b = work.builder(id, Some(id));
         let (signals, axis) = (b.unsqueeze(x, &[0])?, b.int(DType::I64, -2)?);
         let found = b.op_optional("DFT", &[Some(signals), length, Some(axis)], attrs)?;
         let result = b.squeeze(found, &[0])?;
-        work.substitute(id, &[result]);
+        work.substitute(id, &[result])?;
     }
     Ok(())
 }

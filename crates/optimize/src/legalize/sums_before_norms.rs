@@ -12,8 +12,8 @@ use super::{Error, Work, runtime_bugs};
 
 /// Converts all such sums.
 pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
-    for id in work.graph.all_nodes() {
-        if let Some(add) = fused(work.graph, id) {
+    for id in work.graph().all_nodes() {
+        if let Some(add) = fused(work.graph(), id) {
             runtime_bugs::add_by_sum(work, add)?;
         }
     }

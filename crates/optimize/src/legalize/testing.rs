@@ -134,7 +134,7 @@ fn run(graph: &Graph, x: f64) -> f64 {
 }
 
 fn constant(graph: &Graph, value: ValueId) -> f64 {
-    graph.constant(value).unwrap().splat().unwrap()
+    graph.tensor(value).unwrap().splat().unwrap()
 }
 
 fn compute(op: &str, attrs: &[(&'static str, Attr)], operands: &[f64]) -> f64 {
@@ -214,7 +214,7 @@ fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
     for id in graph.nodes_of(Graph::MAIN) {
         let node = graph.node(id);
         let read = |v: &ValueId| {
-            known.get(v).cloned().unwrap_or_else(|| graph.constant(*v).unwrap().to_ints().unwrap())
+            known.get(v).cloned().unwrap_or_else(|| graph.tensor(*v).unwrap().to_ints().unwrap())
         };
         let operands: Vec<_> = node.inputs.iter().flatten().map(read).collect();
         let output = node.outputs[0];

@@ -92,8 +92,9 @@ fn comparing_keeps_values() {
 
 #[test]
 fn order_of_u64_goes_through_a_flipped_bit() {
-    let argmax = outcome("ArgMax", &[U64], attrs! { keepdims: false }, &[I64], ORT);
-    assert_eq!(argmax.unwrap(), "BitwiseXor:u64 Cast:i64 ArgMax:i64");
+    let text = "g (uint64[2,2] x) => (int64[2] y) { y = ArgMax <keepdims = 0> (x) }";
+    let argmax = super::testing::legalized(text, Target::OnnxRuntime);
+    assert_eq!(argmax, "BitwiseXor:u64 Cast:i64 ArgMax:i64");
 }
 
 #[test]
@@ -104,10 +105,12 @@ fn sizes_are_small_numbers() {
     let ty = graph.ty(sizes[0]).clone();
     let emitted = super::testing::origin(&mut origins);
     let node = (Op::onnx("Max"), sizes.map(Some).to_vec(), Attrs::new());
-    graph.add_node(Graph::MAIN, None, node, vec![ty.clone()], emitted);
+    let first = graph.add_node(Graph::MAIN, None, node, vec![ty.clone()], emitted);
     let x = graph.add_input(Graph::MAIN, ty.clone());
     let node = (Op::onnx("Max"), vec![Some(x), Some(sizes[0])], Attrs::new());
-    graph.add_node(Graph::MAIN, None, node, vec![ty], emitted);
+    let second = graph.add_node(Graph::MAIN, None, node, vec![ty], emitted);
+    let results = [first, second].map(|id| graph.node(id).outputs[0]);
+    graph.set_outputs(Graph::MAIN, &results);
     legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
     assert_eq!(show(&graph), "Max:i64 Greater:bool Where:i64");
 }
@@ -198,7 +201,7 @@ fn an_operand_that_occurs_twice_is_cast_once() {
     let mut graph = single(&mut origins, "Mul", &[ty, ty], Attrs::new(), &[ty]);
     let node = graph.all_nodes()[0];
     let x = graph.node(node).inputs[0];
-    graph.set_input(node, 1, x);
+    onnx::Editor::new(&mut graph, &mut origins, provenance::Stage::Lower).set_input(node, 1, x);
     legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
     assert_eq!(show(&graph), "Cast:f32 Mul:f32 Cast:bf16");
 }
@@ -209,7 +212,7 @@ fn names_stay_with_the_results_and_casts_have_an_origin() {
     let ty: (DType, &[i64]) = (BF16, &[2]);
     let mut graph = single(&mut origins, "Exp", &[ty], Attrs::new(), &[ty]);
     let output = graph.block(Graph::MAIN).outputs()[0];
-    graph.value_mut(output).name = "y".to_owned();
+    graph.set_name(output, "y".to_owned());
     legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
     let output = graph.block(Graph::MAIN).outputs()[0];
     assert_eq!((graph.value(output).name.as_str(), graph.ty(output).dtype), ("y", BF16));
@@ -263,4 +266,45 @@ fn convolutions_of_doubles_and_integers_become_products() {
     let mut graph = single(&mut origins, "Conv", &inputs, auto, &[(F64, &[1, 6, 8, 8])]);
     let message = legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap_err();
     assert!(message.to_string().ends_with("and its padding is not explicit"), "{message}");
+}
+
+/// The operators after legalisation, each with the modules that it came from.
+fn sources(text: &str) -> Vec<String> {
+    let mut origins = Origins::default();
+    let mut graph = crate::testing::graph(text, &mut origins);
+    legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+    let forms = crate::Forms::auto(23);
+    super::avoid_bugs(&mut graph, &mut origins, 23, Target::OnnxRuntime, &forms).unwrap();
+    let of = |id| {
+        let node: &onnx::Node = graph.node(id);
+        let also = origins.get(node.origin).also.to_vec();
+        let scope = |id| origins.scope_path(origins.get(id).scope);
+        let scopes: Vec<&str> = std::iter::once(node.origin).chain(also).map(scope).collect();
+        format!("{} {}", node.op.name, scopes.join(" "))
+    };
+    graph.all_nodes().into_iter().map(of).collect()
+}
+
+#[test]
+fn a_complement_comes_from_the_error_function_as_well() {
+    let found = sources(
+        r#"g (float[3] x) => (float[3] y) {
+            one = Constant <value = float {1}> ()
+            ["/e/Erf"] e = Erf (x)
+            ["/s/Sub"] y = Sub (one, e)
+        }"#,
+    );
+    assert!(found.len() > 5 && found.iter().all(|node| node.ends_with(" s e")), "{found:?}");
+}
+
+#[test]
+fn a_transpose_behind_a_cast_stays_one_of_its_line() {
+    let found = sources(
+        r#"g (float16[3,3,3] x, float[3,2] w) => (float[3,3,2] y) {
+            ["/t/Transpose"] t = Transpose <perm = [1, 2, 0]> (x)
+            ["/c/Cast"] c = Cast <to = 1> (t)
+            ["/m/MatMul"] y = MatMul (c, w)
+        }"#,
+    );
+    assert_eq!(found, ["Cast c t", "Transpose t c", "MatMul m"]);
 }

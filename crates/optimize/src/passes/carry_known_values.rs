@@ -92,17 +92,15 @@ impl Known {
         let mut first: FxHashMap<ValueId, ValueId> =
             state.iter().map(|carried| (carried.inside, carried.initial)).collect();
         for id in &self.nodes {
-            let graph = edit.graph_mut();
+            let graph = edit.graph();
             let node = graph.node(*id);
             let known = |value: &ValueId| *first.get(value).unwrap_or(value);
             let operands = node.inputs.iter().map(|v| v.as_ref().map(known)).collect();
             let copied = (node.op, operands, node.attrs.clone());
             let types = node.outputs.iter().map(|v| graph.ty(*v).clone()).collect();
-            let (block, origin) = (graph.node(found.id).block(), node.origin);
             let results = node.outputs.clone();
-            let new = graph.add_node(block, Some(found.id), copied, types, origin);
-            let values = graph.node(new).outputs.clone();
-            first.extend(results.into_iter().zip(values));
+            let new = edit.add_like(*id, found.id, copied, types);
+            first.extend(results.into_iter().zip(edit.graph().node(new).outputs.clone()));
         }
         let more: Vec<_> = self.read.iter().map(|(value, later)| (first[value], *later)).collect();
         let inside = found.carry(edit, PASS.name, |_| true, &more)?;

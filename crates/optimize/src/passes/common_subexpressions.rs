@@ -117,7 +117,7 @@ fn are_same(a: &Attrs, b: &Attrs) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use onnx::{Graph, Op, attrs};
+    use onnx::{Op, attrs};
     use provenance::Origins;
 
     use super::PASS;
@@ -157,16 +157,15 @@ mod tests {
     fn random_numbers_are_drawn_twice() {
         let mut origins = Origins::default();
         let mut graph = graph("g (float[2] x) => (float[2] y) { y = Add (x, x) }", &mut origins);
-        let add = graph.all_nodes()[0];
-        let origin = graph.node(add).origin;
+        let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+        let add = edit.graph().all_nodes()[0];
         for i in 0..2 {
             let random = (Op::onnx("RandomNormal"), vec![], attrs! { shape: vec![2] });
-            let types = vec![graph.ty(graph.node(add).outputs[0]).clone()];
-            let node = graph.add_node(Graph::MAIN, Some(add), random, types, origin);
-            let value = graph.node(node).outputs[0];
-            graph.set_input(add, i, Some(value));
+            let types = vec![edit.graph().ty(edit.graph().node(add).outputs[0]).clone()];
+            let node = edit.add_like(add, add, random, types);
+            let value = edit.graph().node(node).outputs[0];
+            edit.set_input(add, i, Some(value));
         }
-        let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
         assert_eq!((PASS.run)(&mut edit).unwrap(), Changed::No);
     }
 

@@ -1,10 +1,9 @@
 //! Drops carried values that a loop does not need: values that are loop-invariant, and values that
 //! only their own next iteration reads.
 
-use onnx::{Graph, ValueId};
+use onnx::{Graph, ValueId, collect_operands};
 use rustc_hash::FxHashSet;
 
-use crate::edit::collect_operands;
 use crate::loops::{Carried, Loop};
 use crate::{Changed, Editor, Error, Pass};
 
@@ -27,7 +26,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
             return Ok(changed);
         }
         for (carried, _) in state.iter().zip(&same).filter(|(_, same)| **same) {
-            edit.graph_mut().replace_uses(carried.inside, carried.initial);
+            edit.replace_uses(carried.inside, carried.initial);
         }
         found.carry(edit, PASS.name, is_kept, &[])?;
         changed = Changed::Yes;

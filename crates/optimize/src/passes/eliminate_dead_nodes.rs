@@ -18,7 +18,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
             if !edit.spend(PASS.name) {
                 return Ok(changed);
             }
-            edit.remove_unused(id, None);
+            edit.remove_dead(id);
             changed = Changed::Yes;
         } else if !all && let Some(first) = first_free_result(node) {
             changed |= prune(edit, id, first);
@@ -61,22 +61,21 @@ fn prune(edit: &mut Editor<'_>, id: NodeId, (first, offset): (usize, usize)) -> 
         graph.set_outputs(block, &new.into_iter().map(|(_, value)| value).collect::<Vec<_>>());
     }
     // The subgraphs move to the new node. Removing the old one must not remove them.
-    let attrs = std::mem::take(&mut graph.node_mut(id).attrs);
+    let attrs = std::mem::take(edit.attrs_mut(id));
+    let graph = edit.graph();
     let node = graph.node(id);
-    let (block, op, origin) = (node.block(), node.op, node.origin);
-    let (inputs, name) = (node.inputs.clone(), node.name.clone());
+    let (op, inputs) = (node.op, node.inputs.clone());
     let old: Vec<_> = kept.iter().map(|&i| node.outputs[i]).collect();
     let types = old.iter().map(|v| graph.ty(*v).clone()).collect();
-    let new = graph.add_node(block, Some(id), (op, inputs, attrs), types, origin);
-    graph.node_mut(new).name = name;
-    for (old, new) in old.into_iter().zip(graph.node(new).outputs.clone()) {
-        graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(old).name);
-        graph.value_mut(new).content = graph.value_mut(old).content.take();
-        graph.replace_uses(old, new);
+    let new = edit.remake(id, (op, inputs, attrs), types);
+    for (old, new) in old.into_iter().zip(edit.graph().node(new).outputs.clone()) {
+        let content = edit.graph().value(old).content.clone();
+        edit.graph_mut().set_content(new, content);
+        edit.graph_mut().move_name(old, new);
+        edit.replace_uses(old, new);
     }
-    graph.remove_node(id);
-    edit.hand_over(id, new);
-    dropped.into_iter().for_each(|node| edit.remove_unused(node, None));
+    edit.remove(id, &[new]);
+    dropped.into_iter().for_each(|node| edit.remove_dead(node));
     Changed::Yes
 }
 
@@ -98,8 +97,7 @@ fn remove_uncalled_functions(edit: &mut Editor<'_>) -> Changed {
             break;
         }
         changed = Changed::Yes;
-        let graph = edit.graph_mut();
-        for callee in ops_within(graph, body) {
+        for callee in ops_within(edit.graph(), body) {
             if let (Some(count), Some(&body)) = (calls.get_mut(&callee), bodies.get(&callee)) {
                 *count -= 1;
                 if *count == 0 {
@@ -107,10 +105,8 @@ fn remove_uncalled_functions(edit: &mut Editor<'_>) -> Changed {
                 }
             }
         }
-        graph.set_outputs(body, &[]);
-        let nodes: Vec<_> = graph.nodes_of(body).collect();
-        nodes.into_iter().rev().for_each(|id| graph.remove_node(id));
-        graph.functions.retain(|f| f.op != op);
+        edit.clear_block(body);
+        edit.graph_mut().functions.retain(|f| f.op != op);
     }
     changed
 }

@@ -20,7 +20,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
             if !edit.spend(PASS.name) {
                 return Ok(changed);
             }
-            edit.graph_mut().move_node(id, found.id);
+            edit.move_node(id, found.id);
             changed = Changed::Yes;
         }
     }

@@ -17,7 +17,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
         }
         let nodes: Vec<_> = edit.graph().nodes_of(branch).collect();
         for node in nodes {
-            edit.graph_mut().move_node(node, id);
+            edit.move_node(node, id);
         }
         let results = edit.graph().block(branch).outputs().to_vec();
         edit.choose(PASS.name, id, &results)?;
@@ -30,8 +30,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 /// condition, because users may change it.
 fn taken(graph: &Graph, id: NodeId) -> Option<BlockId> {
     let node = graph.get(id).filter(|node| node.is("If"))?;
-    let condition = node.input(0).filter(|value| graph.value(*value).name.is_empty())?;
-    let branch = match graph.constant(condition)?.splat()? == 0.0 {
+    let branch = match graph.constant(node.input(0)?)?.splat()? == 0.0 {
         true => "else_branch",
         false => "then_branch",
     };

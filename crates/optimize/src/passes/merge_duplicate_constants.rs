@@ -23,7 +23,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
         if !edit.spend(PASS.name) {
             break;
         }
-        edit.graph_mut().replace_uses(duplicate, survivor);
+        edit.replace_uses(duplicate, survivor);
         changed = Changed::Yes;
     }
     Ok(changed)
@@ -33,8 +33,7 @@ type Place = (DType, Vec<usize>, usize);
 
 /// Returns pairs of constants where the first can replace the second.
 fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
-    let constants: Vec<_> =
-        graph.live_constants().filter_map(|id| Some((id, graph.constant(id)?))).collect();
+    let constants: Vec<_> = graph.live_tensors().collect();
     let mut pairs = Vec::new();
     let mut merge = |first: ValueId, other: ValueId| {
         // Block results are distinct, so a returned constant is preserved.
@@ -59,7 +58,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     for &(id, tensor) in &constants {
         let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
         let Some(same) = by_place.remove(&place) else { continue };
-        let named = |id: &&ValueId| !graph.value(**id).name.is_empty();
+        let named = |id: &&ValueId| graph.parameter(**id).is_some();
         let survivor = same.iter().find(named).or(same.first()).copied().unwrap_or(id);
         rest.push((survivor, tensor));
         for other in same.into_iter().filter(|other| *other != survivor) {
@@ -70,7 +69,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     }
 
     // Merges equal elements. Permuted constants are not reordered just for the comparison.
-    rest.retain(|(id, t)| graph.value(*id).name.is_empty() && t.stored_bytes().is_some());
+    rest.retain(|(id, t)| graph.constant(*id).is_some() && t.stored_bytes().is_some());
     for alike in groups(rest, sample) {
         for equal in groups(alike, content) {
             let mut equal = equal.into_iter();

@@ -10,15 +10,15 @@ pub(crate) const PASS: Pass = Pass { name: "reshape_parameters", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    let parameters: Vec<ValueId> = edit.graph().live_constants().collect();
+    let parameters: Vec<ValueId> = edit.graph().live_tensors().map(|(id, _)| id).collect();
     for parameter in parameters {
         let Some((tensor, reshapes)) = reshaped(edit, parameter) else { continue };
         if !edit.spend(PASS.name) {
             break;
         }
         let graph = edit.graph_mut();
-        let new = graph.add_constant(tensor);
-        graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(parameter).name);
+        let name = graph.take_name(parameter);
+        let new = graph.add_parameter(name, tensor);
         for node in reshapes {
             edit.replace(PASS.name, node, &[new], &[])?;
         }
@@ -30,13 +30,10 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 /// Returns the parameter in the only shape in which it is read, and the nodes that reshape it.
 fn reshaped(edit: &Editor<'_>, parameter: ValueId) -> Option<(Tensor, Vec<NodeId>)> {
     let graph = edit.graph();
-    let value = graph.value(parameter);
-    if value.name.is_empty() {
-        return None;
-    }
+    let tensor = graph.parameter(parameter)?;
     let mut nodes = Vec::new();
     let mut shape = None;
-    for place in value.uses() {
+    for place in graph.value(parameter).uses() {
         let Use::Operand(id, 0) = place else { return None };
         let node = graph.node(id);
         let [result] = *node.outputs else { return None };
@@ -52,8 +49,7 @@ fn reshaped(edit: &Editor<'_>, parameter: ValueId) -> Option<(Tensor, Vec<NodeId
     }
     let shape: Vec<usize> =
         shape?.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
-    let tensor = graph.constant(parameter)?.reshaped(&shape).ok()?;
-    Some((tensor, nodes))
+    Some((tensor.reshaped(&shape).ok()?, nodes))
 }
 
 #[cfg(test)]

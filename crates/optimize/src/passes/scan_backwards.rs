@@ -68,10 +68,8 @@ impl Way {
             Some(transpose) => (transpose, 0),
             None => (scan, index),
         };
-        edit.graph_mut().set_input(reader, at, Some(self.source));
-        let mut gone = Vec::new();
-        edit.remove_unused(self.slice, Some(&mut gone));
-        edit.inherit(&[scan], &gone);
+        edit.set_input(reader, at, Some(self.source));
+        edit.remove_unread(self.slice, &[scan]);
     }
 }
 
@@ -131,11 +129,11 @@ pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize
 
 /// Reverses one of the directions in an attribute.
 fn turn(edit: &mut Editor<'_>, scan: NodeId, name: &'static str, index: usize) {
-    let node = edit.graph_mut().node_mut(scan);
-    if !node.attrs.iter().any(|(key, _)| *key == name) {
-        node.attrs.push((name, Attr::Ints(Vec::new())));
+    let attrs = edit.attrs_mut(scan);
+    if !attrs.iter().any(|(key, _)| *key == name) {
+        attrs.push((name, Attr::Ints(Vec::new())));
     }
-    for (key, attr) in &mut node.attrs {
+    for (key, attr) in attrs {
         if let (true, Attr::Ints(directions)) = (*key == name, attr) {
             if directions.len() <= index {
                 directions.resize(index + 1, 0);
@@ -158,8 +156,11 @@ mod tests {
         passes_to(
             &PASS,
             &format!(
-                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y)
-                    <int64[1] one = {{-1}}, int64[1] end = {{-9}}, int64[1] first = {{0}}, int64[1] second = {{1}}> {{
+                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y) {{
+                    one = Constant <value_ints = [-1]> ()
+                    end = Constant <value_ints = [-9]> ()
+                    first = Constant <value_ints = [0]> ()
+                    second = Constant <value_ints = [1]> ()
                     r = Slice (x, one, end, first, one)
                     t, u = Scan <num_scan_inputs = 1, scan_input_directions = [0], scan_output_directions = [0], {body}> (s, r)
                     v = Transpose <perm = [1, 0]> (u)
@@ -177,8 +178,10 @@ mod tests {
 
     #[test]
     fn partly_reversed_sequences_are_unchanged() {
-        let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u)
-            <int64[1] one = {-1}, int64[1] end = {0}, int64[1] first = {0}> {
+        let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u) {
+            one = Constant <value_ints = [-1]> ()
+            end = Constant <value_ints = [0]> ()
+            first = Constant <value_ints = [0]> ()
             r = Slice (x, one, end, first, one)
             t, u = Scan <num_scan_inputs = 1, body = body (float[2] a, float[2] b)
                 => (float[2] c, float[2] d) { c = Add (a, b) d = Exp (c) }> (s, r)

@@ -175,7 +175,7 @@ pub(crate) fn is_computed_of_constants(
 ) -> bool {
     let (mut values, mut looks) = (vec![value], 0);
     while let Some(value) = values.pop() {
-        if graph.constant(value).is_some() {
+        if graph.tensor(value).is_some() {
             continue;
         }
         let Some(id) = graph.producer(value) else { return false };

@@ -270,9 +270,6 @@ impl<'p, 'g> Search<'p, 'g> {
     /// Returns the number that all elements of the constant `value` share. Parameters may change,
     /// so they do not count as constants.
     fn number(&self, value: ValueId, written: Written) -> Option<(f64, DType)> {
-        if !self.graph.value(value).name.is_empty() {
-            return None;
-        }
         let tensor = self.graph.constant(value)?;
         let number = tensor.splat()?;
         if tensor.dtype().is_integer() && number.abs() >= MOST_INTEGER {

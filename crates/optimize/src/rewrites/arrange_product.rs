@@ -46,7 +46,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let product = Product::read(m, &operands, &after.nodes)?;
 
     let graph = m.graph();
-    let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
+    let are_constant = [0, 1].map(|i| graph.tensor(operands[i].source).is_some());
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>()
         + after.cost(graph, true);
     let plan = m

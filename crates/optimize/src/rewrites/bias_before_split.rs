@@ -13,8 +13,8 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (split, bias) = if m.graph().constant(b).is_some() { (a, b) } else { (b, a) };
-    if m.graph().constant(bias).is_none() {
+    let (split, bias) = if m.graph().tensor(b).is_some() { (a, b) } else { (b, a) };
+    if m.graph().tensor(bias).is_none() {
         return Err("neither operand is a constant".into());
     }
     let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;

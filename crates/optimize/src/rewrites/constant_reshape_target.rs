@@ -12,7 +12,7 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, shape) = (m.operand(0)?, m.operand(1)?);
     // Includes parameters, because a parameter may be the only constant with its value.
-    if m.graph().constant(shape).is_some() {
+    if m.graph().tensor(shape).is_some() {
         return Err("the shape is already constant".into());
     }
     let (shape, attrs) = target(&m.ty(x).shape, &m.ty(m.result()?).shape)?;

@@ -149,4 +149,23 @@ mod tests {
             }",
         );
     }
+    #[test]
+    fn positions_that_a_person_may_replace_are_no_triangle() {
+        let text = |positions: &str, declared: &str| {
+            format!(
+                "g (float[2,2] x) => (float[2,2] y) {declared} {{
+                    {positions}
+                    one = Constant <value_ints = [1]> ()
+                    rows = Unsqueeze (positions, one)
+                    mask = GreaterOrEqual (rows, positions)
+                    zero = Constant <value_float = 0.0> ()
+                    y = Where (mask, x, zero)
+                }}"
+            )
+        };
+        let constant = text("positions = Constant <value_ints = [0, 1]> ()", "");
+        let cut = "g (float[2,2] x) => (float[2,2] y) { y = Trilu <upper = 0> (x) }";
+        rewrites_to(&REWRITE, &constant, cut);
+        stays(&REWRITE, &text("", "<int64[2] positions = {0, 1}>"));
+    }
 }

@@ -10,7 +10,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, w) = (m.operand(0)?, m.operand(1)?);
-    if m.graph().constant(w).is_none() {
+    if m.graph().tensor(w).is_none() {
         return Err("the right operand is not a constant".into());
     }
     let shape = m.ty(w).static_shape().ok_or("the constant has no static shape")?;

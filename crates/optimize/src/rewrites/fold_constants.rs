@@ -230,9 +230,8 @@ fn repeating(graph: &Graph, value: ValueId) -> Option<&Node> {
 
 /// Returns the tensor of an unnamed constant.
 fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
-    let value = m.graph().value(value);
-    match value.producer() {
-        Producer::Constant(_) if !value.name.is_empty() => Err("a parameter keeps its name".into()),
+    match m.graph().value(value).producer() {
+        Producer::Parameter(_) => Err("a parameter keeps its name".into()),
         Producer::Constant(tensor) => Ok(tensor),
         _ => Err("an operand is not a constant".into()),
     }

@@ -7,7 +7,7 @@
 //! results are named after their first parameter and the operator. Keys and counters are preserved,
 //! except that comparisons with a counter are folded.
 
-use onnx::{Producer, ValueId};
+use onnx::ValueId;
 
 use super::fold_constants::{folded_shape, is_within};
 use crate::{Match, Rewrite, Roots, Skip};
@@ -28,17 +28,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (result, node) = (m.result()?, m.root().clone());
     let graph = m.graph();
     let operands = || node.inputs.iter().flatten().copied();
-    let is_constant = |v: ValueId| matches!(graph.value(v).producer(), Producer::Constant(_));
-    if !operands().all(is_constant) {
+    if !operands().all(|v| graph.tensor(v).is_some()) {
         return Err("an operand is not a constant".into());
     }
-    let named = |v: &ValueId| !graph.value(*v).name.is_empty();
+    let named = |v: &ValueId| graph.parameter(*v).is_some();
     let parameter = operands().find(named).ok_or("no operand is a parameter")?;
     if node.is("Concat") && operands().filter(named).nth(1).is_some() {
         return Err("several parameters would become one".into());
     }
     let (dtype, shape) = (m.ty(result).dtype, folded_shape(m.ty(result))?);
-    let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
+    let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().tensor(v)));
     let inputs: Vec<_> = inputs.collect();
     // Elementwise functions may be rounded differently than by runtimes, which differ from each
     // other anyway. Sums are excluded because they can take long.

@@ -34,8 +34,10 @@ mod tests {
     fn the_first_element_of_a_reversed_value_is_the_last() {
         rewrites_to(
             &REWRITE,
-            "g (float[2,T] x) => (float[2] y, float[2,2] z)
-                <int64[1] one = {-1}, int64[1] end = {-9223372036854775808}, int64[1] axis = {1}> {
+            "g (float[2,T] x) => (float[2] y, float[2,2] z) {
+                one = Constant <value_ints = [-1]> ()
+                end = Constant <value_ints = [-9223372036854775808]> ()
+                axis = Constant <value_ints = [1]> ()
                 first = Constant <value_int = 0> ()
                 two = Constant <value_ints = [1, -1]> ()
                 r = Slice (x, one, end, axis, one)
@@ -57,8 +59,10 @@ mod tests {
             stays(
                 &REWRITE,
                 &format!(
-                    "g (float[2,T] x) => (float[2] y)
-                        <int64[1] one = {{-1}}, int64[1] end = {{{end}}}, int64[1] axis = {{{axis}}}> {{
+                    "g (float[2,T] x) => (float[2] y) {{
+                        one = Constant <value_ints = [-1]> ()
+                        end = Constant <value_ints = [{end}]> ()
+                        axis = Constant <value_ints = [{axis}]> ()
                         first = Constant <value_int = 0> ()
                         r = Slice (x, one, end, axis, one)
                         y = Gather <axis = 1> (r, first)

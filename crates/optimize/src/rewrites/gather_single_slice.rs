@@ -22,7 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         [axis] => fold::axis(axis, m.ty(x).rank())?,
         _ => return Err("several axes are squeezed".into()),
     };
-    if m.graph().constant(x).is_some() {
+    if m.graph().tensor(x).is_some() {
         return Err("what is cut out is a constant".into());
     }
     let place = if node.is("Slice") {

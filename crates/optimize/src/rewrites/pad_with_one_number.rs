@@ -44,7 +44,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// Returns the only number of an expanded constant, as a scalar.
 fn repeated(m: &Match<'_>, part: ValueId) -> Option<Tensor> {
     let expanded = m.producer(part, &["Expand"])?.input(0)?;
-    let number = m.constant(expanded).filter(|_| m.graph().value(expanded).name.is_empty())?;
+    let number = m.constant(expanded)?;
     number.shape().iter().all(|size| *size == 1).then(|| number.reshaped(&[]).ok())?
 }
 

@@ -23,7 +23,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let nodes = whole.nodes[skipped..].to_vec();
         let source = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let chain = Chain { source, nodes };
-        let is_constant = graph.constant(source).is_some();
+        let is_constant = graph.tensor(source).is_some();
         let now = chain.cost(graph, true);
         // Every data movement has at least this cost.
         if now <= least_cost(is_constant) && m.ty(source).shape != m.ty(y).shape {

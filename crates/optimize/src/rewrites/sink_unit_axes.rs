@@ -135,7 +135,7 @@ fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
         "LogSoftmax" | "Softmax" => vec![node.int("axis", -1)],
         "MatMul" => {
             let matrix = node.input(1)?;
-            let is_matrix = m.graph().constant(matrix).is_some() && m.ty(matrix).rank() == 2;
+            let is_matrix = m.graph().tensor(matrix).is_some() && m.ty(matrix).rank() == 2;
             return (is_matrix && rank > 2).then_some(Kind::Product { rank });
         }
         name if name.starts_with("Reduce") => m.ints(node.input(1)?)?,

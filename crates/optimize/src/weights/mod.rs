@@ -11,7 +11,7 @@ mod readers;
 #[cfg(test)]
 mod tests;
 
-use onnx::{Builder, Graph, NodeId, Source, ValueId, attrs};
+use onnx::{Builder, Editor, Graph, NodeId, ValueId, attrs};
 use provenance::{Origins, Stage};
 use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
 
@@ -156,6 +156,9 @@ impl std::fmt::Display for Format {
     }
 }
 
+/// The name that nodes are emitted under.
+const NAME: &str = "smaller_weights";
+
 /// Stores the weights of a finished graph in the requested formats. Returns the patterns that
 /// matched nothing, if that is allowed.
 pub fn shrink(
@@ -171,12 +174,14 @@ pub fn shrink(
     if weights.formats.is_empty() {
         return Ok(Vec::new());
     }
-    let named = |id: &ValueId| !graph.value(*id).name.is_empty();
-    let mut parameters: Vec<ValueId> = graph.live_constants().filter(named).collect();
-    parameters.sort_unstable();
+    let mut edit = Editor::new(graph, origins, Stage::Rewrite);
+    let graph = edit.graph();
+    let is_parameter = |id: &ValueId| graph.parameter(*id).is_some();
+    let tensors = graph.live_tensors().map(|(id, _)| id);
+    let parameters: Vec<ValueId> = tensors.filter(is_parameter).collect();
     let mut matched = vec![Matched::default(); weights.formats.len()];
     for value in parameters {
-        let name = graph.value(value).name.clone();
+        let name = edit.graph().value(value).name.clone();
         let found = weights.formats.iter().position(|(pattern, _)| matches(pattern, &name));
         let Some(at) = found else { continue };
         let (pattern, formats) = &weights.formats[at];
@@ -184,10 +189,10 @@ pub fn shrink(
         matched.any = true;
         let mut refused = None;
         for format in formats {
-            match suitable(graph, value, *format, pattern == ALL) {
+            match suitable(edit.graph(), value, *format, pattern == ALL) {
                 Ok(()) => {
                     matched.used = true;
-                    store(graph, origins, value, *format)?;
+                    store(&mut edit, value, *format)?;
                     refused = None;
                     break;
                 }
@@ -210,7 +215,10 @@ pub fn shrink(
             Some((name, format, reason)) => return Err(Error::Unsuitable { name, format, reason }),
             None if weights.for_others => missed.push(pattern.clone()),
             None => {
-                return Err(Error::NoMatch { pattern: pattern.clone(), largest: largest(graph) });
+                return Err(Error::NoMatch {
+                    pattern: pattern.clone(),
+                    largest: largest(edit.graph()),
+                });
             }
         }
     }
@@ -231,9 +239,9 @@ const LISTED: usize = 5;
 
 fn largest(graph: &Graph) -> Vec<String> {
     let mut named: Vec<(usize, String)> = graph
-        .live_constants()
-        .filter_map(|id| Some((graph.constant(id)?.byte_len(), graph.value(id).name.clone())))
-        .filter(|(_, name)| !name.is_empty())
+        .live_tensors()
+        .filter(|(id, _)| graph.parameter(*id).is_some())
+        .map(|(id, tensor)| (tensor.byte_len(), graph.value(id).name.clone()))
         .collect();
     named.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     named.into_iter().take(LISTED).map(|(_, name)| name).collect()
@@ -242,7 +250,7 @@ fn largest(graph: &Graph) -> Vec<String> {
 /// Checks that a weight can be stored in the format, or returns the reason why not. If `by_itself`
 /// is set, it must also be large enough.
 fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> Result<(), String> {
-    let Some(tensor) = graph.constant(value) else { return Err("it is computed".to_owned()) };
+    let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
     let Format::Float(to) = format else {
         let Format::Blocks { size, .. } = format else { return Ok(()) };
@@ -302,14 +310,10 @@ fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), Strin
 }
 
 /// Stores a suitable weight, and widens it for its consumers.
-fn store(
-    graph: &mut Graph,
-    origins: &mut Origins,
-    value: ValueId,
-    format: Format,
-) -> Result<(), Error> {
+fn store(edit: &mut Editor<'_>, value: ValueId, format: Format) -> Result<(), Error> {
+    let graph = edit.graph();
     let name = graph.value(value).name.clone();
-    let Some(tensor) = graph.constant(value).cloned() else { return Ok(()) };
+    let Some(tensor) = graph.tensor(value).cloned() else { return Ok(()) };
     let unsuitable = |error: ReduceError| Error::Unsuitable {
         name: name.clone(),
         format,
@@ -320,23 +324,22 @@ fn store(
         Format::Float(dtype) => {
             let small = tensor.rounded(dtype, &name).map_err(unsuitable)?;
             let wide = tensor.dtype();
-            let stored = graph.add_constant(small);
-            let read = readers(graph, value);
+            let stored = edit.graph_mut().add_constant(small);
+            let read = readers(edit.graph(), value);
             if let [Reader::Lookup(node)] = *read {
-                look_up(graph, origins, node, stored, wide)?;
+                look_up(edit, node, stored, wide)?;
             } else {
-                let mut builder = beside(graph, origins, value)?;
-                let cast = builder.cast(stored, wide)?;
-                graph.replace_uses(value, cast);
-                graph.value_mut(cast).name = format!("{name}/{}", wide.numpy_name());
+                let cast = beside(edit, value)?.cast(stored, wide)?;
+                edit.replace_uses(value, cast);
+                edit.graph_mut().set_name(cast, format!("{name}/{}", wide.numpy_name()));
             }
-            rename(graph, value, stored, name);
+            edit.graph_mut().move_name(value, stored);
             Ok(())
         }
         Format::Blocks { .. } if quantized::is_integer(tensor.dtype()) => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
             let found = quantized::found(graph, value).map_err(reason)?;
-            quantized::store(graph, origins, value, found)
+            quantized::store(edit, value, found)
         }
         Format::Blocks { dtype, size } => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
@@ -345,10 +348,11 @@ fn store(
             let blocks = Blocks { dtype, size, scale: DType::F16 };
             let Quantized { values, scales, zero_points } =
                 quantized_stack(&tensor, blocks, &name).map_err(unsuitable)?;
+            let graph = edit.graph_mut();
             let values = graph.add_constant(values);
             let scales = graph.add_constant(scales);
             let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
-            let mut builder = beside(graph, origins, value)?;
+            let mut builder = beside(edit, value)?;
             let wide_scales = builder.cast(scales, wide)?;
             let mut operands = vec![values, wide_scales];
             operands.extend(zeros);
@@ -358,21 +362,24 @@ fn store(
             let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
             let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
             for old in read {
-                graph.replace_uses(old, dequantized);
-                if let Some(cast) = graph.producer(old) {
-                    graph.remove_node(cast);
+                let cast = edit.graph().producer(old);
+                let made = edit.graph().producer(dequantized);
+                edit.replace_uses(old, dequantized);
+                if let Some(cast) = cast {
+                    edit.remove(cast, made.as_slice());
                 }
             }
-            graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
+            let graph = edit.graph_mut();
+            graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
             for (value, part) in [(Some(scales), "scale"), (zeros, "zero_point")] {
                 if let Some(value) = value {
-                    graph.value_mut(value).name = format!("{name}/{part}");
+                    graph.set_name(value, format!("{name}/{part}"));
                 }
             }
             if wide_scales != scales {
-                graph.value_mut(wide_scales).name = format!("{name}/scale/{}", wide.numpy_name());
+                graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
             }
-            rename(graph, value, values, name);
+            graph.move_name(value, values);
             Ok(())
         }
     }
@@ -392,40 +399,21 @@ fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quanti
     })
 }
 
-/// Transfers the name of a weight to the stored value that replaces it.
-fn rename(graph: &mut Graph, old: ValueId, new: ValueId, name: String) {
-    graph.value_mut(old).name.clear();
-    graph.value_mut(new).name = name;
-}
-
 /// Gathers rows of the smaller table, and widens only those.
-fn look_up(
-    graph: &mut Graph,
-    origins: &mut Origins,
-    id: NodeId,
-    table: ValueId,
-    wide: DType,
-) -> Result<(), Error> {
-    let node = graph.node(id).clone();
+fn look_up(edit: &mut Editor<'_>, id: NodeId, table: ValueId, wide: DType) -> Result<(), Error> {
+    let node = edit.graph().node(id).clone();
     let mut operands = vec![table];
     operands.extend(node.input(1));
-    let (block, primary) = (node.block(), node.origin);
-    let mut builder = builder(graph, origins, block, Some(id), primary);
-    let rows = builder.op("Gather", &operands, node.attrs.clone())?;
+    let mark = edit.mark();
+    let mut builder = edit.builder(NAME, id);
+    let rows = builder.op("Gather", &operands, node.attrs)?;
     let widened = builder.cast(rows, wide)?;
-    let old = node.outputs[0];
-    graph.value_mut(widened).name = std::mem::take(&mut graph.value_mut(old).name);
-    graph.replace_uses(old, widened);
-    graph.remove_node(id);
-    Ok(())
+    Ok(edit.replace(NAME, id, &[widened], &edit.added_since(mark))?)
 }
 
 /// Returns a builder that emits nodes into the main graph, next to the consumers of `value`.
-fn beside<'a>(
-    graph: &'a mut Graph,
-    origins: &'a mut Origins,
-    value: ValueId,
-) -> Result<Builder<'a>, Error> {
+fn beside<'e>(edit: &'e mut Editor<'_>, value: ValueId) -> Result<Builder<'e>, Error> {
+    let graph = edit.graph();
     let first = graph.nodes_of(Graph::MAIN).next();
     let reader = graph.value(value).uses().find_map(|use_| match use_ {
         onnx::Use::Operand(id, _) => Some(id),
@@ -436,27 +424,8 @@ fn beside<'a>(
     let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;
     let alone = graph.value(value).uses().len() == 1;
     let before = reader.filter(|id| alone && is_main(id)).or(first);
-    let Some(primary) = reader.map(|id| graph.node(id).origin) else {
+    let Some(origin) = reader.map(|id| graph.node(id).origin) else {
         return Err(onnx::Error::Graph("nothing reads a weight".to_owned()).into());
     };
-    Ok(builder(graph, origins, Graph::MAIN, before, primary))
-}
-
-fn builder<'a>(
-    graph: &'a mut Graph,
-    origins: &'a mut Origins,
-    block: onnx::BlockId,
-    before: Option<NodeId>,
-    primary: provenance::OriginId,
-) -> Builder<'a> {
-    Builder {
-        graph,
-        origins,
-        name: "smaller_weights",
-        stage: Stage::Rewrite,
-        site: None,
-        source: Source::Replacing { primary, others: Vec::new() },
-        block,
-        before,
-    }
+    Ok(edit.builder_at(NAME, origin, Graph::MAIN, before))
 }

@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use onnx::{Graph, Node, Use, ValueId, attrs};
-use provenance::Origins;
+use onnx::{Editor, Graph, Node, Use, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::readers::{Reader, readers};
-use super::{Error, beside, rename};
+use super::{Error, beside};
 
 /// The block size if a whole column shares a scale. Not all operators support larger blocks, and
 /// smaller blocks repeat the scale more often.
@@ -39,7 +38,7 @@ pub(super) fn is_integer(dtype: DType) -> bool {
 /// cannot be converted.
 pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     let no_scale = || "it holds integers, and products do not read them times a scale".to_owned();
-    let tensor = graph.constant(value).ok_or_else(no_scale)?;
+    let tensor = graph.tensor(value).ok_or_else(no_scale)?;
     let (mut result, mut zero) = (value, None);
     // Skips casts, and a zero point that is subtracted before or after them.
     let scale = loop {
@@ -134,7 +133,7 @@ impl Spread {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let (mut value, mut repeats) = (value, None);
         loop {
-            if graph.constant(value).is_some() {
+            if graph.tensor(value).is_some() {
                 return Some(Self { constant: value, repeats });
             }
             let node = graph.node(graph.producer(value)?);
@@ -211,7 +210,7 @@ impl Blocks {
 
     fn scales(&self, graph: &Graph, spread: &Spread) -> Result<Tensor, String> {
         let places = self.places(graph, spread, "scales")?;
-        let scale = graph.constant(spread.constant).ok_or("its scales are computed")?;
+        let scale = graph.tensor(spread.constant).ok_or("its scales are computed")?;
         let bytes = scale.bytes().ok_or("its scales are elsewhere")?;
         let width = scale.dtype().bits() as usize / 8;
         let one = |place: usize| bytes[place * width..(place + 1) * width].iter().copied();
@@ -223,7 +222,7 @@ impl Blocks {
     /// Returns the zero points in the type of the integers that they are subtracted from.
     fn zero_points(&self, graph: &Graph, spread: &Spread, dtype: DType) -> Result<Tensor, String> {
         let places = self.places(graph, spread, "zero points")?;
-        let zeros = graph.constant(spread.constant).and_then(integers);
+        let zeros = graph.tensor(spread.constant).and_then(integers);
         let zeros = zeros.ok_or("its zero points are elsewhere, or no integers")?;
         let range = dtype.int_range().ok_or("it holds no integers")?;
         if !zeros.iter().all(|zero| (range.0..=range.1).contains(&i128::from(*zero))) {
@@ -270,48 +269,31 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
 }
 
 /// Replaces the arithmetic by one node that widens the integers.
-pub(super) fn store(
-    graph: &mut Graph,
-    origins: &mut Origins,
-    value: ValueId,
-    widened: Widened,
-) -> Result<(), Error> {
+pub(super) fn store(edit: &mut Editor<'_>, value: ValueId, widened: Widened) -> Result<(), Error> {
     let Widened { values, scales, zero_points, block, from, result } = widened;
+    let graph = edit.graph_mut();
     let name = graph.value(value).name.clone();
     let wide = graph.ty(result).dtype;
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
     let mut operands = vec![values, scales];
-    operands.extend(zero_points.map(|zeros| {
-        let zeros = graph.add_constant(zeros);
-        graph.value_mut(zeros).name = format!("{name}/zero_point");
-        zeros
-    }));
+    operands
+        .extend(zero_points.map(|zeros| graph.add_parameter(format!("{name}/zero_point"), zeros)));
     // Emits next to the product, which may be far from the cast.
-    let mut builder = beside(graph, origins, result)?;
+    let mut builder = beside(edit, result)?;
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
     let attrs = attrs! { axis: 0, block_size: block as i64 };
     let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
-    graph.replace_uses(result, dequantized);
-    remove_unused(graph, result);
-    graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
-    // Other weights may share the scales.
-    let scale_name = if graph.value(from).is_used() {
-        format!("{name}/scale")
-    } else {
-        std::mem::take(&mut graph.value_mut(from).name)
-    };
-    graph.value_mut(scales).name = scale_name;
-    rename(graph, value, values, name);
-    Ok(())
-}
-
-/// Removes the producer of a value that is no longer read, such as repeated scales, together with
-/// its unused operands.
-fn remove_unused(graph: &mut Graph, value: ValueId) {
-    let Some(id) = graph.producer(value).filter(|_| !graph.value(value).is_used()) else { return };
-    let operands = graph.node(id).inputs.clone();
-    graph.remove_node(id);
-    for operand in operands.into_iter().flatten() {
-        remove_unused(graph, operand);
+    let (old, new) = (edit.graph().producer(result), edit.graph().producer(dequantized));
+    edit.replace_uses(result, dequantized);
+    if let Some(old) = old {
+        edit.remove_unread(old, new.as_slice());
     }
+    let graph = edit.graph_mut();
+    graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
+    // Other weights may share the scales.
+    let scale_name =
+        if graph.value(from).is_used() { format!("{name}/scale") } else { graph.take_name(from) };
+    graph.set_name(scales, scale_name);
+    graph.move_name(value, values);
+    Ok(())
 }

@@ -51,7 +51,7 @@ pub(super) fn not(b: &mut Builder<'_>, node: &Node) -> Results {
 fn with_constant(b: &Builder<'_>, node: &Node) -> Result<Option<(ValueId, i128)>> {
     let (x, y) = (operand(node, 0)?, operand(node, 1)?);
     let number = |value: ValueId| {
-        let constant = b.graph.constant(value).filter(|tensor| tensor.len() == 1);
+        let constant = b.graph().constant(value).filter(|tensor| tensor.len() == 1);
         constant.and_then(Tensor::to_ints).and_then(|all| all.first().copied())
     };
     let broadcasts = |x: ValueId, mask: ValueId| b.rank(mask) <= b.rank(x);

@@ -25,7 +25,7 @@ pub(in super::super) fn top_k(has_double: bool) -> Equivalent {
 }
 
 fn top_k_in_double(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = ordered_floats(b.graph, node)?;
+    let x = ordered_floats(b.graph(), node)?;
     if b.dtype(x) == DType::F64 {
         return top_k_by_two_keys(b, node);
     }
@@ -42,7 +42,7 @@ fn top_k_in_double(b: &mut Builder<'_>, node: &Node) -> Results {
 /// the two zeros, or infinity from NaN, so elements are sorted by a second key before. `TopK`
 /// preserves the order of equal elements.
 fn top_k_by_two_keys(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = ordered_floats(b.graph, node)?;
+    let x = ordered_floats(b.graph(), node)?;
     let axis = node.int("axis", -1);
     let [first, second] = formulas(b, [x], |[x]| {
         let is_nan = x.is_nan();

@@ -19,7 +19,7 @@ pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
 /// Computes a known power by repeated squaring.
 pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
     let (x, exponent) = (operand(node, 0)?, operand(node, 1)?);
-    let known = b.graph.constant(exponent).and_then(tensor::Tensor::splat);
+    let known = b.graph().constant(exponent).and_then(tensor::Tensor::splat);
     let known = known.filter(|e| (1.0..=64.0).contains(e) && e.fract() == 0.0);
     let Some(known) = known else {
         return Err(Lack::Because("its exponent is not one small constant"));
@@ -52,7 +52,7 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     let mut x = operand(node, 0)?;
     let rank = b.rank(x);
     let axes = match node.input(1) {
-        Some(axes) => b.graph.content(axes).ok_or(UNKNOWN)?,
+        Some(axes) => b.graph().content(axes).ok_or(UNKNOWN)?,
         None => (0..rank).map(Dim::from).collect(),
     };
     let position = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
@@ -95,7 +95,7 @@ fn one_by_one(b: &mut Builder<'_>, x: ValueId, axis: usize) -> Result<ValueId> {
         start = b.op("Expand", &[start, shape], Attrs::new())?;
     }
     let body = b.body(|b, block| {
-        let factors = [row.clone(), row].map(|ty| b.graph.add_input(block, ty));
+        let factors = [row.clone(), row].map(|ty| b.graph_mut().add_input(block, ty));
         Ok(vec![b.op("Mul", &factors, Attrs::new())?])
     })?;
     let attrs = attrs! { body: body, num_scan_inputs: 1 };

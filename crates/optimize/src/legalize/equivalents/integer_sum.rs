@@ -140,7 +140,7 @@ fn ones(b: &mut Builder<'_>, x: ValueId, axis: usize, step: Step, dtype: DType) 
 /// Returns the axes of a reduction, in order.
 fn axes_of(b: &Builder<'_>, node: &Node, rank: usize) -> Option<Vec<usize>> {
     let axes: Vec<Dim> = match node.input(1) {
-        Some(axes) => b.graph.content(axes)?,
+        Some(axes) => b.graph().content(axes)?,
         None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
         None => (0..rank).map(Dim::from).collect(),
     };
@@ -157,7 +157,7 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     let axes: Vec<i64> = match node.input(1) {
         Some(axes) => {
-            let known = b.graph.facts().constant(axes).and_then(|axes| axes.to_i64s());
+            let known = b.graph().facts().constant(axes).and_then(|axes| axes.to_i64s());
             known.ok_or(Lack::Because("its axes are computed"))?
         }
         None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),

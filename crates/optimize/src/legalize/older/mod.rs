@@ -111,15 +111,15 @@ pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
 pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
     let has_double = work.target.has_double(work.opset);
     for simpler in SIMPLER {
-        let nodes = simpler.nodes(work.graph, work.opset);
+        let nodes = simpler.nodes(work.graph(), work.opset);
         for id in &nodes {
+            if work.graph().get(*id).is_none() {
+                continue;
+            }
             match work.replace(*id, (simpler.form)(has_double)) {
                 Ok(()) | Err(Lack::Because(_)) => {}
                 Err(Lack::Graph(error)) => return Err(error.into()),
             }
-        }
-        if !nodes.is_empty() {
-            work.remove_unread();
         }
     }
     Ok(())
@@ -129,11 +129,9 @@ pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
 pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
-        for id in work.graph.all_nodes() {
-            let node = work.graph.node(id);
-            if !change.ops.has(node.op) {
-                continue;
-            }
+        for id in work.graph().all_nodes() {
+            let node = work.graph().get(id).filter(|node| change.ops.has(node.op));
+            let Some(node) = node else { continue };
             let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {
                 Ok(()) => {}

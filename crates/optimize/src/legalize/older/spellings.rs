@@ -8,33 +8,25 @@ use super::super::equivalents::Lack;
 
 /// Removes the attribute `name` of a node.
 fn drop_attr(work: &mut Work<'_>, id: NodeId, name: &str) {
-    work.graph.node_mut(id).attrs.retain(|(key, _)| *key != name);
+    work.edit.attrs_mut(id).retain(|(key, _)| *key != name);
 }
 
 /// Sets an attribute of a node.
 fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, value: Attr) {
     drop_attr(work, id, name);
-    let attrs = &mut work.graph.node_mut(id).attrs;
+    let attrs = work.edit.attrs_mut(id);
     attrs.push((name, value));
     attrs.sort_by_key(|(key, _)| *key);
 }
 
-/// Removes the operand at `index`, and all after it.
-fn drop_inputs(work: &mut Work<'_>, id: NodeId, index: usize) {
-    for last in (index..work.graph.node(id).inputs.len()).rev() {
-        work.graph.set_input(id, last, None);
-        work.graph.node_mut(id).inputs.pop();
-    }
-}
-
 /// Returns the integers of a value, if they are known.
 fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
-    work.graph.facts().constant(value)?.to_i64s()
+    work.graph().facts().constant(value)?.to_i64s()
 }
 
 /// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`.
 pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     let keeps = node.int("noop_with_empty_axes", 0) != 0;
     let (x, axes) = (node.input(0), node.input(1));
     let axes = match axes {
@@ -44,10 +36,10 @@ pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
     if axes.is_empty() && keeps {
         let x = x.ok_or(Lack::Because("it has no operand"))?;
         let result = work.builder(id, Some(id)).op("Identity", &[x], Attrs::new())?;
-        work.substitute(id, &[result]);
+        work.substitute(id, &[result])?;
         return Ok(());
     }
-    drop_inputs(work, id, 1);
+    work.edit.drop_inputs(id, 1);
     drop_attr(work, id, "noop_with_empty_axes");
     if !axes.is_empty() {
         set_attr(work, id, "axes", Attr::Ints(axes));
@@ -57,7 +49,7 @@ pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
 
 /// Converts `Shape <start = 1> (x)` → `Slice (Shape (x), …)`.
 pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     if node.attrs.is_empty() {
         return Ok(());
     }
@@ -67,27 +59,27 @@ pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
     let all = b.op("Shape", &[x], Attrs::new())?;
     let (start, end, axes) = (b.i64s(&[start]), b.i64s(&[end]), b.i64s(&[0]));
     let result = b.op("Slice", &[all, start, end, axes], Attrs::new())?;
-    work.substitute(id, &[result]);
+    work.substitute(id, &[result])?;
     Ok(())
 }
 
 /// Drops `allowzero`. Without it, a zero in a shape copies the size of the operand's axis.
 pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     if node.int("allowzero", 0) != 0 {
         let (Some(x), Some(shape)) = (node.input(0), node.input(1)) else { return Ok(()) };
-        let from = &work.graph.ty(x).shape;
+        let from = &work.graph().ty(x).shape;
         let copies = |axis: usize| from.get(axis) == Some(&Dim::Known(0));
         let zeros = integers(work, shape).unwrap_or_default();
         let mut zeros = zeros.iter().enumerate().filter(|(_, size)| **size == 0);
         if zeros.any(|(axis, _)| !copies(axis)) {
             // The result has no elements, so any source will do.
-            let dtype = work.graph.ty(x).dtype;
+            let dtype = work.graph().ty(x).dtype;
             let zero = Tensor::scalar(dtype, 0.0).and_then(|zero| zero.reshaped(&[1]).ok());
             let zero = zero.ok_or(Lack::Because("its result is empty"))?;
             let mut b = work.builder(id, Some(id));
             let result = b.op("ConstantOfShape", &[shape], attrs! { value: zero })?;
-            work.substitute(id, &[result]);
+            work.substitute(id, &[result])?;
             return Ok(());
         }
     }
@@ -97,13 +89,13 @@ pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lac
 
 /// Converts `Split <num_outputs = 3> (x)` → `Split (x)`, with explicit sizes if they differ.
 pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     if node.attr("num_outputs").is_none() {
         return Ok(());
     }
-    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank());
+    let rank = node.input(0).map_or(0, |x| work.graph().ty(x).rank());
     let axis = fold::axis(node.int("axis", 0), rank).map_err(Lack::Because)?;
-    let size = |value: &ValueId| work.graph.ty(*value).shape.get(axis).cloned();
+    let size = |value: &ValueId| work.graph().ty(*value).shape.get(axis).cloned();
     let sizes: Option<Vec<Dim>> = node.outputs.iter().map(size).collect();
     let sizes = sizes.ok_or(Lack::Because("the sizes of its parts are unknown"))?;
     if sizes.iter().any(|size| *size != sizes[0]) {
@@ -114,7 +106,7 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
         let mut b = work.builder(id, Some(id));
         let known = b.i64s(&known);
         let parts = b.op_many("Split", &[x, known], attrs, count)?;
-        work.substitute(id, &parts);
+        work.substitute(id, &parts)?;
         return Ok(());
     }
     drop_attr(work, id, "num_outputs");
@@ -123,11 +115,11 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 
 /// Converts `Pad (x, pads, value, axes)` → `Pad (x, all pads, value)`.
 pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id).clone();
+    let node = work.graph().node(id).clone();
     let (Some(x), Some(pads), Some(axes)) = (node.input(0), node.input(1), node.input(3)) else {
         return Ok(());
     };
-    let rank = work.graph.ty(x).rank();
+    let rank = work.graph().ty(x).rank();
     let axes = integers(work, axes).ok_or(Lack::Because("its axes are computed"))?;
     let count = axes.len();
     // The index of each axis's amount in `pads`. A zero follows the last amount.
@@ -150,18 +142,18 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
         let more = b.op("Concat", &[pads, zero], attrs! { axis: 0 })?;
         b.op("Gather", &[more, places], Attrs::new())?
     };
-    drop_inputs(work, id, 3);
-    work.graph.set_input(id, 1, Some(all));
-    if work.graph.node(id).input(2).is_none() {
-        drop_inputs(work, id, 2);
+    work.edit.drop_inputs(id, 3);
+    work.set_input(id, 1, all);
+    if work.graph().node(id).input(2).is_none() {
+        work.edit.drop_inputs(id, 2);
     }
     Ok(())
 }
 
 /// Converts `DFT (x, length, axis)` → `DFT <axis = …> (x, length)`.
 pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
-    let node = work.graph.node(id);
-    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank());
+    let node = work.graph().node(id);
+    let rank = node.input(0).map_or(0, |x| work.graph().ty(x).rank());
     let axis = match node.input(2) {
         Some(axis) => {
             let known = integers(work, axis).and_then(|axes| axes.first().copied());
@@ -171,7 +163,7 @@ pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     };
     let axis = fold::axis(axis, rank).map_err(Lack::Because)?;
     let operands = if node.input(1).is_some() { 2 } else { 1 };
-    drop_inputs(work, id, operands);
+    work.edit.drop_inputs(id, operands);
     set_attr(work, id, "axis", Attr::Int(axis as i64));
     Ok(())
 }

@@ -3,33 +3,38 @@
 //! inserted one by one.
 
 use onnx::facts::is_finite;
-use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Attrs, Editor, Graph, NodeId, Op, Result, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::rewrites::Scores;
 
 /// Converts the parts of attention at `id`.
-pub(super) fn spell(graph: &mut Graph, id: NodeId) {
-    if graph.get(id).is_none() {
-        return;
+pub(super) fn spell(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
+    if edit.graph().get(id).is_some() {
+        chosen_mask(edit, id)?;
     }
-    scale_of_scores(graph, id);
-    chosen_mask(graph, id);
-    axes_of_mask(graph, id);
+    if edit.graph().get(id).is_some() {
+        axes_of_mask(edit, id)?;
+    }
+    if edit.graph().get(id).is_some() {
+        scale_of_scores(edit, id)?;
+    }
+    Ok(())
 }
 
 /// Replaces the multiplication of scores by a power of two with a division, which the optimiser
 /// looks for. Both are exact, and runtimes fuse either into the product.
-fn scale_of_scores(graph: &mut Graph, id: NodeId) {
-    if let Some(divisor) = divisor_of_scores(graph, id) {
-        let divisor = graph.intern_constant(divisor);
-        graph.set_input(id, 1, Some(divisor));
-        graph.node_mut(id).op = Op::onnx("Div");
-    }
+fn scale_of_scores(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
+    let Some((scores, divisor)) = divisor_of_scores(edit.graph(), id) else { return Ok(()) };
+    let mark = edit.mark();
+    let mut b = edit.builder("Mul", id);
+    let divisor = b.constant(divisor);
+    let divided = b.op("Div", &[scores, divisor], Attrs::new())?;
+    edit.replace("Mul", id, &[divided], &edit.added_since(mark))
 }
 
 /// Returns the divisor of scores, if `id` multiplies them by a power of two.
-fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<Tensor> {
+fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<(ValueId, Tensor)> {
     let node = graph.node(id);
     let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
     let is_product = graph.producer(scores).is_some_and(|id| graph.node(id).is("MatMul"));
@@ -42,7 +47,7 @@ fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<Tensor> {
         return None;
     }
     let number = scale.splat().filter(|number| is_power_of_two(number.recip()))?;
-    Tensor::scalar(scale.dtype(), number.recip())
+    Tensor::scalar(scale.dtype(), number.recip()).map(|divisor| (scores, divisor))
 }
 
 /// Returns `true` if a number is 2, 4, … 1024. Its inverse is exact in every float type.
@@ -53,56 +58,48 @@ fn is_power_of_two(number: f64) -> bool {
 /// Replaces a selected token mask, `Where(mask, 0, lowest)`, by arithmetic: the same number, or a
 /// signed zero, is added to the scores. The mask is small compared to them, and all layers share
 /// it.
-fn chosen_mask(graph: &mut Graph, id: NodeId) {
-    let Some(chosen) = Chosen::of(graph, id) else { return };
-    for scores in &chosen.scores {
-        scores.divide_behind(graph);
-    }
-    let Chosen { shown, moved, test, lowest, result, .. } = chosen;
-    let Type { shape, .. } = graph.ty(shown).clone();
-    let [examples, tokens] = shape.as_slice() else { return };
-    let block = graph.node(id).block();
-    // Each node keeps the origin of the node that it replaces.
-    let add = |graph: &mut Graph, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
-        let inputs = inputs.iter().copied().map(Some).collect();
-        let (parts, origin) = ((Op::onnx(op), inputs, attrs), graph.node(of).origin);
-        let node = graph.add_node(block, Some(id), parts, vec![ty], origin);
-        graph.node(node).outputs[0]
+fn chosen_mask(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
+    let Some(chosen) = Chosen::of(edit.graph(), id) else { return Ok(()) };
+    let (Type { shape, .. }, Some(all)) =
+        (edit.graph().ty(chosen.shown).clone(), Tensor::scalar(DType::F32, 1.0))
+    else {
+        return Ok(());
     };
-    let mut shown = shown;
+    let [examples, tokens] = shape.as_slice() else { return Ok(()) };
+    for scores in &chosen.scores {
+        scores.divide_behind(edit);
+    }
+    let mark = edit.mark();
+    // Each node keeps the origin of the node that it replaces.
+    let add =
+        |edit: &mut Editor<'_>, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
+            let inputs = inputs.iter().copied().map(Some).collect();
+            let node = edit.add_like(of, id, (Op::onnx(op), inputs, attrs), vec![ty]);
+            edit.graph().node(node).outputs[0]
+        };
+    let Chosen { mut shown, moved, test, lowest, .. } = chosen;
     if let Some(test) = test {
-        let node = graph.node(test);
+        let node = edit.graph().node(test);
         let (op, node_attrs) = (node.op.name, node.attrs.clone());
         let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
         inputs[0] = shown;
-        shown = add(graph, test, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
+        shown = add(edit, test, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
     }
     let one = Dim::Known(1);
-    let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
+    let [heads, queries] =
+        [1, 2].map(|axis| edit.graph_mut().intern_constant(Tensor::i64s(&[axis])));
     let wider = vec![examples.clone(), one.clone(), tokens.clone()];
     let widest = vec![examples.clone(), one.clone(), one, tokens.clone()];
     let wider = Type::new(DType::Bool, wider);
-    let shown = add(graph, moved, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
+    let shown = add(edit, moved, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
     let flag = Type::new(DType::Bool, widest.clone());
-    let shown = add(graph, moved, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
+    let shown = add(edit, moved, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
     let number = Type::new(DType::F32, widest);
-    let shown = add(graph, id, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
-    let Some(all) = Tensor::scalar(DType::F32, 1.0) else { return };
-    let all = graph.intern_constant(all);
-    let hidden = add(graph, id, "Sub", &[all, shown], Attrs::new(), number.clone());
-    let added = add(graph, id, "Mul", &[hidden, lowest], Attrs::new(), number);
-    graph.value_mut(added).name = std::mem::take(&mut graph.value_mut(result).name);
-    graph.replace_uses(result, added);
-    let mut unread = Some(id);
-    while let Some(id) = unread.filter(|id| !is_read(graph, *id)) {
-        let source = graph.node(id).input(0);
-        graph.remove_node(id);
-        unread = source.and_then(|source| graph.producer(source));
-    }
-}
-
-fn is_read(graph: &Graph, id: NodeId) -> bool {
-    graph.node(id).outputs.iter().any(|value| graph.value(*value).is_used())
+    let shown = add(edit, id, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
+    let all = edit.graph_mut().intern_constant(all);
+    let hidden = add(edit, id, "Sub", &[all, shown], Attrs::new(), number.clone());
+    let added = add(edit, id, "Mul", &[hidden, lowest], Attrs::new(), number);
+    edit.replace("Where", id, &[added], &edit.added_since(mark))
 }
 
 /// A selected mask, and the scores that it is added to.
@@ -114,7 +111,6 @@ struct Chosen {
     /// The comparison that follows the insertion of axes.
     test: Option<NodeId>,
     lowest: ValueId,
-    result: ValueId,
     scores: Vec<ScaledScores>,
 }
 
@@ -148,7 +144,7 @@ impl Chosen {
         let scores: Option<Vec<_>> =
             graph.value(result).uses().map(|place| ScaledScores::of(graph, place)).collect();
         let scores = scores.filter(|scores| !scores.is_empty())?;
-        Some(Self { shown, moved, test, lowest, result, scores })
+        Some(Self { shown, moved, test, lowest, scores })
     }
 }
 
@@ -202,20 +198,17 @@ impl ScaledScores {
     }
 
     /// Divides the scores instead of the queries.
-    fn divide_behind(&self, graph: &mut Graph) {
+    fn divide_behind(&self, edit: &mut Editor<'_>) {
         let Some(division) = self.queries else { return };
-        let (node, product) = (graph.node(division).clone(), graph.node(self.product));
-        let scores = product.outputs[0];
+        let graph = edit.graph();
+        let (node, scores) = (graph.node(division).clone(), graph.node(self.product).outputs[0]);
         let ty = graph.ty(scores).clone();
         let Some(Use::Operand(sum, _)) = graph.value(scores).uses().next() else { return };
-        graph.set_input(self.product, 0, node.inputs[0]);
-        graph.remove_node(division);
-        let parts = (node.op, vec![None, node.inputs[1]], node.attrs);
-        let block = graph.node(sum).block();
-        let divided = graph.add_node(block, Some(sum), parts, vec![ty], node.origin);
-        let result = graph.node(divided).outputs[0];
-        graph.replace_uses(scores, result);
-        graph.set_input(divided, 0, Some(scores));
+        edit.set_input(self.product, 0, node.inputs[0]);
+        let parts = (node.op, vec![Some(scores), node.inputs[1]], node.attrs);
+        let divided = edit.add_like(division, sum, parts, vec![ty]);
+        edit.put_between(scores, edit.graph().node(divided).outputs[0]);
+        edit.remove(division, &[divided]);
     }
 }
 
@@ -253,22 +246,21 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
 }
 
 /// Inserts the head and query axes of a token mask one by one, as indexing with `None` does.
-fn axes_of_mask(graph: &mut Graph, id: NodeId) {
-    let Some(mask) = graph.get(id).and_then(|_| mask_of_tokens(graph, id)) else { return };
-    let ty = graph.ty(mask).clone();
-    let [examples, tokens] = ty.shape.as_slice() else { return };
-    let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
-    let (block, origin) = (graph.node(id).block(), graph.node(id).origin);
-    let unsqueeze = Op::onnx("Unsqueeze");
-    let parts = (unsqueeze, vec![Some(mask), Some(heads)], Attrs::new());
-    let wider = Type::new(ty.dtype, vec![examples.clone(), Dim::Known(1), tokens.clone()]);
-    let first = graph.add_node(block, Some(id), parts, vec![wider], origin);
-    let wider = graph.node(first).outputs[0];
-    graph.set_input(id, 0, Some(wider));
-    graph.set_input(id, 1, Some(queries));
-    let node = graph.node_mut(id);
-    node.op = unsqueeze;
-    node.attrs.clear();
+fn axes_of_mask(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
+    let Some(mask) = mask_of_tokens(edit.graph(), id) else { return Ok(()) };
+    let Type { dtype, shape } = edit.graph().ty(mask).clone();
+    let [examples, tokens] = shape.as_slice() else { return Ok(()) };
+    let mark = edit.mark();
+    let mut value = mask;
+    let wider = Type::new(dtype, vec![examples.clone(), Dim::Known(1), tokens.clone()]);
+    let widest = edit.graph().ty(edit.graph().node(id).outputs[0]).clone();
+    for (axis, ty) in [(1, wider), (2, widest)] {
+        let axis = edit.graph_mut().intern_constant(Tensor::i64s(&[axis]));
+        let parts = (Op::onnx("Unsqueeze"), vec![Some(value), Some(axis)], Attrs::new());
+        let node = edit.add_like(id, id, parts, vec![ty]);
+        value = edit.graph().node(node).outputs[0];
+    }
+    edit.replace("Unsqueeze", id, &[value], &edit.added_since(mark))
 }
 
 /// Returns the mask of examples and tokens that `id` aligns with scores, if `(1 - mask) * lowest`

@@ -2,32 +2,37 @@
 
 mod attention;
 
-use onnx::{Attr, Graph, NodeId};
+use onnx::{Attr, Editor, NodeId, Result};
 use tensor::{DType, Dim, Tensor};
+
+use super::Work;
 
 /// Adds the largest possible limit to a `Loop` without one. onnxruntime's symbolic shape inference,
 /// and tools based on it, read the type of the operand.
-fn limit_of_loop(graph: &mut Graph, id: NodeId) {
+fn limit_of_loop(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     if node.is("Loop") && node.input(0).is_none() && !node.inputs.is_empty() {
         let limit = Tensor::int_scalar(DType::I64, i64::MAX.into());
-        let limit = limit.map(|limit| graph.intern_constant(limit));
-        graph.set_input(id, 0, limit);
+        let limit = limit.map(|limit| edit.graph_mut().intern_constant(limit));
+        edit.set_input(id, 0, limit);
     }
 }
 
 /// Drops empty lists of directions from a `Scan` without stacked results, because older checkers
 /// reject them.
-fn lists_of_scan(graph: &mut Graph, id: NodeId) {
+fn lists_of_scan(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     if graph.node(id).is("Scan") {
         let is_empty = |attr: &Attr| matches!(attr, Attr::Ints(list) if list.is_empty());
-        graph.node_mut(id).attrs.retain(|(_, attr)| !is_empty(attr));
+        edit.attrs_mut(id).retain(|(_, attr)| !is_empty(attr));
     }
 }
 
 /// Drops the axes of a reduction over all axes, because onnxruntime's symbolic shape inference
 /// supports the axes of few operators.
-fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
+fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else { return };
     if !node.op.domain.is_empty() || !node.op.name.starts_with("Reduce") {
@@ -37,14 +42,14 @@ fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     let axes = graph.constant(axes).and_then(Tensor::to_i64s);
     let is_all = axes.is_some_and(|axes| rank > 0 && axes.len() == rank);
     if is_all && node.int("noop_with_empty_axes", 0) == 0 {
-        graph.set_input(id, 1, None);
-        graph.node_mut(id).inputs.pop();
+        edit.drop_inputs(id, 1);
     }
 }
 
 /// Adds the kernel size to a convolution, because compilers for devices do not read it from the
 /// weights.
-fn kernel_of_convolution(graph: &mut Graph, id: NodeId) {
+fn kernel_of_convolution(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     if !(node.is("Conv") || node.is("ConvTranspose")) || node.attr("kernel_shape").is_some() {
         return;
@@ -52,34 +57,36 @@ fn kernel_of_convolution(graph: &mut Graph, id: NodeId) {
     let shape = node.input(1).map_or(&[][..], |weights| &graph.ty(weights).shape);
     let sizes = shape.get(2..).unwrap_or_default().iter().map(Dim::as_known);
     let Some(sizes) = sizes.collect::<Option<Vec<i64>>>() else { return };
-    graph.node_mut(id).attrs.push(("kernel_shape", Attr::Ints(sizes)));
+    edit.attrs_mut(id).push(("kernel_shape", Attr::Ints(sizes)));
 }
 
 /// Drops `allowzero` from a `Reshape` to a constant shape without zeros, because some readers
 /// reject the attribute.
-fn zeros_of_reshape(graph: &mut Graph, id: NodeId) {
+fn zeros_of_reshape(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     if !node.is("Reshape") {
         return;
     }
     let shape = node.input(1).and_then(|shape| graph.constant(shape)).and_then(Tensor::to_i64s);
     if shape.is_some_and(|sizes| !sizes.contains(&0)) {
-        graph.node_mut(id).attrs.retain(|(key, _)| *key != "allowzero");
+        edit.attrs_mut(id).retain(|(key, _)| *key != "allowzero");
     }
 }
 
 /// Applies all conversions.
-pub(super) fn spell(graph: &mut Graph) {
-    for id in graph.all_nodes() {
-        attention::spell(graph, id);
+pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
+    for id in work.graph().all_nodes() {
+        attention::spell(&mut work.edit, id)?;
     }
-    for id in graph.all_nodes() {
-        axes_of_reduction(graph, id);
-        limit_of_loop(graph, id);
-        lists_of_scan(graph, id);
-        kernel_of_convolution(graph, id);
-        zeros_of_reshape(graph, id);
+    for id in work.graph().all_nodes() {
+        axes_of_reduction(&mut work.edit, id);
+        limit_of_loop(&mut work.edit, id);
+        lists_of_scan(&mut work.edit, id);
+        kernel_of_convolution(&mut work.edit, id);
+        zeros_of_reshape(&mut work.edit, id);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -88,12 +95,14 @@ mod tests {
     use provenance::Origins;
 
     use super::spell;
+    use crate::legalize::{Target, Work};
     use crate::testing::graph;
 
     #[track_caller]
     pub(super) fn is_spelled(text: &str, expected: &str) {
-        let mut found = graph(text, &mut Origins::default());
-        spell(&mut found);
+        let mut origins = Origins::default();
+        let mut found = graph(text, &mut origins);
+        spell(&mut Work::new(&mut found, &mut origins, 23, Target::Spec)).unwrap();
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
     }
@@ -114,12 +123,12 @@ mod tests {
     #[test]
     fn only_shapes_with_zeros_say_what_they_mean() {
         is_spelled(
-            "g (float[6] x) => (float[2, 3] y) <int64[2] s = {2, 3}> {
+            "g (float[6] x) => (float[2, 3] y) { s = Constant <value_ints = [2, 3]> ()
                 y = Reshape <allowzero = 1> (x, s) }",
-            "g (float[6] x) => (float[2, 3] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }",
+            "g (float[6] x) => (float[2, 3] y) { s = Constant <value_ints = [2, 3]> () y = Reshape (x, s) }",
         );
         for kept in [
-            "g (float[0, 2] x) => (float[2, 0] y) <int64[2] s = {2, 0}> {
+            "g (float[0, 2] x) => (float[2, 0] y) { s = Constant <value_ints = [2, 0]> ()
                 y = Reshape <allowzero = 1> (x, s) }",
             "g (float[N, 2] x, float[2, N] z) => (float[2, N] y) {
                 s = Shape (z) y = Reshape <allowzero = 1> (x, s) }",

@@ -18,9 +18,9 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     let is_zero = |value: &ValueId, negative: bool| {
-        let number = work.graph.constant(*value).filter(|tensor| tensor.len() == 1);
+        let number = work.graph().tensor(*value).filter(|tensor| tensor.len() == 1);
         let number = number.and_then(Tensor::splat);
         number.is_some_and(|x| x == 0.0 && x.is_sign_negative() == negative)
     };
@@ -28,7 +28,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         add_by_sum(work, id)?;
     } else if let Some(minus) = node.input(1).filter(|x| node.is("Sub") && is_zero(x, true)) {
         let x = node.input(0);
-        let Some(minus) = work.graph.constant(minus) else { return Ok(()) };
+        let Some(minus) = work.graph().constant(minus) else { return Ok(()) };
         let zero = Tensor::scalar(minus.dtype(), 0.0);
         let Some(zero) = zero.and_then(|zero| zero.reshaped(minus.shape()).ok()) else {
             return Ok(());
@@ -36,8 +36,8 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         let mut b = work.builder(id, Some(id));
         let zero = b.constant(zero);
         let add = b.op_optional("Add", &[x, Some(zero)], Attrs::new())?;
-        let producer = b.graph.producer(add);
-        work.substitute(id, &[add]);
+        let producer = b.graph().producer(add);
+        work.substitute(id, &[add])?;
         if let Some(add) = producer {
             add_by_sum(work, add)?;
         }

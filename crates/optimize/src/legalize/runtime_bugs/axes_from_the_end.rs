@@ -19,16 +19,16 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(id);
+    let node = work.graph().node(id);
     let Some(x) = node.input(0) else { return Ok(()) };
     let has_elements = |size: &Dim| size.as_known().is_some_and(|size| size > 0);
-    if work.graph.ty(x).shape.iter().all(has_elements) {
+    if work.graph().ty(x).shape.iter().all(has_elements) {
         return Ok(());
     }
-    let rank = work.graph.ty(x).rank();
+    let rank = work.graph().ty(x).rank();
     let from_the_front = |axis: i64| fold::axis(axis, rank).map_or(axis, |axis| axis as i64);
     if node.is("ArgMax") || node.is("ArgMin") {
-        let attrs = &mut work.graph.node_mut(id).attrs;
+        let attrs = work.edit.attrs_mut(id);
         for (_, value) in attrs.iter_mut().filter(|(name, _)| *name == "axis") {
             if let Attr::Int(axis) = value {
                 *axis = from_the_front(*axis);
@@ -37,13 +37,13 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     }
     let Some(axes) = node.input(1) else { return Ok(()) };
-    let Some(known) = work.graph.facts().constant(axes).and_then(|axes| axes.to_i64s()) else {
+    let Some(known) = work.graph().facts().constant(axes).and_then(|axes| axes.to_i64s()) else {
         return Ok(());
     };
     if known.iter().any(|axis| *axis < 0) {
         let axes: Vec<i64> = known.into_iter().map(from_the_front).collect();
         let axes = work.builder(id, Some(id)).i64s(&axes);
-        work.graph.set_input(id, 1, Some(axes));
+        work.set_input(id, 1, axes);
     }
     Ok(())
 }

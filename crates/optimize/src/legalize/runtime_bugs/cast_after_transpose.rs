@@ -4,6 +4,7 @@
 //! if the transpose moves the first axis. It also moves transposes behind a `Concat`.
 
 use onnx::{Graph, Node, NodeId, ValueId, attrs};
+use provenance::OriginId;
 use tensor::DType;
 
 use super::Bug;
@@ -19,16 +20,19 @@ pub(super) static BUG: Bug = Bug {
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {
-        let Some(cast) = work.graph.node(product).input(index) else { continue };
-        let Some(node) = work.graph.producer(cast).map(|id| work.graph.node(id)) else { continue };
-        let Some(x) = node.input(0).filter(|_| node.is("Cast")) else { continue };
-        if !is_turned(work.graph, x) {
+        let Some(cast) = work.graph().node(product).input(index) else { continue };
+        let Some(node) = work.graph().producer(cast).map(|id| work.graph().node(id)) else {
+            continue;
+        };
+        let (Some(x), origin) = (node.input(0).filter(|_| node.is("Cast")), node.origin) else {
+            continue;
+        };
+        if !is_turned(work.graph(), x) {
             continue;
         }
-        let dtype = work.graph.ty(cast).dtype;
-        let turned = cast_first(work, product, x, dtype)?;
-        work.graph.set_input(product, index, Some(turned));
-        remove_unread(work, cast);
+        let dtype = work.graph().ty(cast).dtype;
+        let turned = cast_first(work, product, origin, x, dtype)?;
+        work.set_input(product, index, turned);
     }
     Ok(())
 }
@@ -47,38 +51,29 @@ fn moves_first(transpose: &Node) -> bool {
     transpose.ints("perm").is_none_or(|perm| perm.len() > 2 && perm.first() != Some(&0))
 }
 
-/// Returns a value in another type, for `at`. The cast precedes the transposes.
+/// A value in another type, for `at`: what is transposed on its way has that type before. The casts have the origin
+/// `origin`.
 pub(super) fn cast_first(
     work: &mut Work<'_>,
     at: NodeId,
+    origin: OriginId,
     value: ValueId,
     dtype: DType,
 ) -> Result<ValueId, Error> {
-    let made = work.graph.producer(value).map(|id| work.graph.node(id).clone());
-    let Some(node) = made.filter(|_| is_turned(work.graph, value)) else {
-        return Ok(work.builder(at, Some(at)).op("Cast", &[value], attrs! { to: dtype })?);
+    let made = work.graph().producer(value).map(|id| work.graph().node(id).clone());
+    let Some(node) = made.filter(|_| is_turned(work.graph(), value)) else {
+        let mut b = work.builder(at, Some(at));
+        return Ok(b.like(origin, |b| b.op("Cast", &[value], attrs! { to: dtype }))?);
     };
     let parts: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let mut operands: Vec<ValueId> = Vec::new();
     for part in &parts {
         let known = parts.iter().position(|other| other == part).and_then(|i| operands.get(i));
         let operand = known.copied();
-        operands.push(operand.map_or_else(|| cast_first(work, at, *part, dtype), Ok)?);
+        operands.push(operand.map_or_else(|| cast_first(work, at, origin, *part, dtype), Ok)?);
     }
-    Ok(work.builder(at, Some(at)).op(node.op.name, &operands, node.attrs)?)
-}
-
-/// Removes the producer of a value if nothing reads it, together with its unused operands.
-pub(super) fn remove_unread(work: &mut Work<'_>, value: ValueId) {
-    let Some(id) = work.graph.producer(value) else { return };
-    if work.graph.node(id).outputs.iter().any(|output| work.graph.value(*output).is_used()) {
-        return;
-    }
-    let operands: Vec<ValueId> = work.graph.node(id).inputs.iter().flatten().copied().collect();
-    work.graph.remove_node(id);
-    for operand in operands {
-        remove_unread(work, operand);
-    }
+    let mut b = work.builder(at, Some(at));
+    Ok(b.like(node.origin, |b| b.op(node.op.name, &operands, node.attrs))?)
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ pub(super) static BUG: Bug =
     Bug { name: "double_silu", target: Target::OnnxRuntime, roots: Roots::Named(&["Mul"]), avoid };
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(product);
+    let node = work.graph().node(product);
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
-    if work.graph.ty(node.outputs[0]).dtype != DType::F64 {
+    if work.graph().ty(node.outputs[0]).dtype != DType::F64 {
         return Ok(());
     }
-    let (x, gate) = match (is_gate(work.graph, b, a), is_gate(work.graph, a, b)) {
+    let (x, gate) = match (is_gate(work.graph(), b, a), is_gate(work.graph(), a, b)) {
         (true, _) => (a, b),
         (_, true) => (b, a),
         _ => return Ok(()),
@@ -28,7 +28,7 @@ fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     let minus = builder.op("Neg", &[x], Attrs::new())?;
     let negated = builder.op("Mul", &[minus, gate], Attrs::new())?;
     let result = builder.op("Neg", &[negated], Attrs::new())?;
-    work.substitute(product, &[result]);
+    work.substitute(product, &[result])?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use onnx::{Attrs, NodeId, attrs};
 use tensor::DType;
 
 use super::Bug;
-use super::cast_after_transpose::{cast_first, is_turned, remove_unread};
+use super::cast_after_transpose::{cast_first, is_turned};
 use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
@@ -20,19 +20,17 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(product).clone();
+    let node = work.graph().node(product).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
-    let dtype = work.graph.ty(node.outputs[0]).dtype;
-    if dtype != DType::F16 || ![a, b].iter().any(|operand| is_turned(work.graph, *operand)) {
+    let dtype = work.graph().ty(node.outputs[0]).dtype;
+    if dtype != DType::F16 || ![a, b].iter().any(|operand| is_turned(work.graph(), *operand)) {
         return Ok(());
     }
-    let operands =
-        [cast_first(work, product, a, DType::F32)?, cast_first(work, product, b, DType::F32)?];
+    let mut cast = |x| cast_first(work, product, node.origin, x, DType::F32);
+    let operands = [cast(a)?, cast(b)?];
     let mut builder = work.builder(product, Some(product));
     let wide = builder.op("MatMul", &operands, Attrs::new())?;
     let result = builder.op("Cast", &[wide], attrs! { to: dtype })?;
-    work.substitute(product, &[result]);
-    remove_unread(work, a);
-    remove_unread(work, b);
+    work.substitute(product, &[result])?;
     Ok(())
 }

@@ -52,10 +52,10 @@ static BUGS: [&Bug; 11] = [
 /// Avoids all bugs.
 pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let target = work.target;
-    for id in work.graph.all_nodes() {
+    for id in work.graph().all_nodes() {
         for bug in BUGS.iter().filter(|bug| target.has_code_of(bug.target)) {
             // An earlier change may have replaced the node.
-            let Some(node) = work.graph.get(id) else { break };
+            let Some(node) = work.graph().get(id) else { break };
             if bug.roots.has(node.op) {
                 (bug.avoid)(work, id)?;
             }
@@ -67,13 +67,13 @@ pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
 /// Replaces an `Add` by a `Sum`, which is equivalent by the specification and not matched by
 /// rewrites of runtimes.
 pub(super) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(add);
-    let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);
+    let node = work.graph().node(add);
+    let (inputs, dtype) = (node.inputs.clone(), work.graph().ty(node.outputs[0]).dtype);
     if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {
         return Ok(());
     }
     let sum = work.builder(add, Some(add)).op_optional("Sum", &inputs, Attrs::new())?;
-    work.substitute(add, &[sum]);
+    work.substitute(add, &[sum])?;
     Ok(())
 }
 

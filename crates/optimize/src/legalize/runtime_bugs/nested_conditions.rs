@@ -20,21 +20,21 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let outer = work.graph.node(id);
-    if !outer.input(0).is_some_and(|condition| is_folded(work.graph, condition)) {
+    let outer = work.graph().node(id);
+    if !outer.input(0).is_some_and(|condition| is_folded(work.graph(), condition)) {
         return Ok(());
     }
     let branches: Vec<_> = outer.blocks().collect();
     let inner: Vec<NodeId> =
-        branches.iter().flat_map(|block| work.graph.nodes_of(*block)).collect();
+        branches.iter().flat_map(|block| work.graph().nodes_of(*block)).collect();
     for inner in inner {
-        let node = work.graph.node(inner);
+        let node = work.graph().node(inner);
         let condition = node.input(0).filter(|_| node.is("If"));
-        let Some(condition) = condition.filter(|value| is_folded(work.graph, *value)) else {
+        let Some(condition) = condition.filter(|value| is_folded(work.graph(), *value)) else {
             continue;
         };
         let hidden = computed_by_a_loop(&mut work.builder(inner, Some(inner)), condition)?;
-        work.graph.set_input(inner, 0, Some(hidden));
+        work.set_input(inner, 0, hidden);
     }
     Ok(())
 }
@@ -44,7 +44,7 @@ fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<Value
     let (once, always) = (b.scalar(DType::I64, 1.0)?, b.scalar(DType::Bool, 1.0)?);
     let types = [DType::I64, DType::Bool, DType::Bool].map(|dtype| Type::new(dtype, Vec::new()));
     let body = b.body(|b, block| {
-        let inputs = types.map(|ty| b.graph.add_input(block, ty));
+        let inputs = types.map(|ty| b.graph_mut().add_input(block, ty));
         inputs[1..].iter().map(|input| b.op("Identity", &[*input], Attrs::new())).collect()
     })?;
     b.op("Loop", &[once, always, value], attrs! { body: body })
@@ -55,7 +55,7 @@ fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<Value
 fn is_folded(graph: &Graph, value: ValueId) -> bool {
     let (mut open, mut seen) = (vec![value], FxHashSet::default());
     while let Some(value) = open.pop() {
-        if graph.constant(value).is_some() || !seen.insert(value) {
+        if graph.tensor(value).is_some() || !seen.insert(value) {
             continue;
         }
         let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };

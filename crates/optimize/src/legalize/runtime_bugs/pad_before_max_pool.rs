@@ -18,32 +18,32 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
-    let Some(id) = work.graph.node(pool).input(0).and_then(|x| padding(work.graph, x)) else {
+    let Some(id) = work.graph().node(pool).input(0).and_then(|x| padding(work.graph(), x)) else {
         return Ok(());
     };
-    let node = work.graph.node(id).clone();
+    let node = work.graph().node(id).clone();
     let (Some(x), Some(pads)) = (node.input(0), node.input(1)) else { return Ok(()) };
     if work.opset < 18 {
         return keep_apart(work, pool);
     }
     // Lists all axes in order: when onnxruntime moves a transpose over a `Pad`, it permutes the
     // amounts but not the axes.
-    let axes: Vec<i64> = (0..work.graph.ty(x).rank() as i64).collect();
+    let axes: Vec<i64> = (0..work.graph().ty(x).rank() as i64).collect();
     let mut b = work.builder(id, Some(id));
     let axes = b.i64s(&axes);
     let inputs = [Some(x), Some(pads), node.input(2), Some(axes)];
     let padded = b.op_optional("Pad", &inputs, node.attrs.clone())?;
-    work.substitute(id, &[padded]);
+    work.substitute(id, &[padded])?;
     Ok(())
 }
 
 fn keep_apart(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
-    let Some(x) = work.graph.node(pool).input(0) else { return Ok(()) };
-    let none = vec![0; 2 * work.graph.ty(x).rank()];
+    let Some(x) = work.graph().node(pool).input(0) else { return Ok(()) };
+    let none = vec![0; 2 * work.graph().ty(x).rank()];
     let mut b = work.builder(pool, Some(pool));
     let none = b.i64s(&none);
     let same = b.op("Pad", &[x, none], attrs! { mode: "edge" })?;
-    work.graph.set_input(pool, 0, Some(same));
+    work.set_input(pool, 0, same);
     Ok(())
 }
 

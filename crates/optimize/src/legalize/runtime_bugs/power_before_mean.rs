@@ -19,8 +19,8 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(id);
-    if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph, *x)) {
+    let node = work.graph().node(id);
+    if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph(), *x)) {
         add_by_sum(work, id)?;
     }
     Ok(())
@@ -35,6 +35,6 @@ fn is_mean_of_power(graph: &Graph, value: onnx::ValueId) -> bool {
     let past_cast = |value| from(value, "Cast").and_then(|cast| cast.input(0)).unwrap_or(value);
     let mean = from(past_cast(value), "ReduceMean").and_then(|mean| mean.input(0));
     let Some(power) = mean.and_then(|x| from(past_cast(x), "Pow")) else { return false };
-    let square = power.input(1).and_then(|p| graph.constant(p)).and_then(Tensor::splat);
+    let square = power.input(1).and_then(|p| graph.tensor(p)).and_then(Tensor::splat);
     square != Some(2.0) || graph.ty(value).dtype == DType::F64
 }

@@ -19,19 +19,19 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, clip: NodeId) -> Result<(), Error> {
-    let Some(y) = work.graph.node(clip).input(0) else { return Ok(()) };
-    let dtype = work.graph.ty(y).dtype;
+    let Some(y) = work.graph().node(clip).input(0) else { return Ok(()) };
+    let dtype = work.graph().ty(y).dtype;
     if matches!(dtype, DType::F32 | DType::F16) {
         return Ok(());
     }
-    let Some(relu) = work.graph.producer(y) else { return Ok(()) };
-    let Some(x) = work.graph.node(relu).input(0).filter(|_| work.graph.node(relu).is("Relu"))
+    let Some(relu) = work.graph().producer(y) else { return Ok(()) };
+    let Some(x) = work.graph().node(relu).input(0).filter(|_| work.graph().node(relu).is("Relu"))
     else {
         return Ok(());
     };
     let mut b = work.builder(relu, Some(relu));
     let zero = b.scalar(dtype, 0.0)?;
     let larger = b.op("Max", &[x, zero], Attrs::new())?;
-    work.substitute(relu, &[larger]);
+    work.substitute(relu, &[larger])?;
     Ok(())
 }

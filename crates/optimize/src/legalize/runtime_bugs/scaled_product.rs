@@ -18,12 +18,12 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let graph = &work.graph;
+    let graph = &work.graph();
     let node = graph.node(id).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     let result = node.outputs[0];
     let number = |value| {
-        let tensor: Option<&Tensor> = graph.constant(value).filter(|tensor| tensor.len() == 1);
+        let tensor: Option<&Tensor> = graph.tensor(value).filter(|tensor| tensor.len() == 1);
         tensor.and_then(Tensor::splat)
     };
     let (x, constant) = match (number(a), number(b)) {
@@ -55,6 +55,6 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     if read {
         scaled = negated(work, scaled)?;
     }
-    work.substitute(id, &[scaled]);
+    work.substitute(id, &[scaled])?;
     Ok(())
 }

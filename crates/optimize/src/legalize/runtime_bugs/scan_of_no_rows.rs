@@ -21,7 +21,7 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
-    let node = work.graph.node(id).clone();
+    let node = work.graph().node(id).clone();
     let scanned = usize::try_from(node.int("num_scan_inputs", 0)).unwrap_or_default();
     let carried = node.inputs.len().saturating_sub(scanned);
     let operands: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
@@ -29,18 +29,18 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let Some((carry, rows)) = operands.split_at_checked(carried) else { return Ok(()) };
     let other_axes = ["scan_input_axes", "scan_output_axes"].iter().any(|a| node.attr(a).is_some());
     let Some(first) = rows.first().copied().filter(|_| !other_axes) else { return Ok(()) };
-    let length = &work.graph.ty(first).shape[0];
+    let length = &work.graph().ty(first).shape[0];
     // JAX assumes every symbolic size to be at least one. A larger bound was stated by the user.
     if length.as_known().is_some() || at_least(length, 2) {
         return Ok(());
     }
-    let stacked = node.outputs[carried..].iter().map(|v| work.graph.ty(*v).clone());
+    let stacked = node.outputs[carried..].iter().map(|v| work.graph().ty(*v).clone());
     let stacked: Vec<Type> = stacked.collect();
     let sizes: Option<Vec<_>> = stacked.iter().map(|ty| sizes(work, &operands, ty)).collect();
     let Some(sizes) = sizes else { return Ok(()) };
 
     // The body moves to the new node.
-    let attrs = std::mem::take(&mut work.graph.node_mut(id).attrs);
+    let attrs = std::mem::take(work.edit.attrs_mut(id));
     let mut b = work.builder(id, Some(id));
     let zero = b.scalar(DType::I64, 0.0)?;
     let count = size_of(&mut b, first, 0)?;
@@ -51,7 +51,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let branches = attrs! { then_branch: yes, else_branch: no };
     let count = node.outputs.len();
     let results = b.emit(Op::onnx("If"), vec![Some(some)], branches, count, Location::caller())?;
-    work.substitute(id, &results);
+    work.substitute(id, &results)?;
     Ok(())
 }
 
@@ -68,7 +68,7 @@ fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> 
             return Some(Size::Known(known));
         }
         operands.iter().find_map(|operand| {
-            let axis = work.graph.ty(*operand).shape.iter().position(|other| other == dim)?;
+            let axis = work.graph().ty(*operand).shape.iter().position(|other| other == dim)?;
             Some(Size::Axis(*operand, axis))
         })
     };

@@ -190,7 +190,7 @@ fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
         };
         value = source;
     }
-    graph.constant(value).is_some()
+    graph.tensor(value).is_some()
 }
 
 /// The values that depend on constants only. They are computed at export, in any order of axes.
@@ -213,7 +213,7 @@ impl Settled {
     }
 
     fn contains(&self, graph: &Graph, value: ValueId) -> bool {
-        graph.constant(value).is_some() || self.0.contains(&value)
+        graph.tensor(value).is_some() || self.0.contains(&value)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Rebuilds nodes to work on transposed operands, and inserts transposes between them and all other
 //! nodes.
 
-use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use super::movable::{Change, Move};
 use super::permutation::Permutation;
 use super::{CONVOLUTION, PASS};
-use crate::rewrite::can_be_output;
 use crate::{Changed, Editor, Error, Problem};
 
 /// Returns `ty` with leading unit axes, up to `rank` axes.
@@ -32,12 +31,11 @@ pub(super) fn relay(
         if !relay.edit.spend(PASS.name) {
             break;
         }
-        relay.node(id, &movement, &moving)?;
-        old.push(id);
+        old.push((id, relay.node(id, &movement, &moving)?));
     }
     // Only nodes that were moved after them read their results.
-    for id in old.iter().rev() {
-        relay.edit.graph_mut().remove_node(*id);
+    for (id, new) in old.iter().rev() {
+        relay.edit.remove(*id, new.as_slice());
     }
     relay.drop_transposes();
     Ok(Changed::from(!old.is_empty()))
@@ -58,12 +56,13 @@ impl Relay<'_, '_> {
         self.edit.graph()
     }
 
+    /// Makes the node again, and returns what it is then.
     fn node(
         &mut self,
         id: NodeId,
         movement: &Move,
         moving: &FxHashSet<NodeId>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<NodeId>, Error> {
         let node = self.graph().node(id).clone();
         let mut inputs = node.inputs.clone();
         for &index in &movement.operands {
@@ -102,10 +101,10 @@ impl Relay<'_, '_> {
             Some(sizes) => vec![self.sizes(id, inputs, &sizes)?],
             None => self.made_like(&node, (op, inputs, attrs), movement.results, id),
         };
-        for (old, new) in node.outputs.iter().copied().zip(made) {
-            self.hand_on(id, old, new, movement.results, moving)?;
+        for (old, new) in node.outputs.iter().zip(&made) {
+            self.hand_on(id, *old, *new, movement.results, moving)?;
         }
-        Ok(())
+        Ok(made.first().and_then(|value| self.graph().producer(*value)))
     }
 
     /// Adds a copy of the node with other operands and attributes, or another operator. Returns its
@@ -123,15 +122,15 @@ impl Relay<'_, '_> {
             Type::new(ty.dtype, shape)
         };
         let types: Vec<Type> = node.outputs.iter().map(of).collect();
-        let graph = self.edit.graph_mut();
-        let new = graph.add_node(node.block(), Some(id), parts, types, node.origin);
+        let new = self.edit.remake(id, parts, types);
+        let results = self.graph().node(new).outputs.clone();
         if !transposed {
-            for (old, new) in node.outputs.iter().zip(graph.node(new).outputs.clone()) {
-                graph.value_mut(new).content = graph.value(*old).content.clone();
+            for (old, new) in node.outputs.iter().zip(&results) {
+                let content = self.graph().value(*old).content.clone();
+                self.edit.graph_mut().set_content(*new, content);
             }
         }
-        self.edit.hand_over(id, new);
-        self.graph().node(new).outputs.clone()
+        results
     }
 
     /// Converts the weight of a product to that of a convolution with a kernel of one pixel, for
@@ -171,9 +170,8 @@ impl Relay<'_, '_> {
         moving: &FxHashSet<NodeId>,
     ) -> Result<(), Error> {
         if !transposed {
-            let name = std::mem::take(&mut self.edit.graph_mut().value_mut(old).name);
-            self.edit.graph_mut().value_mut(new).name = name;
-            self.edit.graph_mut().replace_uses(old, new);
+            self.edit.graph_mut().move_name(old, new);
+            self.edit.replace_uses(old, new);
             return Ok(());
         }
         self.known.insert(old, new);
@@ -192,15 +190,15 @@ impl Relay<'_, '_> {
         if others {
             let perm = attrs! { perm: self.back.attr() };
             let back = self.emit(id, "Transpose", &[new], perm)?;
-            let graph = self.edit.graph_mut();
-            graph.value_mut(back).ty = graph.ty(old).clone();
-            graph.value_mut(back).name = std::mem::take(&mut graph.value_mut(old).name);
-            graph.replace_uses(old, back);
+            let ty = self.graph().ty(old).clone();
+            self.edit.graph_mut().set_type(back, ty);
+            self.edit.graph_mut().move_name(old, back);
+            self.edit.replace_uses(old, back);
             self.known.insert(back, new);
         }
         let graph = self.edit.graph_mut();
         if graph.value(new).name.is_empty() {
-            graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(old).name);
+            graph.move_name(old, new);
         }
         Ok(())
     }
@@ -215,7 +213,7 @@ impl Relay<'_, '_> {
     /// if one of them cannot.
     fn replaces_transpose(&mut self, id: NodeId, new: ValueId) -> bool {
         let node = self.graph().node(id);
-        let (origin, result, block) = (node.origin, node.outputs[0], node.block());
+        let (result, block) = (node.outputs[0], node.block());
         let mut readers = Vec::new();
         for place in self.graph().value(result).uses() {
             match place {
@@ -224,15 +222,10 @@ impl Relay<'_, '_> {
                 Use::Output(..) => return false,
             }
         }
+        self.edit.graph_mut().move_name(result, new);
+        self.edit.replace_uses(result, new);
         // The origin belongs to the nodes that needed the transposed value.
-        self.edit.inherit(&readers, &[origin]);
-        let graph = self.edit.graph_mut();
-        let name = std::mem::take(&mut graph.value_mut(result).name);
-        if !name.is_empty() {
-            graph.value_mut(new).name = name;
-        }
-        graph.replace_uses(result, new);
-        graph.remove_node(id);
+        self.edit.remove(id, &readers);
         true
     }
 
@@ -281,7 +274,7 @@ impl Relay<'_, '_> {
         let target = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&target));
         let new = self.emit(at, "Reshape", &[value, target], Attrs::new())?;
         let dtype = wide.dtype;
-        self.edit.graph_mut().value_mut(new).ty = Type::new(dtype, shape);
+        self.edit.graph_mut().set_type(new, Type::new(dtype, shape));
         Ok(new)
     }
 
@@ -313,10 +306,12 @@ impl Relay<'_, '_> {
             if !moves || self.graph().value(node.outputs[0]).is_used() {
                 continue;
             }
-            let heir = node.input(0).and_then(|value| self.graph().producer(value));
-            let origin = node.origin;
-            self.edit.inherit(heir.as_slice(), &[origin]);
-            self.edit.graph_mut().remove_node(id);
+            let Some(source) = node.input(0) else { continue };
+            let heirs = match self.graph().producer(source) {
+                Some(producer) => vec![producer],
+                None => self.graph().value(source).readers().filter(|by| *by != id).collect(),
+            };
+            self.edit.remove(id, &heirs);
         }
     }
 }

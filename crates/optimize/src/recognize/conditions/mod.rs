@@ -45,8 +45,8 @@ fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 
 fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let slope = found.value("slope").ok_or("there is no slope")?;
-    // An infinite slope results in NaN at zero.
-    let Some(slope) = found.m.graph().constant(slope) else {
+    // An infinite slope gives NaN at zero. A slope that was learned is finite whatever replaces it.
+    let Some(slope) = found.m.graph().tensor(slope) else {
         return Err(missed("the slope is computed, so it may be infinite"));
     };
     match slope.to_f64s() {

@@ -60,7 +60,7 @@ pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
         let mut found = ANYTHING;
         loop {
             let Some(node) = graph.producer(value).map(|id| graph.node(id)) else {
-                return found | if graph.constant(value).is_some() { CONSTANT } else { 0 };
+                return found | if graph.tensor(value).is_some() { CONSTANT } else { 0 };
             };
             found |= kind(node.op.name);
             match node.input(0) {
@@ -167,7 +167,7 @@ fn is_constant(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     loop {
         let Some(node) = graph.producer(value).map(|id| graph.node(id)) else {
-            return graph.constant(value).is_some();
+            return graph.tensor(value).is_some();
         };
         match node.input(0) {
             Some(source) if is_transparent(node.op.name) => value = source,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Source, Use, ValueId, attrs};
+use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Use, ValueId, attrs};
 use rustc_hash::FxHashMap;
 use tensor::Tensor;
 
@@ -213,7 +213,7 @@ impl Pair {
             return Err("its weights are read elsewhere as well");
         }
         let computed = "its weights are computed in the model";
-        let (one, other) = (graph.constant(a).ok_or(computed)?, graph.constant(b).ok_or(computed)?);
+        let (one, other) = (graph.tensor(a).ok_or(computed)?, graph.tensor(b).ok_or(computed)?);
         let tensor =
             stacked(one, other).ok_or("its directions have weights of different shapes")?;
         let names = [a, b].map(|value| graph.value(value).name.as_str());
@@ -249,8 +249,8 @@ impl Pair {
     /// Replaces both layers by one. Returns the emitted nodes.
     fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<Vec<NodeId>, Error> {
         let forth = edit.graph().node(self.forth).clone();
-        let mut builder = edit.builder(PASS.name, plan.first);
-        builder.source = Source::Replacing { primary: forth.origin, others: Vec::new() };
+        let block = edit.graph().node(plan.first).block();
+        let mut builder = edit.builder_at(PASS.name, forth.origin, block, Some(plan.first));
         let failed = |error| Error {
             rewrite: PASS.name,
             origin: Some(forth.origin),
@@ -292,9 +292,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
     let mut shared = Vec::new();
     for weights in &plan.weights {
         inputs.push(weights.as_ref().map(|(name, tensor)| {
-            let value = builder.constant(tensor.clone());
-            builder.graph.value_mut(value).name = name.clone().unwrap_or_default();
-            value
+            builder.graph_mut().add_parameter(name.clone().unwrap_or_default(), tensor.clone())
         }));
     }
     inputs.push(None);
@@ -344,7 +342,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
             }
         };
         let own = if matches!(fate, Fate::Apart) { &values[..1] } else { &values };
-        let producers = shared.iter().chain(own).filter_map(|v| builder.graph.producer(*v));
+        let producers = shared.iter().chain(own).filter_map(|v| builder.graph().producer(*v));
         made.push(Results { nodes: producers.collect(), values });
     }
     Ok(made)

@@ -520,9 +520,7 @@ impl Projection {
 /// Returns `true` if an initial state is zero.
 fn is_zero(graph: &Graph, value: ValueId) -> bool {
     match graph.value(value).producer() {
-        Producer::Constant(tensor) => {
-            graph.value(value).name.is_empty() && tensor.splat() == Some(0.0)
-        }
+        Producer::Constant(tensor) => tensor.splat() == Some(0.0),
         Producer::Node(id, _) => {
             let node = graph.node(*id);
             node.is("Expand") && node.input(0).is_some_and(|from| is_zero(graph, from))

@@ -126,8 +126,8 @@ pub(super) fn evaluate(
     value: ValueId,
     parameters: &mut Vec<ValueId>,
 ) -> Option<Tensor> {
-    if let Some(tensor) = graph.constant(value) {
-        if !graph.value(value).name.is_empty() && !parameters.contains(&value) {
+    if let Some(tensor) = graph.tensor(value) {
+        if graph.parameter(value).is_some() && !parameters.contains(&value) {
             parameters.push(value);
         }
         return Some(tensor.clone());

@@ -95,7 +95,7 @@ impl<'g> Look<'g> {
     }
 
     fn constant(&self, value: ValueId) -> Option<&'g Tensor> {
-        self.graph.constant(value).filter(|_| self.graph.value(value).name.is_empty())
+        self.graph.constant(value)
     }
 
     fn number(&self, value: ValueId) -> Option<f64> {

@@ -136,7 +136,8 @@ impl Lengths {
     }
 }
 
-/// Checks that `Attention` will not treat the bias as a mask that hides all keys.
+/// A bias must not be what `Attention` takes for a mask of everything. One that was learned is finite
+/// whatever replaces it.
 fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
     let least = f64::from(f32::MIN) * 0.99;
     let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);
@@ -144,7 +145,7 @@ fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> R
         true => tensor.shape().last().copied().unwrap_or(1).max(1),
         false => 1,
     };
-    let fits = if let Some(tensor) = m.graph().constant(bias) {
+    let fits = if let Some(tensor) = m.graph().tensor(bias) {
         let row = row(tensor);
         tensor.to_f64s().is_some_and(|numbers| numbers.chunks(row).all(is_fine))
     } else {

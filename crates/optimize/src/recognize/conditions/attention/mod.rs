@@ -202,7 +202,7 @@ fn climb(
 /// Returns the operand of a node between the two products that is not a mask, a bias or a constant.
 fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Result<ValueId, Skip> {
     let graph = found.m.graph();
-    let other = |value: &ValueId| Some(*value) != bias && graph.constant(*value).is_none();
+    let other = |value: &ValueId| Some(*value) != bias && graph.tensor(*value).is_none();
     let above = match node.op.name {
         "Where" => node.input(1),
         "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(other),

@@ -38,6 +38,13 @@ impl<T: Copy + Eq + Hash> SmallSet<T> {
         }
     }
 
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.items.retain(|item| is_kept(item));
+        if let Some(index) = &mut self.index {
+            index.retain(is_kept);
+        }
+    }
+
     fn insert(&mut self, item: T) {
         let is_new = match &mut self.index {
             Some(index) => index.insert(item),

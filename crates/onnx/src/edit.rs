@@ -1,0 +1,470 @@
+//! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
+//! work list.
+
+use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use tensor::{Dim, Type};
+
+use crate::small_set::SmallSet;
+use crate::{Attrs, BlockId, Builder, Error, Graph, NodeId, Op, Result, Source, Use, ValueId};
+
+/// Where a node came from, regardless of what emitted it.
+type Place = (Option<CallId>, ScopeId);
+
+/// Distinct origins, in the order they came in. What is read in several places reaches its heirs on many
+/// ways: lists would double at every step of a chain.
+type Inherited = SmallSet<OriginId>;
+
+/// A list of what there are few of.
+type Few<T> = SmallVec<[T; 4]>;
+
+/// Changes a graph. A node goes only if others inherit its origin, or if nothing needs what it computes.
+#[derive(Debug)]
+pub struct Editor<'a> {
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    stage: Stage,
+    /// The origins that a node inherits from removed nodes. They are merged once at the end, so
+    /// that a node that absorbs thousands does not copy its list thousands of times.
+    inherited: FxHashMap<NodeId, Inherited>,
+    /// For nodes with several readers: the places of removed readers. Their replacements represent
+    /// these places; the replacement of the last reader does not.
+    settled: FxHashMap<NodeId, SmallSet<Place>>,
+    /// The nodes whose neighbourhood changed.
+    touched: Vec<NodeId>,
+}
+
+/// Merges inherited origins.
+impl Drop for Editor<'_> {
+    fn drop(&mut self) {
+        let mut inherited: Vec<_> = std::mem::take(&mut self.inherited).into_iter().collect();
+        inherited.sort_unstable_by_key(|(node, _)| *node);
+        for (node, others) in inherited {
+            if let Some(origin) = self.graph.get(node).map(|n| n.origin) {
+                let origin = self.origins.absorb(origin, others.as_slice());
+                self.graph.node_mut(node).origin = origin;
+            }
+        }
+    }
+}
+
+impl<'a> Editor<'a> {
+    /// An editor whose nodes are emitted by this stage.
+    pub fn new(graph: &'a mut Graph, origins: &'a mut Origins, stage: Stage) -> Self {
+        Self {
+            graph,
+            origins,
+            stage,
+            inherited: FxHashMap::default(),
+            settled: FxHashMap::default(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// The current graph.
+    pub fn graph(&self) -> &Graph {
+        self.graph
+    }
+
+    /// The graph, to add to it and to name values.
+    pub fn graph_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+
+    /// Takes the list of nodes whose neighbourhood changed.
+    pub fn take_touched(&mut self) -> Vec<NodeId> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// A builder whose nodes are inserted before `root` and share its origin.
+    pub fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
+        let node = self.graph.node(root);
+        let (origin, block) = (node.origin, node.block());
+        self.builder_at(name, origin, block, Some(root))
+    }
+
+    /// A builder whose nodes are inserted before `before`, or at the end of `block`, and share `origin`.
+    pub fn builder_at(
+        &mut self,
+        name: &'static str,
+        origin: OriginId,
+        block: BlockId,
+        before: Option<NodeId>,
+    ) -> Builder<'_> {
+        Builder {
+            graph: self.graph,
+            origins: self.origins,
+            name,
+            stage: self.stage,
+            site: None,
+            source: Source::Replacing(origin),
+            block,
+            before,
+        }
+    }
+
+    /// The number of nodes so far, for [`Editor::added_since`].
+    pub fn mark(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// The nodes that were added since there were `mark`.
+    pub fn added_since(&self, mark: usize) -> Vec<NodeId> {
+        let nodes = (mark..self.graph.node_count()).map(NodeId::from_index);
+        nodes.filter(|id| self.graph.get(*id).is_some()).collect()
+    }
+
+    /// Adds a node with the origin of `like` before `before`.
+    pub fn add_like(
+        &mut self,
+        like: NodeId,
+        before: NodeId,
+        node: (Op, Vec<Option<ValueId>>, Attrs),
+        types: Vec<Type>,
+    ) -> NodeId {
+        let (block, origin) = (self.graph.node(before).block(), self.graph.node(like).origin);
+        self.graph.add_node(block, Some(before), node, types, origin)
+    }
+
+    /// Adds a node that stands for `old` from now on, in front of it: it has its origin, its name and what it
+    /// inherited.
+    pub fn remake(
+        &mut self,
+        old: NodeId,
+        node: (Op, Vec<Option<ValueId>>, Attrs),
+        types: Vec<Type>,
+    ) -> NodeId {
+        let new = self.add_like(old, old, node, types);
+        self.graph.node_mut(new).name = self.graph.node(old).name.clone();
+        let inherited = self.inherited.remove(&old).unwrap_or_default();
+        self.inherit(&[new], inherited.as_slice());
+        new
+    }
+
+    /// Changes one operand of a node.
+    pub fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
+        self.graph.set_input(node, index, value);
+        self.touched.push(node);
+    }
+
+    /// Removes the operand of a node at `index`, and all after it.
+    pub fn drop_inputs(&mut self, node: NodeId, index: usize) {
+        for last in (index..self.graph.node(node).inputs.len()).rev() {
+            self.graph.set_input(node, last, None);
+            self.graph.node_mut(node).inputs.pop();
+        }
+        self.touched.push(node);
+    }
+
+    /// The attributes of a node, to be changed. A subgraph that is taken has to go to another node.
+    pub fn attrs_mut(&mut self, node: NodeId) -> &mut Attrs {
+        &mut self.graph.node_mut(node).attrs
+    }
+
+    /// Makes all readers of `old` read `new`. Origins stay where they are.
+    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+        self.graph.replace_uses(old, new);
+    }
+
+    /// Makes all readers of `value` but the one that computes `new` read `new`.
+    pub fn put_between(&mut self, value: ValueId, new: ValueId) {
+        self.graph.replace_uses(value, new);
+        if let Some(node) = self.graph.producer(new) {
+            for (index, input) in self.graph.node(node).inputs.clone().into_iter().enumerate() {
+                if input == Some(new) {
+                    self.graph.set_input(node, index, Some(value));
+                }
+            }
+        }
+    }
+
+    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
+    /// others.
+    pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
+        self.graph.set_inputs(block, inputs);
+    }
+
+    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
+    /// there from what is in sight there.
+    pub fn move_node(&mut self, id: NodeId, before: NodeId) {
+        self.graph.move_node(id, before);
+    }
+
+    /// Removes a node that nothing reads any more, and passes its origins on to `heirs`.
+    pub fn remove(&mut self, node: NodeId, heirs: &[NodeId]) {
+        let mut gone = vec![self.graph.node(node).origin];
+        for block in self.graph.node(node).blocks() {
+            gone.extend(self.origins_within(block));
+        }
+        gone.extend(self.inherited.remove(&node).unwrap_or_default().as_slice());
+        self.graph.remove_node(node);
+        self.inherit(heirs, &gone);
+    }
+
+    /// Removes `node` if nothing reads its results, and then whatever was computed only for it, and passes
+    /// the origins on to `heirs`.
+    pub fn remove_unread(&mut self, node: NodeId, heirs: &[NodeId]) {
+        let mut gone = Vec::new();
+        self.remove_unused(node, Some(&mut gone));
+        self.inherit(heirs, &gone);
+    }
+
+    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. No other
+    /// node computes a part of that, so nothing inherits the origins.
+    pub fn remove_dead(&mut self, node: NodeId) {
+        self.remove_unused(node, None);
+    }
+
+    /// Removes the nodes of a block that nobody runs, and what it returns.
+    pub fn clear_block(&mut self, block: BlockId) {
+        self.graph.set_outputs(block, &[]);
+        let nodes: Vec<NodeId> = self.graph.nodes_of(block).collect();
+        nodes.into_iter().rev().for_each(|id| self.graph.remove_node(id));
+    }
+
+    /// Replaces the results of `root` by `with` and removes it, along with everything that was
+    /// computed only for it. `fresh` are the nodes that were emitted for this.
+    pub fn replace(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+        fresh: &[NodeId],
+    ) -> Result<()> {
+        let mut fresh: Few<NodeId> = Few::from_slice(fresh);
+        let readers = self.redirect_all(name, root, with, &mut fresh)?;
+        let mut gone = Vec::new();
+        self.remove_unused(root, Some(&mut gone));
+        for &node in &fresh {
+            self.remove_unused(node, None);
+        }
+        fresh.retain(|node| self.graph.get(*node).is_some());
+        if fresh.is_empty() {
+            self.bequeath(with, &readers, &gone);
+        } else {
+            self.touched.extend(&fresh);
+            self.inherit(&fresh, &gone);
+        }
+        Ok(())
+    }
+
+    /// Replaces the results of `root`, which only chose what to compute, by `with`, and removes it along
+    /// with whatever it did not choose. What was computed to choose is part of what was chosen; the rest
+    /// leaves no trace.
+    pub fn choose(&mut self, name: &'static str, root: NodeId, with: &[ValueId]) -> Result<()> {
+        let readers = self.redirect_all(name, root, with, &mut Few::new())?;
+        let inherited = self.inherited.remove(&root).unwrap_or_default();
+        self.remove_unused(root, None);
+        self.bequeath(with, &readers, inherited.as_slice());
+        Ok(())
+    }
+
+    /// Makes all readers of the results of `root` read `with`, and returns these readers. What is made for
+    /// that is appended to `fresh`.
+    fn redirect_all(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+        fresh: &mut Few<NodeId>,
+    ) -> Result<Few<NodeId>> {
+        let old: Few<ValueId> = Few::from_slice(&self.graph.node(root).outputs);
+        if old.len() != with.len() {
+            let problem = format!("{} results by {}", old.len(), with.len());
+            return Err(Error::Replaced(problem));
+        }
+        let readers = old.iter().flat_map(|value| self.readers(*value)).collect();
+        for (&old, &new) in old.iter().zip(with) {
+            if self.graph.value(old).is_used() {
+                self.check_types(old, new)?;
+                let made = self.redirect(name, root, old, new, fresh)?;
+                fresh.extend(made);
+            }
+        }
+        Ok(readers)
+    }
+
+    /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
+    /// `readers` inherit the origins instead.
+    fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[OriginId]) {
+        let producers = values.iter().filter_map(|value| self.graph.producer(*value));
+        let producers: Few<_> = producers.collect();
+        self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
+    }
+
+    /// The nodes that read a value, each once.
+    fn readers(&self, value: ValueId) -> Few<NodeId> {
+        let mut readers: Few<_> = self.graph.value(value).readers().collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
+    }
+
+    fn check_types(&self, old: ValueId, new: ValueId) -> Result<()> {
+        let (old, new) = (self.graph.ty(old), self.graph.ty(new));
+        let same = |(a, b): (&Dim, &Dim)| match (a.as_known(), b.as_known()) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        if old.dtype == new.dtype
+            && old.rank() == new.rank()
+            && old.shape.iter().zip(&new.shape).all(same)
+        {
+            return Ok(());
+        }
+        Err(Error::Replaced(format!("a value of type {old} by one of type {new}")))
+    }
+
+    /// Makes all readers of `old` read `new`. If a block returns `old` and cannot return `new`
+    /// directly, it returns an `Identity` of it.
+    fn redirect(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        old: ValueId,
+        new: ValueId,
+        fresh: &[NodeId],
+    ) -> Result<Option<NodeId>> {
+        let block = self.graph.node(root).block();
+        let uses: Few<_> = self.graph.value(old).uses().collect();
+        let is_output = |place: &Use| matches!(place, Use::Output(b, _) if *b == block);
+        let returned = uses.iter().any(is_output);
+        let is_fresh = self.graph.producer(new).is_some_and(|node| fresh.contains(&node));
+        if is_fresh {
+            // The old type may be more precise than the inferred one.
+            let ty = self.graph.ty(old).clone();
+            let content = self.graph.value(old).content.clone();
+            let value = self.graph.value_mut(new);
+            value.ty = ty;
+            value.content = value.content.take().or(content);
+        }
+        self.touched.extend(uses.iter().copied().filter_map(reader));
+        let (mut target, mut made) = (new, None);
+        if returned && !can_be_output(self.graph, new, block) {
+            for place in &uses {
+                if let Use::Operand(node, index) = *place {
+                    self.graph.set_input(node, index, Some(new));
+                }
+            }
+            target = self.builder(name, root).op("Identity", &[new], Attrs::new())?;
+            made = self.graph.producer(target);
+        }
+        if returned || (is_fresh && self.graph.value(new).name.is_empty()) {
+            self.graph.move_name(old, target);
+        }
+        self.graph.replace_uses(old, target);
+        Ok(made)
+    }
+
+    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. The
+    /// origins of removed nodes are appended to `gone`; without it, nothing replaces them.
+    fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
+        let mut stack: Few<NodeId> = Few::from_slice(&[node]);
+        let mut operands = Vec::new();
+        while let Some(id) = stack.pop() {
+            let Some(node) = self.graph.get(id) else { continue };
+            if node.outputs.iter().any(|value| self.graph.value(*value).is_used()) {
+                self.touched.push(id);
+                continue;
+            }
+            let origin = node.origin;
+            let settled = self.settled.remove(&id).unwrap_or_default();
+            let inherited = self.inherited.remove(&id).unwrap_or_default();
+            if let Some(gone) = gone.as_deref_mut() {
+                // What replaces a loop stands for all that its rounds computed.
+                let within = node.blocks().flat_map(|block| self.origins_within(block));
+                let inherited = inherited.as_slice().iter().copied();
+                let mine = std::iter::once(origin).chain(within).chain(inherited);
+                gone.extend(mine.filter(|id| !settled.contains(&self.place(*id))));
+            }
+            collect_operands(self.graph, id, &mut operands);
+            self.graph.remove_node(id);
+            for value in operands.drain(..) {
+                if let Some(producer) = self.graph.producer(value) {
+                    stack.push(producer);
+                    let here = gone.is_some() && self.graph.value(value).is_used();
+                    self.settle(producer, here.then_some(origin), &settled);
+                }
+                let mut uses = self.graph.value(value).uses();
+                if let (Some(Use::Operand(reader, _)), 0) = (uses.next(), uses.len()) {
+                    self.touched.push(reader);
+                }
+            }
+        }
+    }
+
+    /// The origins of the nodes of a block and of all subgraphs in it.
+    fn origins_within(&self, block: BlockId) -> Vec<OriginId> {
+        let (mut origins, mut blocks) = (Vec::new(), vec![block]);
+        while let Some(block) = blocks.pop() {
+            for id in self.graph.nodes_of(block) {
+                let node = self.graph.node(id);
+                origins.push(node.origin);
+                let inherited = self.inherited.get(&id).map(SmallSet::as_slice);
+                origins.extend(inherited.unwrap_or_default());
+                blocks.extend(node.blocks());
+            }
+        }
+        origins
+    }
+
+    /// Records that a reader of `node` with this `origin` was removed, if others stay.
+    fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &SmallSet<Place>) {
+        if origin.is_some() || !before.is_empty() {
+            let place = origin.map(|origin| self.place(origin));
+            let places = place.iter().chain(before.as_slice()).copied();
+            self.settled.entry(node).or_default().extend(places);
+        }
+    }
+
+    fn place(&self, origin: OriginId) -> Place {
+        place_of(self.origins, origin)
+    }
+
+    /// Passes the origins of removed nodes on to nodes that stay, and that represent their places from now on.
+    fn inherit(&mut self, heirs: &[NodeId], gone: &[OriginId]) {
+        for heir in heirs {
+            self.inherited.entry(*heir).or_default().extend(gone.iter().copied());
+            if let Some(settled) = self.settled.get_mut(heir) {
+                let origins = &self.origins;
+                let is_here =
+                    |place: &Place| gone.iter().any(|id| place_of(origins, *id) == *place);
+                settled.retain(|place| !is_here(place));
+            }
+        }
+    }
+}
+
+fn place_of(origins: &Origins, origin: OriginId) -> Place {
+    let origin = origins.get(origin);
+    (origin.call, origin.scope)
+}
+
+/// The node that a value is an operand of.
+fn reader(place: Use) -> Option<NodeId> {
+    match place {
+        Use::Operand(node, _) => Some(node),
+        Use::Output(..) => None,
+    }
+}
+
+/// Appends what a node and its subgraphs read to `operands`.
+pub fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
+    let node = graph.node(id);
+    operands.extend(node.inputs.iter().flatten());
+    for block in node.blocks() {
+        for inner in graph.nodes_of(block) {
+            collect_operands(graph, inner, operands);
+        }
+        operands.extend(graph.block(block).outputs());
+    }
+}
+
+/// Returns `true` if `block` can return `value` as it is. A block's results are distinct values that its own
+/// nodes compute: runtimes want neither inputs nor constants nor outer values there.
+pub fn can_be_output(graph: &Graph, value: ValueId, block: BlockId) -> bool {
+    let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
+    let is_output = |place| matches!(place, Use::Output(b, _) if b == block);
+    here && !graph.value(value).uses().any(is_output)
+}

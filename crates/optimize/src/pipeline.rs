@@ -1,6 +1,4 @@
-//! The steps of the optimiser and their order.
-
-use std::sync::LazyLock;
+//! The schedule of the optimiser: its steps and their order.
 
 use onnx::Graph;
 use provenance::Origins;
@@ -10,73 +8,66 @@ use crate::passes::{
     hoist_invariants, inline_known_branches, layout, merge_duplicate_constants, reshape_parameters,
     scan_backwards,
 };
-use crate::recognize::{RECOGNITION, recurrent, resample};
-use crate::rewrites;
-use crate::runner::Rules;
-use crate::{Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize};
+use crate::recognize::{self, RECOGNITION, recurrent};
+use crate::rewrites::Phase;
+use crate::{Changed, Editor, Error, Options, Pass, Problem, Report, Verify};
 
-/// Rewrites that are applied together.
-type Group = LazyLock<Rules<'static, Rewrite>>;
-
-macro_rules! group {
-    ($name:literal, $rewrites:expr) => {
-        Group::new(|| Rules::new($name, $rewrites.iter().copied()))
-    };
-}
-
-static CLEAN_UP: Group = group!("clean-ups", rewrites::CLEAN_UP);
-static COMPUTE: Group = group!("clean-ups", rewrites::COMPUTE);
-static ARRANGE: Group = group!("fusions", rewrites::ARRANGE);
-static RESAMPLE: Group = group!("recognition", &[&resample::REWRITE]);
-static FUSE: Group = group!("fusions", rewrites::FUSE);
-static CONVOLVE: Group = group!("fusions", rewrites::CONVOLVE);
-static SETTLE: Group = group!("settling", rewrites::SETTLE);
-static PARAMETERS: Group = group!("parameters", rewrites::PARAMETERS);
-
+/// A step of the schedule.
 enum Step {
     Pass(Pass),
-    CleanUps(&'static Group),
-    /// Inlines branches that are always taken, and folds the constants that this reveals.
-    Branches,
-    Recognition,
-    Fusions(&'static Group),
-    /// A pass that may change the order of summation, like a fusion.
-    Layout(Pass),
+    Rewrites(Phase),
+    /// Inlines branches that are always taken and simplifies the result, until no condition is known.
+    KnownBranches,
+    /// Replaces the bodies of scans by recurrent layers.
+    RecurrentLayers,
+    /// Replaces spelled-out operators by one node each.
+    Patterns,
 }
 
-/// The steps in order.
+/// The purpose of a step, which decides when it runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Folds, shares and removes nodes. Runs again after [`Phase::Settle`].
+    CleanUp,
+    /// Moves work out of loops and into parameters. Results stay the same bit for bit.
+    Restructure,
+    /// Replaces several nodes by one. Sums may be added up in another order, so users can leave it out.
+    Fuse,
+}
+
+/// The steps that are repeated, from the first to the last.
 ///
 /// Constants are folded before equal nodes are merged: a computation that all layers share, such as
 /// the mask of attention, then becomes part of each layer's own nodes. Tables are computed before
 /// products are arranged and operators recognised, because both examine them. Operators are
 /// recognised after equal nodes are merged, so that a mean that is used twice is one value. Fusions
 /// come last, because they hide the patterns of clean-ups.
-const STEPS: [Step; 16] = [
-    Step::Pass(eliminate_dead_nodes::PASS),
-    Step::CleanUps(&CLEAN_UP),
-    Step::CleanUps(&COMPUTE),
-    Step::Branches,
-    Step::Pass(merge_duplicate_constants::PASS),
-    Step::Pass(common_subexpressions::PASS),
-    Step::Pass(drop_loop_state::PASS),
-    Step::Pass(scan_backwards::PASS),
-    Step::Pass(hoist_invariants::PASS),
-    Step::Pass(carry_known_values::PASS),
-    Step::Fusions(&ARRANGE),
-    Step::Pass(reshape_parameters::PASS),
-    Step::Recognition,
-    Step::Fusions(&FUSE),
-    Step::Layout(layout::PASS),
-    Step::Fusions(&CONVOLVE),
+const SCHEDULE: &[(Purpose, Step)] = &[
+    (Purpose::CleanUp, Step::Pass(eliminate_dead_nodes::PASS)),
+    (Purpose::CleanUp, Step::Rewrites(Phase::Simplify)),
+    (Purpose::CleanUp, Step::Rewrites(Phase::Evaluate)),
+    (Purpose::CleanUp, Step::KnownBranches),
+    (Purpose::CleanUp, Step::Pass(merge_duplicate_constants::PASS)),
+    (Purpose::CleanUp, Step::Pass(common_subexpressions::PASS)),
+    (Purpose::Restructure, Step::Pass(drop_loop_state::PASS)),
+    (Purpose::Restructure, Step::Pass(scan_backwards::PASS)),
+    (Purpose::Restructure, Step::Pass(hoist_invariants::PASS)),
+    (Purpose::Restructure, Step::Pass(carry_known_values::PASS)),
+    (Purpose::Fuse, Step::Rewrites(Phase::ArrangeProducts)),
+    (Purpose::Restructure, Step::Pass(reshape_parameters::PASS)),
+    (Purpose::Fuse, Step::RecurrentLayers),
+    (Purpose::Fuse, Step::Pass(recurrent::both_directions::PASS)),
+    (Purpose::Fuse, Step::Rewrites(Phase::Resample)),
+    (Purpose::Fuse, Step::Patterns),
+    (Purpose::Fuse, Step::Rewrites(Phase::Fuse)),
+    (Purpose::Fuse, Step::Pass(layout::PASS)),
+    (Purpose::Fuse, Step::Rewrites(Phase::FuseConvolutions)),
 ];
 
-/// The number of leading steps that only fold, merge and remove.
-const CLEANING: usize = 6;
-
-/// The maximum number of times that the steps are repeated. Each step reaches its own fixed point,
+/// The maximum number of times that the schedule is repeated. Each step reaches its own fixed point,
 /// so a repetition finds only changes that one step enables for an earlier one. The bound keeps the
 /// total work linear.
-const ROUNDS: usize = 3;
+const ITERATIONS: usize = 3;
 
 /// Simplifies a model without changing its results.
 pub fn optimize(
@@ -89,28 +80,28 @@ pub fn optimize(
     repeat(&mut edit, options)?;
     // A triangle cannot be moved like a selection, so triangles are cut after all layouts are
     // final.
-    if options.fuse && SETTLE.run(&mut edit)? == Changed::Yes {
-        for step in &STEPS[..CLEANING] {
-            run(&mut edit, step)?;
+    if options.fuse && Step::Rewrites(Phase::Settle).run(&mut edit)? == Changed::Yes {
+        for (_, step) in SCHEDULE.iter().filter(|(purpose, _)| *purpose == Purpose::CleanUp) {
+            step.run(&mut edit)?;
         }
     }
-    // Fusions examine values that are computed from parameters, so they come first.
-    if PARAMETERS.run(&mut edit)? == Changed::Yes {
+    // Fusions match on the original parameters, so folding these comes last.
+    let fold_parameters = Step::Rewrites(Phase::FoldParameters);
+    if fold_parameters.run(&mut edit)? == Changed::Yes {
         repeat(&mut edit, options)?;
-        PARAMETERS.run(&mut edit)?;
+        fold_parameters.run(&mut edit)?;
     }
     Ok(edit.finish())
 }
 
+/// Repeats the schedule until no step changes anything.
 fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
-    let fuses =
-        |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
-    let steps: Vec<_> = STEPS.iter().filter(|step| options.fuse || !fuses(step)).collect();
-    // The number of consecutive steps without changes. Once all steps are idle, nothing is left to
-    // do.
+    let is_wanted = |purpose| options.fuse || purpose != Purpose::Fuse;
+    let steps: Vec<_> = SCHEDULE.iter().filter(|(purpose, _)| is_wanted(*purpose)).collect();
+    // The number of consecutive steps without changes.
     let mut idle = 0;
-    for step in steps.iter().cycle().take(ROUNDS * steps.len()) {
-        idle = match run(edit, step)? {
+    for (_, step) in steps.iter().cycle().take(ITERATIONS * steps.len()) {
+        idle = match step.run(edit)? {
             Changed::Yes => 0,
             Changed::No => idle + 1,
         };
@@ -121,34 +112,32 @@ fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
-    let pass = match step {
-        Step::CleanUps(rewrites) | Step::Fusions(rewrites) => return rewrites.run(edit),
-        Step::Branches => {
-            let mut changed = Changed::No;
-            while run(edit, &Step::Pass(inline_known_branches::PASS))? == Changed::Yes {
-                changed = Changed::Yes;
-                run(edit, &Step::CleanUps(&CLEAN_UP))?;
-                run(edit, &Step::CleanUps(&COMPUTE))?;
+impl Step {
+    fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
+        let broken = |reason: &&'static str| {
+            let problem = Problem::Pattern(reason);
+            Error { rewrite: RECOGNITION, origin: None, problem }
+        };
+        match self {
+            Step::Rewrites(phase) => phase.rules().map_or(Ok(Changed::No), |rules| rules.run(edit)),
+            Step::RecurrentLayers => recurrent::RULES.as_ref().map_err(broken)?.run(edit),
+            Step::Patterns => recognize::RULES.as_ref().map_err(broken)?.run(edit),
+            Step::Pass(pass) => {
+                let changed = (pass.run)(edit)?;
+                if changed == Changed::Yes {
+                    edit.verify(pass.name, Verify::EachPass)?;
+                }
+                Ok(changed)
             }
-            return Ok(changed);
+            Step::KnownBranches => {
+                let mut changed = Changed::No;
+                while Step::Pass(inline_known_branches::PASS).run(edit)? == Changed::Yes {
+                    changed = Changed::Yes;
+                    Step::Rewrites(Phase::Simplify).run(edit)?;
+                    Step::Rewrites(Phase::Evaluate).run(edit)?;
+                }
+                Ok(changed)
+            }
         }
-        Step::Recognition => {
-            let broken = |reason: &&'static str| {
-                let problem = Problem::Pattern(reason);
-                Error { rewrite: RECOGNITION, origin: None, problem }
-            };
-            let mut changed = recurrent::RULES.as_ref().map_err(broken)?.run(edit)?;
-            changed |= run(edit, &Step::Pass(recurrent::both_directions::PASS))?;
-            changed |= RESAMPLE.run(edit)?;
-            changed |= recognize::RULES.as_ref().map_err(broken)?.run(edit)?;
-            return Ok(changed);
-        }
-        Step::Pass(pass) | Step::Layout(pass) => pass,
-    };
-    let changed = (pass.run)(edit)?;
-    if changed == Changed::Yes {
-        edit.verify(pass.name, Verify::EachPass)?;
     }
-    Ok(changed)
 }

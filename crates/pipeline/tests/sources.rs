@@ -10,14 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use onnx::{BlockId, Graph, NodeId, ValueId};
-use optimize::legalize::{Target, avoid_bugs, legalize, legalize_outputs, required_opset, spell};
+use optimize::Target;
+use optimize::legalize::{avoid_bugs, legalize, legalize_outputs, required_opset, spell};
 use optimize::{Forms, Options};
 use pipeline::Recording;
 use provenance::{OriginId, Origins};
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/filetests");
 const BUGS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../optimize/src/legalize/runtime_bugs/programs");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../optimize/src/targets/onnxruntime/bugs/programs");
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -135,7 +136,7 @@ fn no_step_loses_a_source() {
             continue;
         }
         let Some(graph) = lowered(&path) else { continue };
-        for (target, opset) in [(Target::OnnxRuntime, None), (Target::Spec, Some(17))] {
+        for (target, opset) in [(Target::default(), None), (Target::any(), Some(17))] {
             let mut origins = Origins::default();
             let Some(mut graph) = with_modules(graph.clone(), &mut origins) else { continue };
             let Some(opset) = opset.or_else(|| required_opset(&graph, target).ok()) else {

@@ -1,5 +1,6 @@
 //! Elementwise operators, with broadcasting.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tensor::{DType, Kind, Tensor};
@@ -8,7 +9,8 @@ use super::cast::wrapped;
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN, reduce};
-use crate::Node;
+
+const NOT_COMPUTED: Reason = "the type is not computed with";
 
 /// Returns `true` for the types that arithmetic is evaluated in. Some runtimes compute 16-bit
 /// floats in 32 bits. That gives the same result for one operation, because 32-bit floats have more
@@ -30,73 +32,102 @@ pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tenso
     tensor.map_err(|_| "an operand does not broadcast")
 }
 
-pub(crate) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+macro_rules! operators {
+    ($evaluate:ident: $($name:ident => $($function:expr),+;)*) => {
+        $(pub(crate) fn $name(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+            $evaluate(operation, $($function),+)
+        })*
+    };
+}
+
+// On integers, then on floats. `None` if the result depends on the runtime or the type has none.
+operators! { unary:
+    abs => |v| Some(v.abs()), |v| Some(v.abs());
+    // The fold wraps unsigned integers around.
+    bitwise_not => |v| Some(!v), |_| None;
+    ceil => |_| None, |v| Some(v.ceil());
+    floor => |_| None, |v| Some(v.floor());
+    neg => |v| Some(-v), |v| Some(-v);
+    not => |v| Some(1 - v), |_| None;
+    // `Reciprocal` and `Sqrt` are correctly rounded, like the four arithmetic operations.
+    reciprocal => |_| None, |v| Some(v.recip());
+    round => |_| None, |v| Some(v.round_ties_even());
+    // Not for zeros, because the sign of the result is up to the runtime.
+    sign => |v| Some(v.signum()), |v| (v != 0.0).then(|| v.signum());
+    sqrt => |_| None, |v| Some(v.sqrt());
+}
+
+operators! { binary:
+    add => i128::checked_add, |a, b| Some(a + b);
+    and => |a, b| Some(a & b), |_, _| None;
+    div => i128::checked_div, |a, b| Some(a / b);
+    max => |a, b| Some(a.max(b)), larger;
+    min => |a, b| Some(a.min(b)), smaller;
+    mul => i128::checked_mul, |a, b| Some(a * b);
+    or => |a, b| Some(a | b), |_, _| None;
+    sub => i128::checked_sub, |a, b| Some(a - b);
+    xor => |a, b| Some(a ^ b), |_, _| None;
+}
+
+operators! { compare:
+    at_least => Ordering::is_ge;
+    at_most => Ordering::is_le;
+    equal => Ordering::is_eq;
+    greater => Ordering::is_gt;
+    less => Ordering::is_lt;
+}
+
+/// Applies a function to each element.
+fn unary(
+    operation: &Operation<'_>,
+    ints: fn(i128) -> Option<i128>,
+    floats: fn(f64) -> Option<f64>,
+) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     if !is_plain(source.dtype()) {
-        return Err("the type is not computed with");
+        return Err(NOT_COMPUTED);
     }
-    let op = operation.node.op.name;
-    let result = match (op, Numbers::new(source)?) {
-        ("Neg", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(|v| -v).collect()),
-        ("Neg", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(|v| -v).collect()),
-        ("Abs", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::abs).collect()),
-        ("Abs", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::abs).collect()),
-        ("Ceil", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::ceil).collect()),
-        ("Floor", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::floor).collect()),
-        ("Round", Numbers::Floats(v)) => {
-            Numbers::Floats(v.into_iter().map(f64::round_ties_even).collect())
+    let result = match Numbers::new(source)? {
+        Numbers::Ints(v) => {
+            let values = v.into_iter().map(|v| Some(in_range(ints(v)?, operation.dtype)));
+            Numbers::Ints(values.collect::<Option<_>>().ok_or(NOT_COMPUTED)?)
         }
-        ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
-        // Not for zeros, because the sign of the result is up to the runtime.
-        ("Sign", Numbers::Floats(v)) if v.iter().all(|v| *v != 0.0) => {
-            Numbers::Floats(v.into_iter().map(f64::signum).collect())
+        Numbers::Floats(v) => {
+            Numbers::Floats(v.into_iter().map(floats).collect::<Option<_>>().ok_or(NOT_COMPUTED)?)
         }
-        // `Reciprocal` and `Sqrt` are correctly rounded, like the four arithmetic operations.
-        ("Reciprocal", Numbers::Floats(v)) => {
-            Numbers::Floats(v.into_iter().map(f64::recip).collect())
-        }
-        ("Sqrt", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::sqrt).collect()),
-        ("BitwiseNot", Numbers::Ints(v)) => {
-            Numbers::Ints(v.into_iter().map(|v| wrapped(!v, operation.dtype)).collect())
-        }
-        ("Not", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(|v| 1 - v).collect()),
-        _ => return Err("the type is not computed with"),
     };
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-pub(crate) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+/// Applies a function to each pair of elements.
+fn binary(
+    operation: &Operation<'_>,
+    ints: impl Fn(i128, i128) -> Option<i128>,
+    floats: impl Fn(f64, f64) -> Option<f64>,
+) -> Result<Tensor, Reason> {
     if operation.inputs.len() != 2 || !is_plain(operation.dtype) {
-        return Err("the type is not computed with");
+        return Err(NOT_COMPUTED);
     }
-    let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
-    let (node, dtype) = (operation.node, operation.dtype);
-    // Unsigned integers wrap around in every runtime.
-    let wraps = dtype.kind() == Kind::Unsigned && matches!(op, "Add" | "Sub" | "Mul" | "BitShift");
-    let is_floored = op == "Mod" && node.int("fmod", 0) == 0;
     let result = match (numbers(0)?, numbers(1)?) {
         (Numbers::Ints(a), Numbers::Ints(b)) => {
-            let value = |(a, b): (i128, i128)| match op {
-                "BitShift" => shifted(node, a, b, dtype),
-                _ if is_floored => floored_modulo(a, b),
-                _ => int(op, a, b),
-            };
-            let value = |pair| value(pair).map(|v| if wraps { wrapped(v, dtype) } else { v });
+            let value = |(a, b)| Some(in_range(ints(a, b)?, operation.dtype));
             let values = a.into_iter().zip(b).map(value).collect::<Option<_>>();
             Numbers::Ints(values.ok_or("an integer operation fails")?)
         }
-        (Numbers::Floats(_), Numbers::Floats(_)) if is_floored => {
-            return Err("the type is not computed with");
-        }
         (Numbers::Floats(a), Numbers::Floats(b)) => {
-            let values = a.into_iter().zip(b).map(|(a, b)| float(op, a, b));
-            let values = values.collect::<Option<_>>();
+            let values = a.into_iter().zip(b).map(|(a, b)| floats(a, b)).collect::<Option<_>>();
             Numbers::Floats(values.ok_or("the operation is not exact")?)
         }
         _ => return Err("the operands have different types"),
     };
     result.into_tensor(operation.dtype, operation.shape)
+}
+
+/// Wraps an unsigned integer around, as every runtime does. Signed ones that overflow are refused
+/// later.
+fn in_range(value: i128, dtype: DType) -> i128 {
+    if dtype.kind() == Kind::Unsigned { wrapped(value, dtype) } else { value }
 }
 
 /// Evaluates `Sum` of several operands, rounded once.
@@ -108,7 +139,7 @@ pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let mut operands = Vec::new();
     for index in 0..operation.inputs.len() {
         let Numbers::Floats(values) = Numbers::new(&broadcast(operation, index)?)? else {
-            return Err("the type is not computed with");
+            return Err(NOT_COMPUTED);
         };
         operands.push(values);
     }
@@ -120,9 +151,20 @@ pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
 }
 
-fn shifted(node: &Node, a: i128, b: i128, dtype: DType) -> Option<i128> {
-    let by = u32::try_from(b).ok().filter(|by| *by < dtype.bits())?;
-    Some(if node.string("direction") == Some("LEFT") { a << by } else { a >> by })
+pub(crate) fn bit_shift(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let is_left = operation.node.string("direction") == Some("LEFT");
+    let shifted = |a: i128, b: i128| {
+        let by = u32::try_from(b).ok().filter(|by| *by < operation.dtype.bits())?;
+        Some(if is_left { a << by } else { a >> by })
+    };
+    binary(operation, shifted, |_, _| None)
+}
+
+pub(crate) fn modulo(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    match operation.node.int("fmod", 0) {
+        0 => binary(operation, floored_modulo, |_, _| None),
+        _ => binary(operation, i128::checked_rem, |a, b| Some(a % b)),
+    }
 }
 
 /// Returns the remainder of a division, with the sign of the divisor.
@@ -131,38 +173,20 @@ fn floored_modulo(a: i128, b: i128) -> Option<i128> {
     Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
 }
 
-pub(super) fn int(op: &str, a: i128, b: i128) -> Option<i128> {
-    match op {
-        "Add" => a.checked_add(b),
-        "Sub" => a.checked_sub(b),
-        "Mul" => a.checked_mul(b),
-        "Div" => a.checked_div(b),
-        "Max" => Some(a.max(b)),
-        "Min" => Some(a.min(b)),
-        "Mod" => a.checked_rem(b),
-        "And" | "BitwiseAnd" => Some(a & b),
-        "Or" | "BitwiseOr" => Some(a | b),
-        "Xor" | "BitwiseXor" => Some(a ^ b),
-        _ => None,
-    }
+/// Returns the larger of two numbers.
+pub(super) fn larger(a: f64, b: f64) -> Option<f64> {
+    is_ordered(a, b).then(|| a.max(b))
 }
 
-pub(super) fn float(op: &str, a: f64, b: f64) -> Option<f64> {
-    let is_same_zero = a.to_bits() == b.to_bits();
-    match op {
-        "Add" => Some(a + b),
-        "Sub" => Some(a - b),
-        "Mul" => Some(a * b),
-        "Div" => Some(a / b),
-        "Mod" => Some(a % b),
-        // The choice between zeros of both signs, and between NaNs, is up to the runtime.
-        "Max" | "Min" if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && !is_same_zero) => {
-            None
-        }
-        "Max" => Some(a.max(b)),
-        "Min" => Some(a.min(b)),
-        _ => None,
-    }
+/// Returns the smaller of two numbers.
+pub(super) fn smaller(a: f64, b: f64) -> Option<f64> {
+    is_ordered(a, b).then(|| a.min(b))
+}
+
+/// Returns `false` for NaN and for zeros of both signs: the choice between them is up to the runtime.
+fn is_ordered(a: f64, b: f64) -> bool {
+    let are_two_zeros = a == 0.0 && b == 0.0 && a.to_bits() != b.to_bits();
+    !a.is_nan() && !b.is_nan() && !are_two_zeros
 }
 
 /// Evaluates `Relu`. Negative numbers and negative zero become positive zero.
@@ -180,7 +204,7 @@ pub(crate) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 
 pub(crate) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
-        return Err("the type is not computed with");
+        return Err(NOT_COMPUTED);
     };
     let detects = |name| operation.node.int(name, 1) != 0;
     let (positive, negative) = (detects("detect_positive"), detects("detect_negative"));
@@ -191,7 +215,7 @@ pub(crate) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 
 pub(crate) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
-        return Err("the type is not computed with");
+        return Err(NOT_COMPUTED);
     };
     let values: Vec<bool> = values.into_iter().map(f64::is_nan).collect();
     Ok(Tensor::bools(operation.shape, &values))
@@ -221,7 +245,7 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     };
     let (low, high) = (bound(1, f64::NEG_INFINITY), bound(2, f64::INFINITY));
     let (Some(low), Some(high)) = (low, high) else {
-        return Err("the type is not computed with");
+        return Err(NOT_COMPUTED);
     };
     // `-0.0` may become the bound `0.0` or stay as it is.
     let has_one_zero = |bound: f64| {
@@ -245,29 +269,18 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
 }
 
-pub(crate) fn compare(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let op = operation.node.op.name;
+/// Compares each pair of elements. No comparison holds for NaN.
+fn compare(operation: &Operation<'_>, holds: fn(Ordering) -> bool) -> Result<Tensor, Reason> {
+    fn each<T: PartialOrd>(a: &[T], b: &[T], holds: fn(Ordering) -> bool) -> Vec<bool> {
+        a.iter().zip(b).map(|(a, b)| a.partial_cmp(b).is_some_and(holds)).collect()
+    }
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
-    let values: Vec<bool> = match (numbers(0)?, numbers(1)?) {
-        (Numbers::Ints(a), Numbers::Ints(b)) => {
-            a.iter().zip(&b).map(|(a, b)| holds(op, a, b)).collect()
-        }
-        (Numbers::Floats(a), Numbers::Floats(b)) => {
-            a.iter().zip(&b).map(|(a, b)| holds(op, a, b)).collect()
-        }
+    let values = match (numbers(0)?, numbers(1)?) {
+        (Numbers::Ints(a), Numbers::Ints(b)) => each(&a, &b, holds),
+        (Numbers::Floats(a), Numbers::Floats(b)) => each(&a, &b, holds),
         _ => return Err("the operands have different types"),
     };
     Ok(Tensor::bools(operation.shape, &values))
-}
-
-fn holds<T: PartialOrd>(op: &str, a: &T, b: &T) -> bool {
-    match op {
-        "Less" => a < b,
-        "LessOrEqual" => a <= b,
-        "Greater" => a > b,
-        "GreaterOrEqual" => a >= b,
-        _ => a == b,
-    }
 }
 
 pub(crate) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {

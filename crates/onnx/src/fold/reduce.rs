@@ -2,10 +2,10 @@
 
 use tensor::{DType, Tensor};
 
-use super::elementwise::{float, int};
+use super::elementwise::{larger, smaller};
 use super::layout::{positions, strides};
 use super::numbers::Numbers;
-use super::{Operation, Reason, axis};
+use super::{Exactness, Operation, Reason, axis};
 
 /// The positions of the elements that are combined: the first of each group, and the offsets of all
 /// elements of a group from its first.
@@ -40,7 +40,34 @@ const EMPTY: Reason = "there is nothing to combine";
 const ROUNDED: Reason = "the order of the operations is up to the runtime";
 const OVERFLOW: Reason = "a part of the result may be out of range";
 
-pub(crate) fn reduce(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+macro_rules! reductions {
+    ($($name:ident, $exactness:ident => $ints:expr, $floats:expr;)*) => {
+        $(pub(crate) fn $name(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+            reduce(operation, Exactness::$exactness, $ints, $floats)
+        })*
+    };
+}
+
+// On integers, then on floats.
+reductions! {
+    reduce_l1, Rounded => |_| None, |values, limit| sum(&mapped(values, f64::abs), limit);
+    reduce_l2, Rounded => |_| None, |values, limit| Ok(sum(&mapped(values, square), limit)?.sqrt());
+    reduce_max, EachBit => |values| values.iter().max().copied(), |values, _| extreme(values, larger);
+    reduce_mean, Rounded => |_| None, mean;
+    reduce_min, EachBit => |values| values.iter().min().copied(), |values, _| extreme(values, smaller);
+    reduce_prod, Rounded => |values| values.iter().try_fold(1, |a: i128, b| a.checked_mul(*b)), product;
+    reduce_sum, Rounded => |values| values.iter().try_fold(0, |a: i128, b| a.checked_add(*b)), sum;
+    reduce_sum_square, Rounded => |_| None, |values, limit| sum(&mapped(values, square), limit);
+}
+
+/// Combines the elements along axes. `floats` gets the largest number of the type, too, and has an
+/// exactness.
+fn reduce(
+    operation: &Operation<'_>,
+    exactness: Exactness,
+    ints: fn(&[i128]) -> Option<i128>,
+    floats: fn(&[f64], f64) -> Result<f64, Reason>,
+) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let rank = source.shape().len();
     let axes: Vec<usize> = match operation.inputs.get(1).copied().flatten() {
@@ -54,54 +81,42 @@ pub(crate) fn reduce(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     let axes = if axes.is_empty() { (0..rank).collect() } else { axes };
     let groups = Groups::along(source.shape(), &axes);
-    let op = operation.node.op.name;
     let result = match Numbers::new(source)? {
         Numbers::Ints(values) => {
-            let each = |group: Option<Vec<i128>>| ints(op, &group.ok_or(MISSHAPEN)?);
+            let failed = "an integer operation fails";
+            let each = |group: Option<Vec<i128>>| ints(&group.ok_or(MISSHAPEN)?).ok_or(failed);
             Numbers::Ints(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
+        Numbers::Floats(_) if exactness == Exactness::Rounded && !operation.may_round() => {
+            return Err(ROUNDED);
+        }
         Numbers::Floats(values) => {
-            if !matches!(op, "ReduceMax" | "ReduceMin") && !operation.may_round() {
-                return Err(ROUNDED);
-            }
             let limit = largest(operation.dtype)?;
-            let each = |group: Option<Vec<f64>>| floats(op, &group.ok_or(MISSHAPEN)?, limit);
+            let each = |group: Option<Vec<f64>>| floats(&group.ok_or(MISSHAPEN)?, limit);
             Numbers::Floats(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
     };
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-fn ints(op: &str, values: &[i128]) -> Result<i128, Reason> {
-    let binary = |op, start| values.iter().try_fold(start, |a, b| int(op, a, *b));
-    let result = match op {
-        "ReduceSum" => binary("Add", 0),
-        "ReduceProd" => binary("Mul", 1),
-        "ReduceMax" => values.iter().max().copied(),
-        "ReduceMin" => values.iter().min().copied(),
-        _ => None,
-    };
-    result.ok_or("an integer operation fails")
+fn mapped(values: &[f64], function: fn(f64) -> f64) -> Vec<f64> {
+    values.iter().copied().map(function).collect()
 }
 
-fn floats(op: &str, values: &[f64], limit: f64) -> Result<f64, Reason> {
-    let squares = || values.iter().map(|v| v * v).collect::<Vec<f64>>();
-    match op {
-        "ReduceSum" => sum(values, limit),
-        #[expect(clippy::cast_precision_loss, reason = "the number of elements is small")]
-        "ReduceMean" => Ok(sum(values, limit)? / values.len() as f64),
-        "ReduceL1" => sum(&values.iter().map(|v| v.abs()).collect::<Vec<f64>>(), limit),
-        "ReduceL2" => Ok(sum(&squares(), limit)?.sqrt()),
-        "ReduceSumSquare" => sum(&squares(), limit),
-        "ReduceProd" => product(values, limit),
-        "ReduceMax" | "ReduceMin" => {
-            let (first, rest) = values.split_first().ok_or(EMPTY)?;
-            let op = if op == "ReduceMax" { "Max" } else { "Min" };
-            let result = rest.iter().try_fold(*first, |a, b| float(op, a, *b));
-            result.ok_or("the operation is not exact")
-        }
-        _ => Err("the operator is not evaluated"),
-    }
+fn square(value: f64) -> f64 {
+    value * value
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the number of elements is small")]
+fn mean(values: &[f64], limit: f64) -> Result<f64, Reason> {
+    Ok(sum(values, limit)? / values.len() as f64)
+}
+
+/// Returns the largest or smallest element.
+fn extreme(values: &[f64], better: fn(f64, f64) -> Option<f64>) -> Result<f64, Reason> {
+    let (first, rest) = values.split_first().ok_or(EMPTY)?;
+    let result = rest.iter().try_fold(*first, |a, b| better(a, *b));
+    result.ok_or("the operation is not exact")
 }
 
 /// Returns the largest number of a type.

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use tensor::Tensor;
 
-use super::elementwise::{float, int};
+use super::elementwise::{larger, smaller};
 use super::layout::{positions, strides, width};
 use super::numbers::{Numbers, rounded};
 use super::{Operation, Reason, UNKNOWN, axis};
+
+/// A binary operation; `None` if its result is not known.
+type Combine<T> = fn(T, T) -> Option<T>;
 
 /// Evaluates `ScatterND`, which writes elements or slices at indices into the first axes.
 pub(crate) fn scatter_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -92,24 +95,25 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
             tensor.map_err(|_| "the result has another size than was inferred")
         }
         reduction => {
-            let op = match reduction {
-                "add" => "Add",
-                "mul" => "Mul",
-                "max" => "Max",
-                "min" => "Min",
+            let (ints, floats): (Combine<i128>, Combine<f64>) = match reduction {
+                "add" => (i128::checked_add, |a, b| Some(a + b)),
+                "mul" => (i128::checked_mul, |a, b| Some(a * b)),
+                "max" => (|a, b| Some(a.max(b)), larger),
+                "min" => (|a, b| Some(a.min(b)), smaller),
                 _ => return Err("the operator is not evaluated"),
             };
-            let is_exact = is_written_once || matches!(op, "Max" | "Min") || operation.may_round();
+            let is_ordering = matches!(reduction, "max" | "min");
+            let is_exact = is_written_once || is_ordering || operation.may_round();
             let result = match (Numbers::new(data)?, Numbers::new(updates)?) {
                 (Numbers::Ints(mut data), Numbers::Ints(updates)) => {
-                    combine(&mut data, places, &updates, |a, b| int(op, a, b))?;
+                    combine(&mut data, places, &updates, ints)?;
                     Numbers::Ints(data)
                 }
                 (Numbers::Floats(mut data), Numbers::Floats(updates)) if is_exact => {
                     // Round after each operation, so that an intermediate overflow remains
                     // infinite.
                     let dtype = operation.dtype;
-                    combine(&mut data, places, &updates, |a, b| rounded(float(op, a, b)?, dtype))?;
+                    combine(&mut data, places, &updates, |a, b| rounded(floats(a, b)?, dtype))?;
                     Numbers::Floats(data)
                 }
                 _ => return Err("the order of the operations is up to the runtime"),

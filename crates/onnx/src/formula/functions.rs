@@ -7,57 +7,44 @@ use tensor::DType;
 use super::{Num, Term};
 use crate::{Attrs, attrs};
 
-macro_rules! unary {
-    ($($name:ident => $op:literal;)*) => {
+macro_rules! functions {
+    ($($name:ident($($other:ident)?) => $op:literal;)*) => {
         $(#[doc = concat!("Applies `", $op, "` elementwise.")]
         #[track_caller]
-        pub fn $name(self) -> Self {
-            self.emit($op, &[self.into()], Attrs::new(), Location::caller())
-        })*
-    };
-}
-
-macro_rules! binary {
-    ($($name:ident => $op:literal;)*) => {
-        $(#[doc = concat!("Applies `", $op, "` to this and another operand, elementwise.")]
-        #[track_caller]
-        pub fn $name(self, other: impl Into<Term<'f>>) -> Self {
-            self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+        pub fn $name(self $(, $other: impl Into<Term<'f>>)?) -> Self {
+            self.emit($op, &[self.into() $(, $other.into())?], Attrs::new(), Location::caller())
         })*
     };
 }
 
 impl<'f> Num<'f> {
-    unary! {
-        abs => "Abs";
-        asinh => "Asinh";
-        atan => "Atan";
-        cos => "Cos";
-        cosh => "Cosh";
-        exp => "Exp";
-        floor => "Floor";
-        is_inf => "IsInf";
-        is_nan => "IsNaN";
-        ln => "Log";
-        reciprocal => "Reciprocal";
-        round => "Round";
-        sigmoid => "Sigmoid";
-        sign => "Sign";
-        sin => "Sin";
-        sinh => "Sinh";
-        sqrt => "Sqrt";
-        tanh => "Tanh";
-    }
-
-    binary! {
-        at_least => "GreaterOrEqual";
-        at_most => "LessOrEqual";
-        equals => "Equal";
-        greater => "Greater";
-        less => "Less";
-        max => "Max";
-        min => "Min";
-        pow => "Pow";
+    functions! {
+        abs() => "Abs";
+        asinh() => "Asinh";
+        at_least(other) => "GreaterOrEqual";
+        at_most(other) => "LessOrEqual";
+        atan() => "Atan";
+        cos() => "Cos";
+        cosh() => "Cosh";
+        equals(other) => "Equal";
+        exp() => "Exp";
+        floor() => "Floor";
+        greater(other) => "Greater";
+        is_inf() => "IsInf";
+        is_nan() => "IsNaN";
+        less(other) => "Less";
+        ln() => "Log";
+        max(other) => "Max";
+        min(other) => "Min";
+        pow(other) => "Pow";
+        reciprocal() => "Reciprocal";
+        round() => "Round";
+        sigmoid() => "Sigmoid";
+        sign() => "Sign";
+        sin() => "Sin";
+        sinh() => "Sinh";
+        sqrt() => "Sqrt";
+        tanh() => "Tanh";
     }
 
     /// Returns the matrix product.

@@ -7,6 +7,7 @@
 
 use std::panic::Location;
 
+use onnx::formula::formulas;
 use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -158,7 +159,7 @@ impl Layer {
         b.op("Expand", &[zero, shape], Attrs::new())
     }
 
-    /// Emits one iteration. Returns the next state twice.
+    /// Emits one iteration and returns the next state, twice.
     fn step(
         &self,
         b: &mut Builder<'_>,
@@ -172,21 +173,12 @@ impl Layer {
             b.op_many("Split", &[sums, thirds], attrs! { axis: 1 }, 3)
         };
         let (x, h) = (gates(b, input, of_input)?, gates(b, hidden, of_state)?);
-        let gate = |b: &mut Builder<'_>, i: usize| {
-            let sum = b.op("Add", &[x[i], h[i]], Attrs::new())?;
-            b.op("Sigmoid", &[sum], Attrs::new())
-        };
-        let (update, reset) = (gate(b, 0)?, gate(b, 1)?);
-        let kept = b.op("Mul", &[reset, h[2]], Attrs::new())?;
-        let sum = b.op("Add", &[x[2], kept], Attrs::new())?;
-        let new = b.op("Tanh", &[sum], Attrs::new())?;
-        let one = b.scalar(DType::F32, 1.0)?;
-        let share = b.op("Sub", &[one, update], Attrs::new())?;
-        let (new, old) = (
-            b.op("Mul", &[share, new], Attrs::new())?,
-            b.op("Mul", &[update, hidden], Attrs::new())?,
-        );
-        let next = b.op("Add", &[new, old], Attrs::new())?;
+        let operands = [x[0], x[1], x[2], h[0], h[1], h[2], hidden];
+        let [next] = formulas(b, operands, |[xz, xr, xn, hz, hr, hn, hidden]| {
+            let (update, reset) = ((xz + hz).sigmoid(), (xr + hr).sigmoid());
+            let new = (xn + reset * hn).tanh();
+            [(1.0 - update) * new + update * hidden]
+        })?;
         Ok(vec![next, b.op("Identity", &[next], Attrs::new())?])
     }
 }

@@ -195,7 +195,7 @@ impl<'a> Work<'a> {
         let (_, dtype) = casts::culprit(&binding, &rows);
         let (op, origin, target) = (node.op.name, node.origin, self.target);
         let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
-        let Some(equivalent) = equivalents::find(op, dtype, self.target.has_double(self.opset))
+        let Some(equivalent) = equivalents::for_type(op, dtype, self.target.has_double(self.opset))
         else {
             return Err(self.too_old_for(id, dtype).unwrap_or_else(|| unsupported(reason)));
         };
@@ -234,7 +234,9 @@ impl<'a> Work<'a> {
             onnx::is_valid_at(node, *opset) || has && older::is_respelled(op.name, *opset)
         };
         let needs = (self.opset..=schema::NEWEST).find(is_known);
-        let why = match older::find(op.name, self.opset).map(|instead| self.replace(id, instead)) {
+        let is_lacking = schema::find(&op, self.opset).is_none();
+        let equivalent = equivalents::for_opset(op.name).filter(|_| is_lacking);
+        let why = match equivalent.map(|equivalent| self.replace(id, equivalent)) {
             Some(Ok(())) => return Ok(()),
             Some(Err(Lack::Graph(error))) => return Err(error.into()),
             Some(Err(Lack::Because(why))) => Some(why.to_owned()),

@@ -72,6 +72,15 @@ pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<F
     find_given(graph, root, spelling, Vec::new())
 }
 
+/// Matches `spelling` at `root`. Nodes may belong to enclosing blocks.
+pub(super) fn find_in_any_block(
+    graph: &Graph,
+    root: NodeId,
+    spelling: &Spelling,
+) -> Option<Finding> {
+    search(graph, root, spelling, Vec::new(), None)
+}
+
 /// Matches `spelling` at `root`, with some names already bound.
 pub(super) fn find_given(
     graph: &Graph,
@@ -79,17 +88,19 @@ pub(super) fn find_given(
     spelling: &Spelling,
     bound: Vec<(Name, Bound)>,
 ) -> Option<Finding> {
-    let node = graph.node(root);
-    let [result] = *node.outputs else { return None };
+    search(graph, root, spelling, bound, Some(graph.node(root).block()))
+}
+
+fn search(
+    graph: &Graph,
+    root: NodeId,
+    spelling: &Spelling,
+    bound: Vec<(Name, Bound)>,
+    block: Option<BlockId>,
+) -> Option<Finding> {
+    let [result] = *graph.node(root).outputs else { return None };
     let placement = Placement::identity(graph.ty(result).rank())?;
-    let mut search = Search {
-        graph,
-        block: node.block(),
-        bound,
-        nodes: Vec::new(),
-        goals: Vec::new(),
-        steps: 0,
-    };
+    let mut search = Search { graph, block, bound, nodes: Vec::new(), goals: Vec::new(), steps: 0 };
     search
         .node(&spelling.pattern, result, &placement, "", None)
         .then(|| Finding { bound: search.bound, nodes: search.nodes })
@@ -102,7 +113,8 @@ fn is_transparent(op: &str) -> bool {
 
 struct Search<'p, 'g> {
     graph: &'g Graph,
-    block: BlockId,
+    /// The block that all nodes belong to, if that matters.
+    block: Option<BlockId>,
     bound: Vec<(Name, Bound)>,
     nodes: Vec<(NodeId, &'static str)>,
     goals: Vec<Goal<'p>>,
@@ -120,6 +132,11 @@ impl<'p, 'g> Search<'p, 'g> {
             self.goals.truncate(goals);
         }
         found
+    }
+
+    /// Returns `true` if `node` may be part of what is found.
+    fn is_here(&self, node: &onnx::Node) -> bool {
+        self.block.is_none_or(|block| block == node.block())
     }
 
     fn push(&mut self, goal: Goal<'p>) -> Option<usize> {
@@ -286,7 +303,7 @@ impl<'p, 'g> Search<'p, 'g> {
     ) -> Option<(NodeId, ValueId, Placement)> {
         let id = self.graph.producer(value)?;
         let node = self.graph.node(id);
-        if node.block() != self.block {
+        if !self.is_here(node) {
             return None;
         }
         let source = node.input(0)?;
@@ -317,7 +334,7 @@ impl<'p, 'g> Search<'p, 'g> {
             });
             let next = self.graph.producer(value).filter(|id| {
                 let node = self.graph.node(*id);
-                node.is_movement() && node.block() == self.block
+                node.is_movement() && self.is_here(node)
             });
             let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
             match source {
@@ -335,7 +352,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let step = |value, ops: &[&str]| {
             let id = self.graph.producer(value)?;
             let node = self.graph.node(id);
-            let fits = node.block() == self.block && ops.iter().any(|op| node.is(op));
+            let fits = self.is_here(node) && ops.iter().any(|op| node.is(op));
             Some((id, node.input(0).filter(|_| fits)?))
         };
         let chain = || {
@@ -376,7 +393,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let graph = self.graph;
         let Some(id) = graph.producer(value) else { return false };
         let node = graph.node(id);
-        if node.block() != self.block || !node.op.domain.is_empty() || node.outputs.len() != 1 {
+        if !self.is_here(node) || !node.op.domain.is_empty() || node.outputs.len() != 1 {
             return false;
         }
         let place = (placement, word, next);

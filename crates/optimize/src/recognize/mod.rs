@@ -4,6 +4,7 @@
 //! `patterns/` lists the spellings of operators, `conditions/` checks everything else that they
 //! require, and `targets/` holds the speed and accuracy of the operators in each target.
 
+pub(crate) mod batch_norm;
 mod choice;
 mod conditions;
 mod found;
@@ -23,7 +24,7 @@ pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
-use onnx::{Graph, Node, ValueId, attrs};
+use onnx::{Graph, Node, Op, ValueId, attrs, schema};
 
 use self::conditions::Condition;
 use self::found::Found;
@@ -31,7 +32,7 @@ use self::instances::used_elsewhere;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::passes::layout;
-use crate::rewrites::MOVED;
+use crate::rewrites::REWRITES;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
@@ -171,8 +172,9 @@ pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
-    let others = others.chain([resample::REWRITE.name, layout::CONVOLUTION]);
-    let others = others.chain(MOVED.iter().map(|moved| moved.name));
+    let rewrites = REWRITES.iter().map(|(_, rewrite)| rewrite.name);
+    let rewrites = rewrites.filter(|name| !schema::versions(&Op::onnx(name)).is_empty());
+    let others = others.chain([layout::CONVOLUTION]).chain(rewrites);
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

@@ -1,6 +1,7 @@
 //! Operands with one number per channel, in any spelling.
 
 use onnx::ValueId;
+use onnx::operators::Operator;
 use tensor::Dim;
 
 use crate::{Match, Skip};
@@ -22,7 +23,7 @@ pub(super) fn of_channels(
 
 /// Returns `true` if `value` broadcasts along axis `axis` of `rank` axes only, and has one element
 /// per channel.
-pub(super) fn is_of_channels(
+pub(crate) fn is_of_channels(
     m: &Match<'_>,
     value: ValueId,
     rank: usize,
@@ -42,9 +43,9 @@ pub(super) fn is_of_channels(
 }
 
 /// Converts a value with one number per channel to a vector.
-pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
+pub(crate) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
     let mut value = value;
-    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"]) {
+    while let Some(node) = m.producer_with(value, is_spread) {
         let source = node.input(0).ok_or("an operand is left out")?;
         let whole = m.ty(source).shape.iter().filter(|dim| **dim != Dim::Known(1));
         // An `Expand` of fewer elements is not a mere reshape.
@@ -59,4 +60,9 @@ pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Resul
     let size = channels.as_known().ok_or("the number of channels is not known")?;
     let shape = m.i64s(&[size]);
     m.op("Reshape", &[value, shape], onnx::Attrs::new())
+}
+
+/// Returns `true` if the operator reshapes or repeats its first operand and nothing else.
+pub(crate) fn is_spread(op: &Operator) -> bool {
+    op.is_reshape() || op.name == "Expand"
 }

@@ -9,14 +9,14 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "drop_no_op", roots: Roots::With(may_be_no_op), try_at };
 
 fn may_be_no_op(op: &Operator) -> bool {
-    let moves = matches!(op.name, "Concat" | "Expand" | "Pad" | "Slice" | "Tile");
+    let moves = matches!(op.name, "Expand" | "Pad" | "Slice" | "Tile");
     let copies = matches!(op.name, "Cast" | "CastLike" | "Identity");
     op.is_movement() || is_variadic(op) || moves || copies
 }
 
 /// Returns `true` if the operator combines any number of operands.
 fn is_variadic(op: &Operator) -> bool {
-    op.axes == Axes::Elementwise && *op.operands().end() == usize::MAX
+    matches!(op.axes, Axes::Concat | Axes::Elementwise) && *op.operands().end() == usize::MAX
 }
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -25,7 +25,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let constant = |index: usize| m.ints(node.input(index)?);
     let (is_no_op, reason) = match node.op.name {
         "Identity" => (!m.is_bound_to_outputs(y, x), "the block must return a value of its own"),
-        "Concat" => (node.inputs.len() == 1, "there are several operands"),
         _ if is_variadic(node.operator()) => (node.inputs.len() == 1, "there are several operands"),
         "Transpose" => (is_in_order(node), "axes change places"),
         "Pad" => {

@@ -2,11 +2,10 @@
 
 mod add_mask;
 mod arrange_product;
-pub(crate) mod batch_norm;
 mod bias_before_split;
 mod bits_with_constant_exponent;
 mod cast_before_reshape;
-mod channels;
+pub(crate) mod channels;
 mod compose_casts;
 mod compose_concats;
 pub(crate) mod compose_reshapes;
@@ -55,90 +54,128 @@ mod sink_unit_axes;
 mod take_from_concat;
 mod write_into_buffers;
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
 use crate::Rewrite;
-use crate::recognize::resample::weights;
+use crate::recognize::{batch_norm, resample};
+use crate::runner::Rules;
 
 pub(crate) use arrange_product::Arranged;
 pub(crate) use fold_constants::Folded;
 pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 
-/// Clean-ups: rewrites that make the graph smaller without fusing operators.
-pub(crate) static CLEAN_UP: &[&Rewrite] = &[
-    &fold_constants::REWRITE,
-    &drop_no_op::REWRITE,
-    &drop_choice_of_truth::REWRITE,
-    &drop_constant_where::REWRITE,
-    &drop_known_guard::REWRITE,
-    &drop_neutral_operand::REWRITE,
-    &bits_with_constant_exponent::REWRITE,
-    &simplify_truth::REWRITE,
-    &floored_modulo::REWRITE,
-    &compose_casts::REWRITE,
-    &compose_concats::REWRITE,
-    &cast_before_reshape::REWRITE,
-    &keep_reduced_axes::REWRITE,
-    &compose_reshapes::REWRITE,
-    &constant_reshape_target::REWRITE,
-    &compose_transposes::REWRITE,
-    &shorten_movements::REWRITE,
-    &shrink_constant_operand::REWRITE,
-    &drop_operand_broadcast::REWRITE,
-    &expand_what_is_moved::REWRITE,
-    &join_transposes::REWRITE,
-    &reduce_what_is_moved::REWRITE,
-    &hoist_transposes::REWRITE,
-    &sink_unit_axes::REWRITE,
-    &take_from_concat::REWRITE,
-    &gather_known_places::REWRITE,
-    &gather_one_place::REWRITE,
-    &gather_from_the_end::REWRITE,
-    &gather_from_reversed::REWRITE,
-    &reverse_twice::REWRITE,
-    &drop_counting_from_the_end::REWRITE,
-    &drop_unused_padding::REWRITE,
+/// A group of rewrites that are applied together until none of them matches.
+///
+/// `pipeline.rs` schedules the phases among the passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    /// Removes and shortens nodes. Results stay the same bit for bit.
+    Simplify,
+    /// Evaluates constants whose last bits may differ from a runtime's.
+    Evaluate,
+    /// Lets products read their operands without moving them first.
+    ArrangeProducts,
+    /// Recognises products with interpolation weights as `Resize`.
+    Resample,
+    /// Replaces several operators by one.
+    Fuse,
+    /// Fuses operators around convolutions, after the layout pass.
+    FuseConvolutions,
+    /// Chooses forms that nothing can be moved through: masks that are not `Where`, lookups that are not `Slice`.
+    Settle,
+    /// Computes parameters from parameters, after all patterns that need the original ones.
+    FoldParameters,
+}
+
+impl Phase {
+    /// The name that errors mention.
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Simplify => "simplify",
+            Phase::Evaluate => "evaluate",
+            Phase::ArrangeProducts => "arrange products",
+            Phase::Resample => "resample",
+            Phase::Fuse => "fuse",
+            Phase::FuseConvolutions => "fuse convolutions",
+            Phase::Settle => "settle",
+            Phase::FoldParameters => "fold parameters",
+        }
+    }
+
+    /// Returns the rewrites of this phase; `None` if there are none.
+    pub(crate) fn rules(self) -> Option<&'static Rules<'static, Rewrite>> {
+        static RULES: LazyLock<FxHashMap<Phase, Rules<'static, Rewrite>>> = LazyLock::new(|| {
+            let mut phases: FxHashMap<Phase, Vec<&Rewrite>> = FxHashMap::default();
+            for (phase, rewrite) in REWRITES {
+                phases.entry(*phase).or_default().push(rewrite);
+            }
+            let rules = |(phase, rewrites): (Phase, _)| (phase, Rules::new(phase.name(), rewrites));
+            phases.into_iter().map(rules).collect()
+        });
+        RULES.get(&self)
+    }
+}
+
+/// All rewrites. Within a phase, the first one that matches a node is applied.
+///
+/// A rewrite with the name of an operator emits that operator, whose form users can choose.
+pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
+    (Phase::Simplify, &fold_constants::REWRITE),
+    (Phase::Simplify, &drop_no_op::REWRITE),
+    (Phase::Simplify, &drop_choice_of_truth::REWRITE),
+    (Phase::Simplify, &drop_constant_where::REWRITE),
+    (Phase::Simplify, &drop_known_guard::REWRITE),
+    (Phase::Simplify, &drop_neutral_operand::REWRITE),
+    (Phase::Simplify, &bits_with_constant_exponent::REWRITE),
+    (Phase::Simplify, &simplify_truth::REWRITE),
+    (Phase::Simplify, &floored_modulo::REWRITE),
+    (Phase::Simplify, &compose_casts::REWRITE),
+    (Phase::Simplify, &compose_concats::REWRITE),
+    (Phase::Simplify, &cast_before_reshape::REWRITE),
+    (Phase::Simplify, &keep_reduced_axes::REWRITE),
+    (Phase::Simplify, &compose_reshapes::REWRITE),
+    (Phase::Simplify, &constant_reshape_target::REWRITE),
+    (Phase::Simplify, &compose_transposes::REWRITE),
+    (Phase::Simplify, &shorten_movements::REWRITE),
+    (Phase::Simplify, &shrink_constant_operand::REWRITE),
+    (Phase::Simplify, &drop_operand_broadcast::REWRITE),
+    (Phase::Simplify, &expand_what_is_moved::REWRITE),
+    (Phase::Simplify, &join_transposes::REWRITE),
+    (Phase::Simplify, &reduce_what_is_moved::REWRITE),
+    (Phase::Simplify, &hoist_transposes::REWRITE),
+    (Phase::Simplify, &sink_unit_axes::REWRITE),
+    (Phase::Simplify, &take_from_concat::REWRITE),
+    (Phase::Simplify, &gather_known_places::REWRITE),
+    (Phase::Simplify, &gather_one_place::REWRITE),
+    (Phase::Simplify, &gather_from_the_end::REWRITE),
+    (Phase::Simplify, &gather_from_reversed::REWRITE),
+    (Phase::Simplify, &reverse_twice::REWRITE),
+    (Phase::Simplify, &drop_counting_from_the_end::REWRITE),
+    (Phase::Simplify, &drop_unused_padding::REWRITE),
+    (Phase::Evaluate, &fold_constants::ROUNDED),
+    (Phase::ArrangeProducts, &arrange_product::REWRITE),
+    (Phase::ArrangeProducts, &bias_before_split::REWRITE),
+    (Phase::Resample, &resample::REWRITE),
+    (Phase::Fuse, &move_blocks::DEPTH_TO_SPACE),
+    (Phase::Fuse, &move_blocks::SPACE_TO_DEPTH),
+    (Phase::Fuse, &merge_before_transpose::REWRITE),
+    (Phase::Fuse, &pad_with_one_number::REWRITE),
+    (Phase::Fuse, &write_into_buffers::REWRITE),
+    (Phase::Fuse, &repeat_pixels::REWRITE),
+    (Phase::Fuse, &resize_nearest::REWRITE),
+    (Phase::Fuse, &resample::weights::REWRITE),
+    (Phase::Fuse, &matmul_add_to_gemm::REWRITE),
+    (Phase::FuseConvolutions, &conv_bias::REWRITE),
+    (Phase::FuseConvolutions, &conv_padding::REWRITE),
+    (Phase::FuseConvolutions, &batch_norm::REWRITE),
+    (Phase::FuseConvolutions, &pool_average::REWRITE),
+    (Phase::Settle, &add_mask::REWRITE),
+    (Phase::Settle, &cut_triangles::REWRITE),
+    (Phase::Settle, &gather_single_slice::REWRITE),
+    (Phase::Settle, &resize_pixels::REWRITE),
+    (Phase::FoldParameters, &fold_parameters::REWRITE),
+    (Phase::FoldParameters, &drop_batch_of_one::REWRITE),
 ];
-
-/// Rewrites that fold constants whose last bits may differ from those of a runtime.
-pub(crate) static COMPUTE: &[&Rewrite] = &[&fold_constants::ROUNDED];
-
-/// Rewrites that let products read their operands in the existing layout.
-pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
-
-/// Rewrites that fuse several operators into one.
-pub(crate) static FUSE: &[&Rewrite] = &[
-    &move_blocks::DEPTH_TO_SPACE,
-    &move_blocks::SPACE_TO_DEPTH,
-    &merge_before_transpose::REWRITE,
-    &pad_with_one_number::REWRITE,
-    &write_into_buffers::REWRITE,
-    &repeat_pixels::REWRITE,
-    &resize_nearest::REWRITE,
-    &weights::REWRITE,
-    &matmul_add_to_gemm::REWRITE,
-];
-
-/// Rewrites to shorter or faster forms that other rewrites cannot move any more: masks that are not
-/// selections, lookups that are not slices.
-pub(crate) static SETTLE: &[&Rewrite] = &[
-    &add_mask::REWRITE,
-    &cut_triangles::REWRITE,
-    &gather_single_slice::REWRITE,
-    &resize_pixels::REWRITE,
-];
-
-/// Rewrites that are named after an operator of pure data movement.
-pub(crate) static MOVED: &[&Rewrite] = &[
-    &cut_triangles::REWRITE,
-    &move_blocks::DEPTH_TO_SPACE,
-    &move_blocks::SPACE_TO_DEPTH,
-    &write_into_buffers::REWRITE,
-];
-
-/// Rewrites that fuse operators around convolutions, once their layout is settled.
-pub(crate) static CONVOLVE: &[&Rewrite] =
-    &[&conv_bias::REWRITE, &conv_padding::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
-
-/// Rewrites of parameters. They run after all patterns that depend on the names of parameters.
-pub(crate) static PARAMETERS: &[&Rewrite] =
-    &[&fold_parameters::REWRITE, &drop_batch_of_one::REWRITE];

@@ -6,8 +6,7 @@ use onnx::{Node, ValueId, attrs};
 use tensor::{Dim, Tensor};
 
 use super::resize_pixels::resize;
-use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "repeat_pixels", roots: Roots::Named(&["Reshape"]), try_at };
@@ -22,10 +21,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let axes = || counts.iter().enumerate().filter(|(_, count)| **count > 1);
     let sizes: Option<Vec<i64>> = axes().map(|(axis, _)| m.ty(x).shape[axis].as_known()).collect();
     let Some(sizes) = sizes else {
-        if m.forms().of("Resize") == Form::Elementary {
-            return Err("the elementary form was requested".into());
-        }
-        check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
         return Ok(vec![resize(m, x, &counts)?]);
     };
     let mut value = x;

@@ -8,8 +8,7 @@ use onnx::{Node, ValueId, fold};
 use tensor::{DType, Dim, Tensor};
 
 use super::resize_pixels::resize;
-use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "resize_nearest", roots: Roots::Named(&["Gather"]), try_at };
@@ -29,10 +28,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         counts.iter_mut().zip(scales).for_each(|(count, scale)| *count *= scale);
         x = source;
     }
-    if m.forms().of("Resize") == Form::Elementary {
-        return Err("the elementary form was requested".into());
-    }
-    check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
     Ok(vec![resize(m, x, &counts)?])
 }
 

@@ -27,10 +27,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.ty(x).rank() != 4 || outer.min(inner) != 2 || outer.max(inner) != 3 {
         return Err("channels come last".into());
     }
-    if m.forms().of("Resize") == Form::Elementary {
-        return Err("the elementary form was requested".into());
-    }
-    check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
     let mut counts = [1; 4];
     (counts[outer], counts[inner]) = (last, first);
     Ok(vec![resize(m, x, &counts)?])
@@ -50,8 +46,12 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     repeats.then_some((axis, count))
 }
 
-/// Repeats each element of `x` along each axis.
+/// Repeats each element of `x` along each axis, if the user and the runtime allow `Resize`.
 pub(super) fn resize(m: &mut Match<'_>, x: ValueId, counts: &[i64]) -> Result<ValueId, Skip> {
+    if m.forms().of("Resize") == Form::Elementary {
+        return Err("the elementary form was requested".into());
+    }
+    check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
     #[expect(clippy::cast_precision_loss, reason = "an image is not repeated that often")]
     let scales: Vec<u8> = counts.iter().flat_map(|n| (*n as f32).to_le_bytes()).collect();
     let scales = Tensor::new(DType::F32, &[counts.len()], Arc::new(scales));

@@ -1,9 +1,11 @@
-//! Operators in terms of other operators, for types that no cast can replace.
+//! Operators in terms of other operators, for types that no cast can replace and for opsets that
+//! lack them.
 //!
 //! Results in double precision are accurate to a few units in the last place, even near zero.
 
-pub(super) mod activations;
-pub(super) mod bits;
+mod activations;
+mod bits;
+mod bitwise;
 mod conv;
 mod conv_transpose;
 mod erf;
@@ -16,6 +18,7 @@ mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod nan_order;
 mod pooling;
+mod triangle;
 mod windows;
 
 use onnx::formula::{Num, formulas};
@@ -42,73 +45,116 @@ pub(super) type Results = std::result::Result<Vec<ValueId>, Lack>;
 /// A function that emits the equivalent of a node.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
-/// Returns the equivalent of `op` on elements of type `dtype`. Integers may be computed in double
-/// precision if the target has it.
-pub(super) fn find(op: &str, dtype: DType, has_double: bool) -> Option<Equivalent> {
-    let equivalent: Equivalent = match (op, dtype) {
-        ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
-        ("ReduceMax" | "ReduceMin", d) if d.is_float() => nan_order::reduce,
-        ("ScatterElements" | "ScatterND", d) if d.is_float() => nan_order::scatter,
-        ("Swish", d) if d.is_float() => activations::swish,
-        ("ReduceSum", d) if d.is_integer() && !has_double => integer_sum::running,
-        (_, DType::F64) => return find_f64(op),
-        (_, d) if d.is_integer() => return find_integer(op, d),
-        _ => return None,
-    };
-    Some(equivalent)
+/// A reason for which a target cannot run an operator, so that it needs an equivalent.
+#[derive(Clone, Copy)]
+enum Gap {
+    /// The opset is older than the operator.
+    Opset,
+    /// The runtime has no kernel for floats.
+    Float,
+    /// It has none for double precision.
+    Double,
+    /// It has none for integers.
+    Integer,
+    /// It has none for integers, nor double precision to compute them in.
+    IntegerWithoutDouble,
+    /// It has none for signed integers of 64 bits.
+    Int64,
+    /// It has none for unsigned integers of 64 bits.
+    Uint64,
 }
 
-fn find_integer(op: &str, dtype: DType) -> Option<Equivalent> {
-    Some(match (op, dtype) {
-        ("ArgMax" | "ArgMin" | "ReduceMax" | "ReduceMin" | "TopK", DType::U64) => {
-            integer_order::through_signed
+impl Gap {
+    /// Returns `true` if a missing kernel for `dtype` is this gap.
+    fn has(self, dtype: DType, has_double: bool) -> bool {
+        match self {
+            Gap::Opset => false,
+            Gap::Float => dtype.is_float(),
+            Gap::Double => dtype == DType::F64,
+            Gap::Integer => dtype.is_integer(),
+            Gap::IntegerWithoutDouble => dtype.is_integer() && !has_double,
+            Gap::Int64 => dtype == DType::I64,
+            Gap::Uint64 => dtype == DType::U64,
         }
-        ("Clip", DType::I64) => integer_order::clip,
-        ("Max", DType::I64) => integer_order::max,
-        ("Min", DType::I64) => integer_order::min,
-        ("Mod", _) => integer_arithmetic::remainder,
-        ("Pow", _) => integer_arithmetic::power,
-        ("ReduceL1", _) => integer_sum::of_sizes,
-        ("ReduceMax" | "ReduceMin", DType::I64) => integer_order::reduce_by_halves,
-        ("ReduceProd", _) => integer_arithmetic::product,
-        ("ReduceSum", _) => integer_sum::sum,
-        ("ReduceSumSquare", _) => integer_sum::of_squares,
-        ("Relu", DType::I64) => integer_order::relu,
-        ("Sign", DType::I64) => integer_order::sign,
-        _ => return None,
-    })
+    }
 }
 
-fn find_f64(op: &str) -> Option<Equivalent> {
-    Some(match op {
-        "Acos" => inverse_trigonometric::acos,
-        "Acosh" => inverse_hyperbolic::acosh,
-        "Asin" => inverse_trigonometric::asin,
-        "Asinh" => inverse_hyperbolic::asinh,
-        "Atan" => inverse_trigonometric::atan,
-        "Atanh" => inverse_hyperbolic::atanh,
-        "AveragePool" => pooling::average,
-        "ConvTranspose" => conv_transpose::by_conv,
-        "Cosh" => hyperbolic::cosh,
-        "Elu" => activations::elu,
-        "Erf" => erf::erf,
-        "Gelu" => erf::gelu,
-        "GlobalAveragePool" => pooling::global_average,
-        "GlobalMaxPool" => pooling::global_max,
-        "HardSigmoid" => activations::hard_sigmoid,
-        "HardSwish" => activations::hard_swish,
-        "LeakyRelu" => activations::leaky_relu,
-        "Mean" => activations::mean,
-        "Mish" => activations::mish,
-        "PRelu" => activations::prelu,
-        "Selu" => activations::selu,
-        "Sinh" => hyperbolic::sinh,
-        "Softplus" => activations::softplus,
-        "Softsign" => activations::softsign,
-        "Tan" => inverse_trigonometric::tan,
-        "ThresholdedRelu" => activations::thresholded_relu,
-        _ => return None,
-    })
+/// All equivalents, by operator. The first one whose gap applies is taken.
+static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
+    ("Acos", &[Gap::Double], inverse_trigonometric::acos),
+    ("Acosh", &[Gap::Double], inverse_hyperbolic::acosh),
+    ("ArgMax", &[Gap::Uint64], integer_order::through_signed),
+    ("ArgMin", &[Gap::Uint64], integer_order::through_signed),
+    ("Asin", &[Gap::Double], inverse_trigonometric::asin),
+    ("Asinh", &[Gap::Double], inverse_hyperbolic::asinh),
+    ("Atan", &[Gap::Double], inverse_trigonometric::atan),
+    ("Atanh", &[Gap::Double], inverse_hyperbolic::atanh),
+    ("AveragePool", &[Gap::Double], pooling::average),
+    ("BitCast", &[Gap::Opset], bits::bit_cast),
+    ("BitwiseAnd", &[Gap::Opset], bitwise::and),
+    ("BitwiseNot", &[Gap::Opset], bitwise::not),
+    ("BitwiseOr", &[Gap::Opset], bitwise::or),
+    ("BitwiseXor", &[Gap::Opset], bitwise::xor),
+    ("Clip", &[Gap::Int64], integer_order::clip),
+    ("Conv", &[Gap::Double, Gap::Integer], conv::by_windows),
+    ("ConvTranspose", &[Gap::Double], conv_transpose::by_conv),
+    ("Cosh", &[Gap::Double], hyperbolic::cosh),
+    ("Elu", &[Gap::Double], activations::elu),
+    ("Erf", &[Gap::Double], erf::erf),
+    ("Gelu", &[Gap::Double], erf::gelu),
+    ("GlobalAveragePool", &[Gap::Double], pooling::global_average),
+    ("GlobalMaxPool", &[Gap::Double], pooling::global_max),
+    ("HardSigmoid", &[Gap::Double], activations::hard_sigmoid),
+    ("HardSwish", &[Gap::Opset, Gap::Double], activations::hard_swish),
+    ("LeakyRelu", &[Gap::Double], activations::leaky_relu),
+    ("Max", &[Gap::Int64], integer_order::max),
+    ("Mean", &[Gap::Double], activations::mean),
+    ("Min", &[Gap::Int64], integer_order::min),
+    ("Mish", &[Gap::Opset, Gap::Double], activations::mish),
+    ("Mod", &[Gap::Integer], integer_arithmetic::remainder),
+    ("PRelu", &[Gap::Double], activations::prelu),
+    ("Pow", &[Gap::Integer], integer_arithmetic::power),
+    ("ReduceL1", &[Gap::Integer], integer_sum::of_sizes),
+    ("ReduceMax", &[Gap::Float], nan_order::reduce),
+    ("ReduceMax", &[Gap::Uint64], integer_order::through_signed),
+    ("ReduceMax", &[Gap::Int64], integer_order::reduce_by_halves),
+    ("ReduceMin", &[Gap::Float], nan_order::reduce),
+    ("ReduceMin", &[Gap::Uint64], integer_order::through_signed),
+    ("ReduceMin", &[Gap::Int64], integer_order::reduce_by_halves),
+    ("ReduceProd", &[Gap::Integer], integer_arithmetic::product),
+    ("ReduceSum", &[Gap::IntegerWithoutDouble], integer_sum::running),
+    ("ReduceSum", &[Gap::Integer], integer_sum::sum),
+    ("ReduceSumSquare", &[Gap::Integer], integer_sum::of_squares),
+    ("Relu", &[Gap::Int64], integer_order::relu),
+    ("ScatterElements", &[Gap::Float], nan_order::scatter),
+    ("ScatterND", &[Gap::Float], nan_order::scatter),
+    ("Selu", &[Gap::Double], activations::selu),
+    ("Sign", &[Gap::Int64], integer_order::sign),
+    ("Sinh", &[Gap::Double], hyperbolic::sinh),
+    ("Softplus", &[Gap::Double], activations::softplus),
+    ("Softsign", &[Gap::Double], activations::softsign),
+    ("Swish", &[Gap::Opset, Gap::Float], activations::swish),
+    ("Tan", &[Gap::Double], inverse_trigonometric::tan),
+    ("ThresholdedRelu", &[Gap::Double], activations::thresholded_relu),
+    ("TopK", &[Gap::Uint64], integer_order::through_signed),
+    ("Trilu", &[Gap::Opset], triangle::trilu),
+];
+
+/// Returns the equivalent of `op` for a target without a kernel for `dtype`. Integers may be computed in
+/// double precision if the target has it.
+pub(super) fn for_type(op: &str, dtype: DType, has_double: bool) -> Option<Equivalent> {
+    find(op, |gap| gap.has(dtype, has_double))
+}
+
+/// Returns the equivalent of `op` for opsets that do not have it.
+pub(super) fn for_opset(op: &str) -> Option<Equivalent> {
+    find(op, |gap| matches!(gap, Gap::Opset))
+}
+
+fn find(op: &str, is_met: impl Fn(Gap) -> bool) -> Option<Equivalent> {
+    let rows = EQUIVALENTS.iter().filter(|(name, ..)| *name == op);
+    let mut found = rows.filter(|(_, gaps, _)| gaps.iter().any(|gap| is_met(*gap)));
+    found.next().map(|(.., equivalent)| *equivalent)
 }
 
 /// Returns the operand at `index`, which must be present.

@@ -1,78 +1,42 @@
 //! Converts models to opsets that are older than their operators.
 //!
 //! All earlier stages use the current form of operators. Operators that an opset lacks are replaced
-//! during legalisation, because their replacements must be legalised, too. Operands that used to be
-//! attributes are converted at the very end, when no pass examines them any more.
+//! during legalisation (`equivalents/`), because their replacements must be legalised, too. Operands that
+//! used to be attributes are converted at the very end, when no pass examines them any more.
 
-mod bitwise;
 mod spellings;
-mod triangle;
 
+use onnx::operators::{Axes, Operator};
 use onnx::schema;
 use onnx::{Graph, Node, NodeId, Op, Use};
 use rustc_hash::FxHashSet;
 
-use super::equivalents::{Equivalent, Lack, activations, bits, float_order};
+use super::equivalents::{Equivalent, Lack, float_order};
 use super::{Error, Work};
+use crate::Roots;
 
-/// An operator that older opsets lack.
-struct Addition {
-    op: &'static str,
-    /// The first opset that has it.
-    since: i64,
-    /// The equivalent for older opsets.
-    instead: Equivalent,
-}
-
-/// An operator that has another form in older opsets.
+/// Operators that have another form in older opsets.
 struct Change {
-    op: &'static str,
+    ops: Roots,
     /// The first opset with the current form.
     since: i64,
     /// Converts a node to the older form, unless it is valid in both.
     spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
 }
 
-const fn addition(op: &'static str, since: i64, instead: Equivalent) -> Addition {
-    Addition { op, since, instead }
-}
-
-const fn change(
-    op: &'static str,
-    since: i64,
-    spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
-) -> Change {
-    Change { op, since, spell }
-}
-
-static ADDITIONS: &[Addition] = &[
-    addition("BitCast", 26, bits::bit_cast),
-    addition("BitwiseAnd", 18, bitwise::and),
-    addition("BitwiseNot", 18, bitwise::not),
-    addition("BitwiseOr", 18, bitwise::or),
-    addition("BitwiseXor", 18, bitwise::xor),
-    addition("HardSwish", 14, activations::hard_swish),
-    addition("Mish", 18, activations::mish),
-    addition("Swish", 24, activations::swish),
-    addition("Trilu", 14, triangle::trilu),
-];
-
 static CHANGES: &[Change] = &[
-    change("DFT", 20, spellings::axis_of_dft),
-    change("Pad", 18, spellings::all_axes),
-    change("ReduceL1", 18, spellings::axes_attribute),
-    change("ReduceL2", 18, spellings::axes_attribute),
-    change("ReduceLogSum", 18, spellings::axes_attribute),
-    change("ReduceLogSumExp", 18, spellings::axes_attribute),
-    change("ReduceMax", 18, spellings::axes_attribute),
-    change("ReduceMean", 18, spellings::axes_attribute),
-    change("ReduceMin", 18, spellings::axes_attribute),
-    change("ReduceProd", 18, spellings::axes_attribute),
-    change("ReduceSumSquare", 18, spellings::axes_attribute),
-    change("Reshape", 14, spellings::zeros_that_copy),
-    change("Shape", 15, spellings::slice_of_shape),
-    change("Split", 18, spellings::equal_parts),
+    Change { ops: Roots::Named(&["DFT"]), since: 20, spell: spellings::axis_of_dft },
+    Change { ops: Roots::Named(&["Pad"]), since: 18, spell: spellings::all_axes },
+    Change { ops: Roots::With(takes_axes), since: 18, spell: spellings::axes_attribute },
+    Change { ops: Roots::Named(&["Reshape"]), since: 14, spell: spellings::zeros_that_copy },
+    Change { ops: Roots::Named(&["Shape"]), since: 15, spell: spellings::slice_of_shape },
+    Change { ops: Roots::Named(&["Split"]), since: 18, spell: spellings::equal_parts },
 ];
+
+/// Returns `true` for reductions whose axes became an operand in opset 18. Those of `ReduceSum` were one before.
+fn takes_axes(op: &Operator) -> bool {
+    op.axes == Axes::Reduce && op.name != "ReduceSum"
+}
 
 /// An operator whose operands are computed by an operator that an older opset lacks, with a form
 /// that does not need it.
@@ -110,19 +74,13 @@ impl Simpler {
 }
 
 /// Returns `true` if `op` has another form at `opset`.
-pub(super) fn is_respelled(op: &str, opset: i64) -> bool {
-    CHANGES.iter().any(|row| row.op == op && opset < row.since)
+pub(super) fn is_respelled(op: &'static str, opset: i64) -> bool {
+    CHANGES.iter().any(|row| row.ops.has(Op::onnx(op)) && opset < row.since)
 }
 
 /// Returns `true` if all operators have their current form at `opset`.
 pub(super) fn is_present(opset: i64) -> bool {
     CHANGES.iter().all(|row| row.since <= opset)
-}
-
-/// Returns the equivalent of `op` at an opset that lacks it.
-pub(super) fn find(op: &str, opset: i64) -> Option<Equivalent> {
-    let found = ADDITIONS.iter().find(|row| row.op == op && opset < row.since);
-    found.map(|row| row.instead)
 }
 
 /// Returns the nodes that become unused when [`simplify`] converts a graph to `opset`.
@@ -172,16 +130,14 @@ pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
         for id in work.graph().all_nodes() {
-            let node = work.graph().get(id).filter(|node| node.is(change.op));
+            let node = work.graph().get(id).filter(|node| change.ops.has(node.op));
             let Some(node) = node else { continue };
-            let origin = Some(node.origin);
+            let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {
                 Ok(()) => {}
                 Err(Lack::Graph(error)) => return Err(error.into()),
                 Err(Lack::Because(reason)) => {
-                    let (op, needs, reason) =
-                        (change.op.to_owned(), change.since, reason.to_owned());
-                    let reason = Some(reason);
+                    let (needs, reason) = (change.since, Some(reason.to_owned()));
                     let error =
                         onnx::Error::OpsetTooOld { op, needs, given: opset, reason, origin };
                     return Err(error.into());
@@ -194,21 +150,19 @@ pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDITIONS, CHANGES};
+    use super::CHANGES;
     use onnx::Op;
     use onnx::schema::{OLDEST, find, versions};
 
     #[test]
-    fn the_tables_agree_with_the_schemas() {
-        for row in ADDITIONS {
-            let first = versions(&Op::onnx(row.op)).iter().map(|s| s.since).min();
-            assert_eq!(first, Some(row.since), "{}", row.op);
-        }
-        for row in CHANGES {
-            let new = find(&Op::onnx(row.op), row.since).map(|s| s.since);
-            assert_eq!(new, Some(row.since), "{}", row.op);
-            let is_old = versions(&Op::onnx(row.op)).iter().any(|s| s.since < row.since);
-            assert!(is_old && row.since > OLDEST, "{}", row.op);
+    fn the_table_agrees_with_the_schemas() {
+        let changes =
+            CHANGES.iter().flat_map(|row| row.ops.names().into_iter().map(|op| (op, row.since)));
+        for (op, since) in changes {
+            let new = find(&Op::onnx(op), since).map(|s| s.since);
+            assert_eq!(new, Some(since), "{op}");
+            let is_old = versions(&Op::onnx(op)).iter().any(|s| s.since < since);
+            assert!(is_old && since > OLDEST, "{op}");
         }
     }
 }

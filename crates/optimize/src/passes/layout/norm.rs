@@ -3,7 +3,7 @@
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Dim;
 
-use crate::rewrites::batch_norm;
+use crate::recognize::batch_norm;
 
 /// The maximum number of operators of a bias and a norm.
 const MOST: usize = 6;

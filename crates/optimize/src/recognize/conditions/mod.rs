@@ -2,12 +2,14 @@
 //! attributes.
 
 mod attention;
-mod normalization;
+pub(super) mod normalization;
 mod rotary;
 
+use onnx::operators::{self, Axes};
 use tensor::Dim;
 use tensor::bounds::is_never_zero;
 
+use super::NORMALIZATIONS;
 use super::found::Found;
 use crate::Skip;
 
@@ -19,15 +21,15 @@ pub(super) fn of(op: &str) -> Option<Condition> {
     Some(match op {
         "Attention" => attention::attention,
         "Clip" => clip,
-        "GroupNormalization" => normalization::of_groups,
-        "InstanceNormalization" => normalization::of_channels,
-        "LayerNormalization" | "RMSNormalization" => normalization::of_last_axes,
-        "LogSoftmax" | "Softmax" => softmax,
         "PRelu" => prelu,
-        "ReduceL2" | "ReduceLogSumExp" | "ReduceSumSquare" => reduction,
         "ReduceMean" => mean,
         "RotaryEmbedding" => rotary::rotary,
-        _ => return None,
+        _ if NORMALIZATIONS.contains(&op) => normalization::of(op),
+        _ => match operators::find(op).axes {
+            Axes::Reduce => reduction,
+            Axes::Softmax => softmax,
+            _ => return None,
+        },
     })
 }
 

@@ -6,7 +6,7 @@ use onnx::{Attrs, ValueId};
 use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
 
-use super::missed;
+use super::{Condition, missed};
 use crate::Skip;
 use crate::movement::Step;
 use crate::recognize::found::Found;
@@ -14,8 +14,17 @@ use crate::recognize::found::Found;
 /// The largest scale of ones that is worth storing, in elements.
 const MOST_ONES: usize = 1 << 14;
 
+/// Returns the condition of a normalisation.
+pub(super) fn of(op: &str) -> Condition {
+    match op {
+        "GroupNormalization" => of_groups,
+        "InstanceNormalization" => of_channels,
+        _ => of_last_axes,
+    }
+}
+
 /// Checks a normalisation over the last axes, whose scale and bias have the size of these axes.
-pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found, FrontAxes::MayCome)?;
     let rank = shape.len();
     let first = match (found.axes("axes"), found.int("axis")) {
@@ -58,7 +67,7 @@ pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 
 /// Checks a normalisation over all axes except the first and the channel axis, with a scale and a
 /// bias per channel.
-pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
     }
@@ -163,7 +172,7 @@ fn is_of_groups(found: &Found<'_, '_>, shape: &[Dim], channel: usize) -> bool {
 const SCALE_FOR_EACH_CHANNEL: i64 = 21;
 
 /// Checks a normalisation over groups of channels, where the channels are the last axis.
-pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("split") {
         return of_split_channels(found);
     }
@@ -370,7 +379,7 @@ fn sizes(dims: &[Dim]) -> Option<Vec<i64>> {
 }
 
 /// Binds `name` to a tensor of the given sizes that is filled with `value`.
-fn fill<N: Copy + TryInto<usize>>(
+pub(in crate::recognize) fn fill<N: Copy + TryInto<usize>>(
     found: &mut Found<'_, '_>,
     name: &str,
     sizes: &[N],

@@ -1,6 +1,7 @@
 //! Rotary embeddings: the roles of the axes before the features, and tables of cosines and sines
 //! with one row per position.
 
+use onnx::operators::Operator;
 use onnx::{Node, ValueId, attrs};
 use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
@@ -218,7 +219,7 @@ fn table(
     let (value, placement) = found.placed(name).ok_or("there is no such table")?;
     let mut table = Table { value, placement: placement.clone() };
     // Looks through reshapes of unit axes; the operator needs them elsewhere.
-    while let Some(node) = found.m.producer(table.value, &["Reshape", "Squeeze", "Unsqueeze"])
+    while let Some(node) = found.m.producer_with(table.value, Operator::is_reshape)
         && let Some(source) = node.input(0)
         && let (from, to) = (&found.m.ty(source).shape, &found.m.ty(table.value).shape)
         && from.last() == to.last()

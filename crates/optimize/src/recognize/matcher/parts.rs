@@ -24,7 +24,7 @@ impl<'p> Search<'p, '_> {
         let mut run = None;
         while let Some(id) = graph.producer(value) {
             let node = graph.node(id);
-            if node.block() != self.block || !node.op.domain.is_empty() {
+            if !self.is_here(node) || !node.op.domain.is_empty() {
                 break;
             }
             if let Some((source, inner)) = parts::taken(graph, node, value) {
@@ -107,7 +107,7 @@ impl<'p> Search<'p, '_> {
         let from = graph.producer(single).filter(|_| drops)?;
         let (pairs, run) = parts::taken(graph, graph.node(from), single)?;
         let is_pair = shape(pairs).last() == Some(&Dim::Known(2));
-        let is_here = graph.node(from).block() == self.block;
+        let is_here = self.is_here(graph.node(from));
         Some((pairs, usize::try_from(run.start).ok()?, from)).filter(|_| is_pair && is_here)
     }
 
@@ -117,7 +117,7 @@ impl<'p> Search<'p, '_> {
         let step = |value, ops: &[&str]| {
             let id = graph.producer(value)?;
             let node = graph.node(id);
-            let fits = node.block() == self.block && ops.iter().any(|op| node.is(op));
+            let fits = self.is_here(node) && ops.iter().any(|op| node.is(op));
             Some((id, node)).filter(|_| fits)
         };
         let chain = || {

@@ -3,7 +3,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::super::equivalents::{Results, operand};
+use super::{Results, operand};
 
 /// An operator on bits that are zero or one, in double precision.
 type OfBits = fn(&mut Builder<'_>, ValueId, ValueId) -> Result<ValueId>;

@@ -3,7 +3,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::DType;
 
-use super::super::equivalents::{Results, operand};
+use super::{Results, operand};
 
 pub(super) fn trilu(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;

@@ -1,114 +1,124 @@
 //! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, if all four parameters are
 //! given and not computed from `x`, as in inference. They keep their values and names.
 //!
-//! The factors may occur in any order, as products, quotients and reciprocals. Scale and bias may
-//! be missing. The mean may be subtracted last, multiplied by all factors, as in Keras.
+//! The spellings are in `patterns/batch_norm.txt`. They are matched after the layout pass, which puts the
+//! channels second. Unlike other patterns, they may share factors with one another and read them from
+//! outside a loop.
 
-use onnx::{Graph, Node, Producer, ValueId, attrs};
+use std::sync::LazyLock;
+
+use onnx::operators::Operator;
+use onnx::{Graph, Node, NodeId, Producer, ValueId};
 use tensor::{DType, Dim, Tensor};
 
-use super::channels::{is_of_channels, vector};
+use super::conditions::normalization::fill;
+use super::found::Found;
+use super::matcher;
+use super::pattern::{self, Spelling};
+use super::syntax;
+use crate::rewrites::channels::{is_of_channels, is_spread, vector};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "batch_norm", roots: Roots::Named(&["Add", "Div", "Mul"]), try_at };
 
-/// The maximum number of factors.
-const MOST: usize = 8;
+static SPELLINGS: LazyLock<Result<Vec<Spelling>, String>> = LazyLock::new(|| {
+    let mut entries = syntax::parse(include_str!("patterns/words.txt"))?;
+    entries.extend(syntax::parse(include_str!("patterns/batch_norm.txt"))?);
+    pattern::compile(&entries)
+});
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
-    let (product, bias) = match m.root().op.name {
-        "Add" => {
-            let (a, b) = (m.operand(0)?, m.operand(1)?);
-            let is_product = |v| m.producer(v, &["Div", "Mul"]).is_some() && m.is_used_once(v);
-            if is_product(a) && m.ty(a).shape == m.ty(y).shape {
-                (a, Some(b))
-            } else if is_product(b) && m.ty(b).shape == m.ty(y).shape {
-                (b, Some(a))
-            } else {
-                return Err("neither operand is a product".into());
-            }
-        }
-        // If an `Add` follows, it is the root.
-        _ if is_followed_by_bias(m, y) => return Err("a bias follows".into()),
-        _ => (y, None),
-    };
-    let shape = m.ty(y).shape.clone();
+    let (shape, dtype) = (m.ty(y).shape.clone(), m.ty(y).dtype);
     let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
-    let of_channels = |m: &Match<'_>, v| is_of_channels(m, v, shape.len(), 1, channels);
-    if m.ty(y).dtype != DType::F32 && m.ty(y).dtype != DType::F64 {
+    if dtype != DType::F32 && dtype != DType::F64 {
         return Err("the type cannot represent the number".into());
     }
+    // With an `Add` behind, that is the root.
+    if !m.root().is("Add") && is_followed_by_bias(m, y) {
+        return Err("a bias follows".into());
+    }
+    let spellings = SPELLINGS.as_ref().map_err(|_| "the patterns cannot be read")?;
+    let mut likely = spellings.iter().filter(|spelling| {
+        let pattern = &spelling.pattern;
+        m.root().is(pattern.op) && matcher::may_be(m.graph(), m.root(), pattern)
+    });
+    let found = likely.find_map(|spelling| {
+        Some((spelling, matcher::find_in_any_block(m.graph(), m.id(), spelling)?))
+    });
+    let (spelling, finding) = found.ok_or("it is spelled differently")?;
+    let nodes: Vec<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
+    let mut found = Found::new(m, spelling, finding);
+    check(&found, &nodes, channels)?;
 
-    let (value, mut factors) = factors(m, product, &shape, channels)?;
-    if !bias.is_none_or(|bias| of_channels(m, bias)) {
-        return Err("an operand is not one number for each channel".into());
-    }
-    let is_centered_first = m.producer(value, &["Sub"]).is_some();
-    let (x, mean, bias) = if let Some(node) = m.producer(value, &["Sub"]) {
-        let [Some(x), Some(mean)] = *node.inputs.as_slice() else {
-            return Err("an operand is left out".into());
-        };
-        if !of_channels(m, mean) {
-            return Err("an operand is not one number for each channel".into());
+    let size = channels.as_known().and_then(|size| usize::try_from(size).ok());
+    let sizes = size.map(|size| [size]);
+    for (name, number) in [("one", 1.0), ("zero", 0.0)] {
+        if found.has(name) {
+            let sizes = sizes.ok_or("the number of channels is not known")?;
+            fill(&mut found, name, &sizes, dtype, number)?;
         }
-        (x, mean, bias)
-    } else {
-        let bias = bias.ok_or("nothing is subtracted")?;
-        let (mean, bias) = shift(m, bias, &factors)?;
-        (value, mean, bias)
-    };
-    let at =
-        factors.iter().position(|factor| factor.divides && deviation(m, factor.value).is_some());
-    let at = at.ok_or("nothing is divided by a standard deviation")?;
-    let (variance, epsilon) =
-        deviation(m, factors.remove(at).value).ok_or("there is no standard deviation")?;
-    let scale = match factors.as_slice() {
-        [] => None,
-        [Factor { value, divides: false }] => Some(*value),
-        _ => return Err("there is more than one factor".into()),
-    };
-    // Broadcasting the operands preserves the elements of each. Their axes align with the channels.
-    let parts = [Some(mean), Some(variance), scale, bias];
-    if !parts.into_iter().flatten().all(|v| has_channels(m, v, channels)) {
-        return Err("an operand is not one number for each channel".into());
     }
-    if !parts.into_iter().flatten().all(|v| is_given(m, v)) {
-        return Err("the statistics are computed in the model".into());
+    for name in ["scale", "bias", "mean", "variance"] {
+        if let Some(value) = found.value(name) {
+            let value = vector(found.m, value, channels)?;
+            found.set_value(name, value);
+        }
     }
+    Ok(vec![found.replacement()?])
+}
+
+/// Checks that a normalisation was found whose nodes nothing else needs.
+fn check(found: &Found<'_, '_>, nodes: &[NodeId], channels: &Dim) -> Result<(), Skip> {
+    let m = &*found.m;
+    let (y, shape) = (m.result()?, found.shape()?);
+    let x = found.value("x").ok_or("there is no operand")?;
     if m.ty(x).shape != shape {
         return Err("the input is broadcast".into());
     }
-    if is_centered_first && cancels(m, mean, variance, epsilon) {
+    for node in nodes.iter().filter(|id| **id != m.id()).map(|id| m.graph().node(*id)) {
+        let is_whole = node.outputs.iter().any(|value| m.ty(*value).shape == shape);
+        let is_product = node.is("Mul") || node.is("Div");
+        if node.is("Cast") {
+            return Err("the type changes on the way".into());
+        }
+        if is_whole && is_product && !node.outputs.iter().all(|value| m.is_used_once(*value)) {
+            return Err("a product has other readers".into());
+        }
+    }
+    for name in ["mean", "variance", "scale", "bias"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let ty = m.ty(value);
+        let is_second = *channels == Dim::Known(1) || placement.only_axis(&ty.shape) == Some(1);
+        if !has_channels(m, value, channels) || !is_second || ty.dtype != m.ty(y).dtype {
+            return Err("an operand is not one number for each channel".into());
+        }
+        if !is_given(m, value) {
+            return Err("the statistics are computed in the model".into());
+        }
+    }
+    let (Some(mean), Some(variance), Some(epsilon)) =
+        (found.value("mean"), found.value("variance"), found.number("epsilon"))
+    else {
+        return Err("there are no statistics".into());
+    };
+    // The attribute has single precision.
+    #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
+    let single = epsilon as f32;
+    if m.ty(y).dtype != DType::F32 && f64::from(single) != epsilon {
+        return Err("the epsilon has too many digits".into());
+    }
+    let mut centered = nodes.iter().map(|id| m.graph().node(*id));
+    let is_centered_first = centered.any(|node| node.is("Sub") && node.input(0) == Some(x));
+    if is_centered_first && cancels(m, mean, variance, single) {
         return Err("a mean is large beside the deviation".into());
     }
-
-    let dtype = m.ty(y).dtype;
-    let count = channels.as_known().and_then(|n| usize::try_from(n).ok());
-    let filled = |m: &mut Match<'_>, number: f64| -> Result<ValueId, Skip> {
-        let one = Tensor::scalar(dtype, number).ok_or("the type cannot represent the number")?;
-        let count = count.ok_or("the number of channels is not known")?;
-        let bytes = one.bytes().unwrap_or_default().repeat(count);
-        let tensor = Tensor::new(dtype, &[count], std::sync::Arc::new(bytes));
-        Ok(m.tensor(tensor.map_err(|_| "there are too many channels")?))
-    };
-    let scale = match scale {
-        Some(scale) => vector(m, scale, channels)?,
-        None => filled(m, 1.0)?,
-    };
-    let bias = match bias {
-        Some(bias) => vector(m, bias, channels)?,
-        None => filled(m, 0.0)?,
-    };
-    let mean = vector(m, mean, channels)?;
-    let variance = vector(m, variance, channels)?;
-    let operands = [x, scale, bias, mean, variance];
-    Ok(vec![m.op("BatchNormalization", &operands, attrs! { epsilon: epsilon })?])
+    Ok(())
 }
 
-/// The maximum distance of a channel's mean from zero, in standard deviations. The runtime computes
-/// `x * a + b`, which loses as many units in the last place.
+/// The largest mean of a channel, in standard deviations. The runtime computes `x * a + b`, which loses as
+/// many units in the last place.
 const MOST_DEVIATIONS: f64 = 128.0;
 
 /// Returns `true` if a mean is known to be so large that subtracting it last would cause
@@ -121,44 +131,10 @@ fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> boo
     pairs.any(|(mean, variance)| mean.abs() > MOST_DEVIATIONS * deviation(*variance))
 }
 
-/// Returns the mean and the bias of `bias - mean * factors`.
-fn shift(
-    m: &Match<'_>,
-    value: ValueId,
-    factors: &[Factor],
-) -> Result<(ValueId, Option<ValueId>), Skip> {
-    let value = unshaped(m, value);
-    let operands = |node: &Node| Some((node.input(0)?, node.input(1)?));
-    let is_product = |v: ValueId| m.producer(unshaped(m, v), &["Div", "Mul"]).is_some();
-    let (product, bias, is_negative) =
-        if let Some((a, b)) = m.producer(value, &["Add"]).and_then(operands) {
-            let (product, bias) = if is_product(a) { (a, b) } else { (b, a) };
-            (product, Some(bias), false)
-        } else if let Some((bias, product)) = m.producer(value, &["Sub"]).and_then(operands) {
-            (product, Some(bias), true)
-        } else {
-            (value, None, false)
-        };
-    let mut rest = Vec::new();
-    split(m, Factor { value: unshaped(m, product), divides: false }, &mut rest)?;
-    for factor in factors {
-        let same = rest.iter().position(|other| other == factor);
-        rest.remove(same.ok_or("what is added has other factors")?);
-    }
-    let [Factor { value: mean, divides: false }] = *rest.as_slice() else {
-        return Err("what is added has other factors".into());
-    };
-    if is_negative {
-        return Ok((mean, bias));
-    }
-    let negated = m.producer(mean, &["Neg"]).and_then(|node| node.input(0));
-    Ok((negated.ok_or("the mean is not subtracted")?, bias))
-}
-
-/// Returns the source of `value` before all reshapes.
+/// Returns the value that `value` is a reshape of.
 fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     let mut value = value;
-    while let Some(node) = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"])
+    while let Some(node) = m.producer_with(value, Operator::is_reshape)
         && let Some(source) = node.input(0)
     {
         value = source;
@@ -166,117 +142,23 @@ fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
     value
 }
 
-/// A factor or a divisor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Factor {
-    value: ValueId,
-    divides: bool,
-}
-
-/// Collects the factors and divisors of `product`. Returns them with the first value of the full
-/// shape that is not a product itself.
-fn factors(
-    m: &Match<'_>,
-    product: ValueId,
-    shape: &[Dim],
-    channels: &Dim,
-) -> Result<(ValueId, Vec<Factor>), Skip> {
-    let (mut value, mut factors) = (product, Vec::new());
-    while let Some(node) = m.producer(value, &["Div", "Mul"]) {
-        if value != product && !m.is_used_once(value) {
-            return Err("a product has other readers".into());
-        }
-        let [Some(a), Some(b)] = *node.inputs.as_slice() else {
-            return Err("an operand is left out".into());
-        };
-        let is_whole = |v| m.ty(v).shape == *shape;
-        let divides = node.is("Div");
-        let (next, factor) = match (is_whole(a), is_whole(b)) {
-            (true, false) => (a, b),
-            (false, true) if !divides => (b, a),
-            _ => return Err("a factor is not one number for each channel".into()),
-        };
-        if !is_of_channels(m, factor, shape.len(), 1, channels) {
-            return Err("a factor is not one number for each channel".into());
-        }
-        split(m, Factor { value: factor, divides }, &mut factors)?;
-        value = next;
-    }
-    Ok((value, factors))
-}
-
-/// Decomposes a factor that is itself a product.
-fn split(m: &Match<'_>, factor: Factor, factors: &mut Vec<Factor>) -> Result<(), Skip> {
-    let Factor { value, divides } = factor;
-    if factors.len() >= MOST {
-        return Err("there are too many factors".into());
-    }
-    let operands = |node: &Node| match *node.inputs.as_slice() {
-        [Some(a), Some(b)] => Some((a, b)),
-        _ => None,
-    };
-    if let Some(node) = m.producer(value, &["Reciprocal"]) {
-        let value = node.input(0).ok_or("an operand is left out")?;
-        return split(m, Factor { value, divides: !divides }, factors);
-    }
-    if let Some((a, b)) = m.producer(value, &["Mul"]).and_then(operands) {
-        split(m, Factor { value: a, divides }, factors)?;
-        return split(m, Factor { value: b, divides }, factors);
-    }
-    if let Some((a, b)) = m.producer(value, &["Div"]).and_then(operands) {
-        // `1 / x` is a reciprocal.
-        let is_one = m.constant(a).is_some_and(|one| one.splat() == Some(1.0));
-        if !is_one {
-            split(m, Factor { value: a, divides }, factors)?;
-        }
-        return split(m, Factor { value: b, divides: !divides }, factors);
-    }
-    if let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"])
-        && let Some(source) = node.input(0)
-        && m.producer(source, &["Div", "Mul", "Reciprocal", "Sqrt"]).is_some()
-    {
-        return split(m, Factor { value: source, divides }, factors);
-    }
-    factors.push(Factor { value, divides });
-    Ok(())
-}
-
-/// Returns the variance and the epsilon of `sqrt(variance + epsilon)`.
-fn deviation(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f32)> {
-    let sum = m.producer(value, &["Sqrt"])?.input(0)?;
-    let node = m.producer(sum, &["Add"])?;
-    let (a, b) = (node.input(0)?, node.input(1)?);
-    let number = |v: ValueId| m.constant(v).filter(|c| c.len() == 1)?.splat();
-    let (variance, epsilon) = match (number(a), number(b)) {
-        (_, Some(epsilon)) => (a, epsilon),
-        (Some(epsilon), None) => (b, epsilon),
-        (None, None) => return None,
-    };
-    // The attribute has single precision.
-    #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
-    let single = epsilon as f32;
-    let is_exact = f64::from(single) == epsilon;
-    (is_exact || m.ty(value).dtype == DType::F32).then_some((variance, single))
-}
-
-/// Returns `true` if `value` has one element per channel and otherwise only unit axes.
+/// Returns `true` if `value` has one element per channel, and other axes only of size one.
 fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     let one = Dim::Known(1);
     let whole = m.ty(value).shape.iter().filter(|dim| **dim != one);
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// The maximum number of nodes to visit to find the sources of a statistic.
+/// The number of nodes that are examined to find out what a statistic is computed from.
 const REACH: usize = 32;
 
-/// Returns `true` if `value` does not depend on the normalised operand: it is computed from
-/// constants, or is a block input that is at most cast, expanded or reshaped. Other operations on
-/// an input may be part of the normalisation.
+/// Returns `true` if `value` does not depend on the normalised operand: it is a constant or an input of its
+/// block, or computed from constants. Inputs may only be reshaped and cast, because further operators on
+/// them may be part of the normalisation.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m.graph(), value, |_| {}) || {
         let mut value = value;
-        while let Some(node) =
-            m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
+        while let Some(node) = m.producer_with(value, |op| is_spread(op) || op.name == "Cast")
             && let Some(source) = node.input(0)
         {
             value = source;
@@ -285,8 +167,7 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Returns `true` if `value` is computed from constants only, within a few nodes. Calls `see` for
-/// each of these nodes.
+/// Returns `true` if `value` is computed from constants alone, by a few nodes. Calls `see` for each of them.
 pub(crate) fn is_computed_of_constants(
     graph: &Graph,
     value: ValueId,
@@ -309,7 +190,7 @@ pub(crate) fn is_computed_of_constants(
     true
 }
 
-/// Returns `true` if the only consumer of `y` scales it or adds to it per channel.
+/// Returns `true` if the only consumer of `y` scales or shifts its channels.
 fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let mut uses = m.graph().value(y).uses();
     let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
@@ -361,6 +242,8 @@ mod tests {
         // A hand-written spelling.
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
          p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
+        "n = Constant <value_float = -0.5> () w = Reshape (v, k) e = Add (w, eps) r = Pow (e, n)
+         c = Sub (x, mean) p = Mul (c, scale) q = Mul (p, r) y = Add (q, bias)",
     ];
 
     #[test]

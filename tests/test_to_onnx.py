@@ -170,7 +170,7 @@ def test_every_node_knows_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
         found = metadata(node)
         assert f"{Path(__file__).name}:{line}" in found["pkg.jax2onnx.jax_traceback"]
         assert Path(__file__).name in found["pkg.jax2onnx.stacktrace"]
-        assert "_scopes.py" not in found["pkg.jax2onnx.jax_traceback"]
+        assert "scopes.py" not in found["pkg.jax2onnx.jax_traceback"]
 
 
 def test_metadata_changes_nothing_else() -> None:

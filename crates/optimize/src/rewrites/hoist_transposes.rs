@@ -2,7 +2,7 @@
 //! transpose. `f` must be exact, and its other operands must only vary along axes that the
 //! transpose preserves.
 
-use onnx::operators::Trait;
+use onnx::operators::{Operator, Trait};
 use onnx::{Node, ValueId};
 
 use super::compose_transposes::permutation;
@@ -46,7 +46,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// Returns the producer of `value`, and the only operand that a transpose would move on to, if the
 /// transpose preserves the last `kept` axes.
 fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node, ValueId)> {
-    let node = m.producer_with(value, |op| op.has(Trait::Exact) || op.name == "Softmax")?;
+    let node = m.producer_with(value, |op| is_passed(op) || op.name == "Softmax")?;
     if !m.is_used_once(value) || node.block() != m.root().block() {
         return None;
     }
@@ -60,6 +60,12 @@ fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node
     let (x, None) = (*moved.next()?, moved.next()) else { return None };
     let same = m.ty(x).shape == m.ty(value).shape;
     same.then_some((node, x))
+}
+
+/// Returns `true` if the operator is exact arithmetic. Activations stay: the layout pass decides about products
+/// between them.
+fn is_passed(op: &Operator) -> bool {
+    op.has(Trait::Exact) && (op.broadcasts() || matches!(op.name, "Abs" | "Cast" | "Neg"))
 }
 
 #[cfg(test)]

@@ -375,7 +375,7 @@ def test_products_between_convolutions_are_convolutions(net: Any, spec: Any) -> 
     assert norms == 3
     assert (ops["MatMul"], ops["Conv"], ops["Transpose"]) == (0, 1 + 3 * norms, 1 + 2 * norms)
     # The convolutions keep their biases, and only the shortcuts remain.
-    # A mean over an image of any size divides by the number of pixels, which two sums contribute to.
+    # A mean over an image of any size divides by the number of pixels, which takes two sums.
     assert ops["Add"] in ({norms, norms + 2} if "H" in spec else {norms})
     assert constant_nodes(model) == []
 

@@ -227,7 +227,8 @@ def to_onnx(
             it, "native" wherever the opset and onnxruntime have the operator and it is as exact on
             large means, tiny spreads and long rows, and "elementary" emits the operators that it
             consists of. A mapping sets the form of single operators: `{"Gelu": "elementary"}`; the
-            key `*` covers all others. Finite results differ in rounding only. At level INFO, the
+            key `*` covers all others. Finite results differ in rounding
+            and in the sign of zeros only. At level INFO, the
             logger `jax2onnx` reports the operators that stay elementary, and why.
         assume: Assumptions that make guards unnecessary: "indices_in_range" (every index is inside
             its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats

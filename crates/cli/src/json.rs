@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::Serializer;
-use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::style::is_harmful;
 
@@ -15,104 +13,53 @@ pub(crate) fn write_json(
     output: &mut impl Write,
     most: u64,
 ) -> io::Result<bool> {
-    let mut limited = Limited { output, left: most, is_exceeded: false };
-    let mut serializer = Serializer::with_formatter(&mut limited, Harmless(PrettyFormatter::new()));
-    let written = value.serialize(&mut serializer).map_err(io::Error::from);
-    let written = written.and_then(|()| limited.write_all(b"\n"));
-    match written {
-        Err(_) if limited.is_exceeded => Ok(false),
+    let mut harmless = Harmless { output, left: most, is_exceeded: false };
+    let written = serde_json::to_writer_pretty(&mut harmless, value).map_err(io::Error::from);
+    match written.and_then(|()| harmless.write_all(b"\n")) {
+        Err(_) if harmless.is_exceeded => Ok(false),
         written => written.map(|()| true),
     }
 }
 
-/// A writer that accepts a limited number of bytes.
-struct Limited<W> {
+/// A writer of JSON that accepts a limited number of bytes. It escapes characters which control a
+/// terminal or reorder its text. Such characters occur only inside of strings, except for newlines.
+struct Harmless<W> {
     output: W,
     left: u64,
     is_exceeded: bool,
 }
 
-impl<W: Write> Write for Limited<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+impl<W: Write> Harmless<W> {
+    fn put(&mut self, text: &str) -> io::Result<()> {
+        let Some(left) = self.left.checked_sub(text.len() as u64) else {
             self.is_exceeded = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         };
         self.left = left;
-        self.output.write_all(bytes).map(|()| bytes.len())
+        self.output.write_all(text.as_bytes())
+    }
+}
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // serde_json passes on whole characters.
+        let mut rest = str::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+        while let Some(at) = rest.find(|c| c != '\n' && is_harmful(c)) {
+            let (before, after) = rest.split_at(at);
+            self.put(before)?;
+            let mut characters = after.chars();
+            // All of them are in the basic multilingual plane.
+            if let Some(c) = characters.next() {
+                self.put(&format!("\\u{:04x}", u32::from(c)))?;
+            }
+            rest = characters.as_str();
+        }
+        self.put(rest)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
-    }
-}
-
-/// A formatter of indented JSON that escapes characters which control a terminal or reorder its
-/// text.
-struct Harmless(PrettyFormatter<'static>);
-
-impl Formatter for Harmless {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some(at) = rest.find(is_harmful) {
-            let (before, after) = rest.split_at(at);
-            writer.write_all(before.as_bytes())?;
-            let mut characters = after.chars();
-            // All of them are in the basic multilingual plane.
-            if let Some(c) = characters.next() {
-                write!(writer, "\\u{:04x}", u32::from(c))?;
-            }
-            rest = characters.as_str();
-        }
-        writer.write_all(rest.as_bytes())
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_array(writer)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array(writer)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_array_value(writer, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array_value(writer)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object_value(writer)
     }
 }
 

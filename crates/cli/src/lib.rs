@@ -52,11 +52,11 @@ struct Cli {
 
 const EXIT_STATUS: &str = "\
 Examples:
-  jax2onnx export model.py:predict --input 'f32[B,3]' -o model.onnx
-  jax2onnx show model.onnx                            where each node came from
-  python serve.py 2>&1 | jax2onnx explain model.onnx  the line behind an error
-  jax2onnx view model.onnx -o model.html              source and graph
-  jax2onnx help show                                  more about a command
+  jax2onnx export model.py:predict --input 'f32[B,3]' --stacktrace sourcemap
+  jax2onnx show predict.onnx                            where each node came from
+  python serve.py 2>&1 | jax2onnx explain predict.onnx  the line behind an error
+  jax2onnx view predict.onnx --open                     source and graph
+  jax2onnx help show                                    more about a command
 
 Exit status:
   0  success

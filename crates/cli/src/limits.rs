@@ -25,18 +25,6 @@ pub(crate) const INLINED_NODES: usize = 1 << 20;
 /// The maximum number of nodes that a page shows inside calls. Further calls stay closed.
 pub(crate) const UNFOLDED_NODES: usize = 50_000;
 
-/// The maximum number of nodes of a model on a page.
-pub(crate) const PAGE_NODES: usize = 250_000;
-
-/// The maximum number of operands and results of all nodes on a page.
-pub(crate) const PAGE_VALUES: usize = 1_500_000;
-
-/// The maximum number of nodes of a compared model.
-pub(crate) const COMPARED_NODES: usize = 500_000;
-
-/// The maximum number of operands and results of all nodes of a compared model.
-pub(crate) const COMPARED_VALUES: usize = 3_000_000;
-
 /// The maximum number of bytes of JSON that one command prints.
 pub(crate) const JSON_BYTES: u64 = 1 << 30;
 
@@ -73,39 +61,45 @@ impl Size {
     }
 }
 
-/// Fails if a model has more nodes or values than a page can show.
-pub(crate) fn check_page(path: &Path, model: &ModelProto) -> Result<(), Failure> {
-    let Size { nodes, values } = Size::of(model);
-    let advice = "use `jax2onnx show`, which has no such limit";
-    let refuse = |count: usize, what: &str, most: usize| {
-        Err(Failure::Request(format!(
-            "{}: the model has {count} {what}, but a page shows at most {most}; {advice}",
-            path.display()
-        )))
-    };
-    if nodes > PAGE_NODES {
-        return refuse(nodes, "nodes", PAGE_NODES);
-    }
-    if values > PAGE_VALUES {
-        return refuse(values, "operands and results", PAGE_VALUES);
-    }
-    Ok(())
+/// The largest model that a command accepts.
+pub(crate) struct LargestModel {
+    nodes: usize,
+    /// The number of operands and results of all nodes.
+    values: usize,
+    /// The rest of the error message, after the size of the model and before the limit.
+    limit: &'static str,
+    advice: &'static str,
 }
 
-/// Fails if a model has too many nodes or values to be compared.
-pub(crate) fn check_comparison(path: &Path, model: &ModelProto) -> Result<(), Failure> {
-    let Size { nodes, values } = Size::of(model);
-    let refuse = |count: usize, what: &str, most: usize| {
-        Err(Failure::Request(format!(
-            "{}: the model has {count} {what}; the limit for a comparison is {most}",
-            path.display()
-        )))
-    };
-    if nodes > COMPARED_NODES {
-        return refuse(nodes, "nodes", COMPARED_NODES);
+/// The largest model on a page.
+pub(crate) const PAGE: LargestModel = LargestModel {
+    nodes: 250_000,
+    values: 1_500_000,
+    limit: ", but a page shows at most",
+    advice: "; use `jax2onnx show`, which has no such limit",
+};
+
+/// The largest model that is compared with another one.
+pub(crate) const COMPARISON: LargestModel = LargestModel {
+    nodes: 500_000,
+    values: 3_000_000,
+    limit: "; the limit for a comparison is",
+    advice: "",
+};
+
+impl LargestModel {
+    /// Fails if a model has more nodes or values.
+    pub(crate) fn check(&self, path: &Path, model: &ModelProto) -> Result<(), Failure> {
+        let Size { nodes, values } = Size::of(model);
+        for (count, what, most) in
+            [(nodes, "nodes", self.nodes), (values, "operands and results", self.values)]
+        {
+            if count > most {
+                let (path, Self { limit, advice, .. }) = (path.display(), self);
+                let text = format!("{path}: the model has {count} {what}{limit} {most}{advice}");
+                return Err(Failure::Request(text));
+            }
+        }
+        Ok(())
     }
-    if values > COMPARED_VALUES {
-        return refuse(values, "operands and results", COMPARED_VALUES);
-    }
-    Ok(())
 }

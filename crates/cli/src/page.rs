@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use provenance::{Diagnostic, Place};
+use provenance::{Diagnostic, SourceLocation};
 use rustc_hash::FxHashSet;
 
 use crate::excerpt::Excerpts;
@@ -165,7 +165,7 @@ fn frame(
         text.styled(Style::Dim, "  --> ");
         return text.line(&format!("line {} of {}{scope}", frame.span.line, frame.function));
     }
-    let place = Place {
+    let place = SourceLocation {
         label,
         file: frame.file.to_owned(),
         path: frame.file.to_owned(),

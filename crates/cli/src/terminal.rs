@@ -57,6 +57,14 @@ impl<'a> Terminal<'a> {
         if complete { Ok(()) } else { Err(Failure::Request(too_long())) }
     }
 
+    /// Writes notes to standard error.
+    pub(crate) fn remarks<'r>(
+        &mut self,
+        remarks: impl IntoIterator<Item = &'r String>,
+    ) -> Result<(), Failure> {
+        remarks.into_iter().try_for_each(|remark| self.remark(remark))
+    }
+
     /// Writes a note to standard error.
     pub(crate) fn remark(&mut self, remark: &str) -> Result<(), Failure> {
         let remark = crate::style::harmless(remark);

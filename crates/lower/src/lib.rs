@@ -17,5 +17,5 @@ pub use parts::Parts;
 pub use results::{EqnResult, Results};
 pub use rules::{
     Alone, BEYOND_MODELS, Beyond, Control, EXPANSION, Equation, Expands, Expansion, Keys,
-    Primitive, Rounds, primitive, primitives,
+    Primitive, RowLoop, primitive, primitives,
 };

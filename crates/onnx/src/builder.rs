@@ -17,7 +17,8 @@ pub enum Source {
         /// The module of the equation.
         scope: ScopeId,
     },
-    /// What a node of this origin computes. The editor adds the origins of other nodes that are replaced.
+    /// A node of this origin, which is replaced. The editor adds the origins of other nodes that are
+    /// replaced with it.
     Replacing(OriginId),
 }
 
@@ -179,7 +180,7 @@ impl<'a> Builder<'a> {
         self.graph.add_node(self.block, self.before, node, results, origin)
     }
 
-    /// A new block with the nodes that `fill` emits and the results that it returns.
+    /// Adds a block with the nodes that `fill` emits and the results that it returns.
     pub fn body(
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
@@ -192,7 +193,7 @@ impl<'a> Builder<'a> {
         Ok(block)
     }
 
-    /// Lets `emit` emit nodes that compute what a node of this origin does.
+    /// Lets `emit` emit replacements of a node of this origin.
     pub fn like<T>(&mut self, origin: OriginId, emit: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.source, Source::Replacing(origin));
         let made = emit(self);
@@ -200,12 +201,12 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// Removes nodes that were emitted, each before what it reads, and that nothing else reads.
+    /// Removes emitted nodes that have no other consumers. They are given in the order of emission.
     pub fn discard(&mut self, nodes: impl DoubleEndedIterator<Item = NodeId>) {
         nodes.rev().for_each(|node| self.graph.remove_node(node));
     }
 
-    /// The emitter for the statement at `at`.
+    /// Returns the emitter for the statement at `at`.
     pub fn emitter(&self, at: impl Into<Site>) -> Emitter {
         let at = self.site.unwrap_or_else(|| at.into());
         Emitter { name: self.name, stage: self.stage, at }
@@ -219,51 +220,51 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn ty(&self, value: ValueId) -> &Type {
         self.graph.ty(value)
     }
 
-    /// The element type of a value.
+    /// Returns the element type of a value.
     pub fn dtype(&self, value: ValueId) -> DType {
         self.ty(value).dtype
     }
 
-    /// The shape of a value.
+    /// Returns the shape of a value.
     pub fn shape(&self, value: ValueId) -> &[Dim] {
         &self.ty(value).shape
     }
 
-    /// The number of axes of a value.
+    /// Returns the number of axes of a value.
     pub fn rank(&self, value: ValueId) -> usize {
         self.ty(value).rank()
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, tensor: Tensor) -> ValueId {
         self.graph.intern_constant(tensor)
     }
 
-    /// A constant vector of 64-bit integers.
+    /// Adds a constant vector of 64-bit integers.
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.constant(Tensor::i64s(values))
     }
 
-    /// A scalar constant of the given type.
+    /// Adds a scalar constant of the given type.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Result<ValueId> {
         let tensor = Tensor::scalar(dtype, value)
             .ok_or_else(|| Error::Graph(format!("{value} cannot be a {dtype} constant")))?;
         Ok(self.constant(tensor))
     }
 
-    /// An integer constant of the given type, which may have more digits than a float.
+    /// Adds an integer constant of the given type, which may have more digits than a float.
     pub fn int(&mut self, dtype: DType, value: i128) -> Result<ValueId> {
         let tensor = Tensor::int_scalar(dtype, value)
             .ok_or_else(|| Error::Graph(format!("{value} cannot be a {dtype} constant")))?;
         Ok(self.constant(tensor))
     }
 
-    /// `value` converted to `dtype`, or `value` itself if it has that type.
+    /// Casts `value` to `dtype`, or returns it unchanged if it has that type.
     #[track_caller]
     pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId> {
         if self.dtype(value) == dtype {
@@ -272,7 +273,7 @@ impl<'a> Builder<'a> {
         self.op("Cast", &[value], attrs! { to: dtype })
     }
 
-    /// `value` with its axes in the order `perm`, or `value` itself if they already are.
+    /// Permutes the axes of `value`, or returns it unchanged if `perm` is the identity.
     #[track_caller]
     pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> Result<ValueId> {
         if perm.iter().enumerate().all(|(i, p)| i == *p) {
@@ -282,7 +283,7 @@ impl<'a> Builder<'a> {
         self.op("Transpose", &[value], attrs! { perm: perm })
     }
 
-    /// `value` with size-one axes inserted at `axes` (positions in the result).
+    /// Inserts axes of size one at `axes`, which are positions in the result.
     #[track_caller]
     pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> Result<ValueId> {
         if axes.is_empty() {
@@ -292,7 +293,7 @@ impl<'a> Builder<'a> {
         self.op("Unsqueeze", &[value, axes], Attrs::new())
     }
 
-    /// `value` without the size-one axes `axes`.
+    /// Removes the axes `axes`, which have size one.
     #[track_caller]
     pub fn squeeze(&mut self, value: ValueId, axes: &[i64]) -> Result<ValueId> {
         if axes.is_empty() {

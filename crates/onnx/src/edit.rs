@@ -9,17 +9,17 @@ use tensor::{Dim, Type};
 use crate::small_set::SmallSet;
 use crate::{Attrs, BlockId, Builder, Error, Graph, NodeId, Op, Result, Source, Use, ValueId};
 
-/// Where a node came from, regardless of what emitted it.
-type Place = (Option<CallId>, ScopeId);
+/// The equation that a node was lowered from, and its module.
+type EquationInModule = (Option<CallId>, ScopeId);
 
-/// Distinct origins, in the order they came in. What is read in several places reaches its heirs on many
-/// ways: lists would double at every step of a chain.
+/// Distinct origins, in the order of inheritance. A node with several consumers passes its origins on along
+/// several paths, so a list with duplicates would double at every step of a chain.
 type Inherited = SmallSet<OriginId>;
 
-/// A list of what there are few of.
+/// A short list.
 type Few<T> = SmallVec<[T; 4]>;
 
-/// Changes a graph. A node goes only if others inherit its origin, or if nothing needs what it computes.
+/// An editor of a graph. A node is removed only if others inherit its origin, or if its results are not needed.
 #[derive(Debug)]
 pub struct Editor<'a> {
     graph: &'a mut Graph,
@@ -28,9 +28,9 @@ pub struct Editor<'a> {
     /// The origins that a node inherits from removed nodes. They are merged once at the end, so
     /// that a node that absorbs thousands does not copy its list thousands of times.
     inherited: FxHashMap<NodeId, Inherited>,
-    /// For nodes with several readers: the places of removed readers. Their replacements represent
-    /// these places; the replacement of the last reader does not.
-    settled: FxHashMap<NodeId, SmallSet<Place>>,
+    /// The equations of removed consumers, for nodes with several consumers. The replacements of these consumers
+    /// represent them. The replacement of the last consumer does not.
+    settled: FxHashMap<NodeId, SmallSet<EquationInModule>>,
     /// The nodes whose neighbourhood changed.
     touched: Vec<NodeId>,
 }
@@ -50,7 +50,7 @@ impl Drop for Editor<'_> {
 }
 
 impl<'a> Editor<'a> {
-    /// An editor whose nodes are emitted by this stage.
+    /// Creates an editor whose nodes are emitted by this stage.
     pub fn new(graph: &'a mut Graph, origins: &'a mut Origins, stage: Stage) -> Self {
         Self {
             graph,
@@ -62,12 +62,12 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The current graph.
+    /// Returns the current graph.
     pub fn graph(&self) -> &Graph {
         self.graph
     }
 
-    /// The graph, to add to it and to name values.
+    /// Returns the graph, to add to it and to name values.
     pub fn graph_mut(&mut self) -> &mut Graph {
         self.graph
     }
@@ -77,14 +77,14 @@ impl<'a> Editor<'a> {
         std::mem::take(&mut self.touched)
     }
 
-    /// A builder whose nodes are inserted before `root` and share its origin.
+    /// Returns a builder whose nodes are inserted before `root` and share its origin.
     pub fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         let node = self.graph.node(root);
         let (origin, block) = (node.origin, node.block());
         self.builder_at(name, origin, block, Some(root))
     }
 
-    /// A builder whose nodes are inserted before `before`, or at the end of `block`, and share `origin`.
+    /// Returns a builder whose nodes are inserted before `before`, or at the end of `block`, and share `origin`.
     pub fn builder_at(
         &mut self,
         name: &'static str,
@@ -104,12 +104,12 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The number of nodes so far, for [`Editor::added_since`].
+    /// Returns the number of nodes so far, for [`Editor::added_since`].
     pub fn mark(&self) -> usize {
         self.graph.node_count()
     }
 
-    /// The nodes that were added since there were `mark`.
+    /// Returns the nodes that were added since [`Editor::mark`] returned `mark`.
     pub fn added_since(&self, mark: usize) -> Vec<NodeId> {
         let nodes = (mark..self.graph.node_count()).map(NodeId::from_index);
         nodes.filter(|id| self.graph.get(*id).is_some()).collect()
@@ -127,8 +127,8 @@ impl<'a> Editor<'a> {
         self.graph.add_node(block, Some(before), node, types, origin)
     }
 
-    /// Adds a node that stands for `old` from now on, in front of it: it has its origin, its name and what it
-    /// inherited.
+    /// Adds a node that replaces `old`, in front of it. It takes over the origin, the name and the inherited
+    /// origins.
     pub fn remake(
         &mut self,
         old: NodeId,
@@ -148,7 +148,7 @@ impl<'a> Editor<'a> {
         self.touched.push(node);
     }
 
-    /// Removes the operand of a node at `index`, and all after it.
+    /// Removes the operands of a node from `index` on.
     pub fn drop_inputs(&mut self, node: NodeId, index: usize) {
         for last in (index..self.graph.node(node).inputs.len()).rev() {
             self.graph.set_input(node, last, None);
@@ -157,17 +157,17 @@ impl<'a> Editor<'a> {
         self.touched.push(node);
     }
 
-    /// The attributes of a node, to be changed. A subgraph that is taken has to go to another node.
+    /// Returns the attributes of a node, to change them. A removed subgraph has to become one of another node.
     pub fn attrs_mut(&mut self, node: NodeId) -> &mut Attrs {
         &mut self.graph.node_mut(node).attrs
     }
 
-    /// Makes all readers of `old` read `new`. Origins stay where they are.
+    /// Replaces `old` by `new` in all uses. Origins stay unchanged.
     pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         self.graph.replace_uses(old, new);
     }
 
-    /// Makes all readers of `value` but the one that computes `new` read `new`.
+    /// Replaces `value` by `new` in all uses except by the producer of `new`.
     pub fn put_between(&mut self, value: ValueId, new: ValueId) {
         self.graph.replace_uses(value, new);
         if let Some(node) = self.graph.producer(new) {
@@ -179,19 +179,18 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
-    /// others.
+    /// Reorders or removes inputs of a block. Removed inputs must be unused.
     pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
         self.graph.set_inputs(block, inputs);
     }
 
-    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
-    /// there from what is in sight there.
+    /// Moves a node in front of `before`, which may be in another block. The operands must be available
+    /// there.
     pub fn move_node(&mut self, id: NodeId, before: NodeId) {
         self.graph.move_node(id, before);
     }
 
-    /// Removes a node that nothing reads any more, and passes its origins on to `heirs`.
+    /// Removes an unused node, and passes its origins on to `heirs`.
     pub fn remove(&mut self, node: NodeId, heirs: &[NodeId]) {
         let mut gone = vec![self.graph.node(node).origin];
         for block in self.graph.node(node).blocks() {
@@ -202,21 +201,21 @@ impl<'a> Editor<'a> {
         self.inherit(heirs, &gone);
     }
 
-    /// Removes `node` if nothing reads its results, and then whatever was computed only for it, and passes
-    /// the origins on to `heirs`.
+    /// Removes `node` if it is unused, along with everything that was computed only for it, and passes the
+    /// origins on to `heirs`.
     pub fn remove_unread(&mut self, node: NodeId, heirs: &[NodeId]) {
         let mut gone = Vec::new();
         self.remove_unused(node, Some(&mut gone));
         self.inherit(heirs, &gone);
     }
 
-    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. No other
-    /// node computes a part of that, so nothing inherits the origins.
+    /// Removes `node` if it is unused, along with everything that was computed only for it. No other node
+    /// computes a part of that, so the origins are not inherited.
     pub fn remove_dead(&mut self, node: NodeId) {
         self.remove_unused(node, None);
     }
 
-    /// Removes the nodes of a block that nobody runs, and what it returns.
+    /// Removes the nodes and the results of a block that never runs.
     pub fn clear_block(&mut self, block: BlockId) {
         self.graph.set_outputs(block, &[]);
         let nodes: Vec<NodeId> = self.graph.nodes_of(block).collect();
@@ -249,9 +248,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Replaces the results of `root`, which only chose what to compute, by `with`, and removes it along
-    /// with whatever it did not choose. What was computed to choose is part of what was chosen; the rest
-    /// leaves no trace.
+    /// Replaces the results of `root`, which selects one of several computations, by `with`, the results of the
+    /// selected one. Removes `root` and the other computations. Only the origins that `root` had inherited are passed on.
     pub fn choose(&mut self, name: &'static str, root: NodeId, with: &[ValueId]) -> Result<()> {
         let readers = self.redirect_all(name, root, with, &mut Few::new())?;
         let inherited = self.inherited.remove(&root).unwrap_or_default();
@@ -260,8 +258,8 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Makes all readers of the results of `root` read `with`, and returns these readers. What is made for
-    /// that is appended to `fresh`.
+    /// Replaces the results of `root` by `with` in all uses, and returns the consumers. Nodes that this requires
+    /// are appended to `fresh`.
     fn redirect_all(
         &mut self,
         name: &'static str,
@@ -293,9 +291,9 @@ impl<'a> Editor<'a> {
         self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
     }
 
-    /// The nodes that read a value, each once.
+    /// Returns the consumers of a value, each once.
     fn readers(&self, value: ValueId) -> Few<NodeId> {
-        let mut readers: Few<_> = self.graph.value(value).readers().collect();
+        let mut readers: Few<_> = self.graph.value(value).consumers().collect();
         readers.sort_unstable();
         readers.dedup();
         readers
@@ -316,8 +314,8 @@ impl<'a> Editor<'a> {
         Err(Error::Replaced(format!("a value of type {old} by one of type {new}")))
     }
 
-    /// Makes all readers of `old` read `new`. If a block returns `old` and cannot return `new`
-    /// directly, it returns an `Identity` of it.
+    /// Replaces `old` by `new` in all uses. If a block returns `old` and cannot return `new` directly, it returns
+    /// an `Identity` of it.
     fn redirect(
         &mut self,
         name: &'static str,
@@ -339,7 +337,7 @@ impl<'a> Editor<'a> {
             value.ty = ty;
             value.content = value.content.take().or(content);
         }
-        self.touched.extend(uses.iter().copied().filter_map(reader));
+        self.touched.extend(self.graph.value(old).consumers());
         let (mut target, mut made) = (new, None);
         if returned && !can_be_output(self.graph, new, block) {
             for place in &uses {
@@ -357,8 +355,8 @@ impl<'a> Editor<'a> {
         Ok(made)
     }
 
-    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. The
-    /// origins of removed nodes are appended to `gone`; without it, nothing replaces them.
+    /// Removes `node` if it is unused, along with everything that was computed only for it. The origins of
+    /// removed nodes are appended to `gone`. `None` means that nothing replaces them.
     fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
         let mut stack: Few<NodeId> = Few::from_slice(&[node]);
         let mut operands = Vec::new();
@@ -372,11 +370,11 @@ impl<'a> Editor<'a> {
             let settled = self.settled.remove(&id).unwrap_or_default();
             let inherited = self.inherited.remove(&id).unwrap_or_default();
             if let Some(gone) = gone.as_deref_mut() {
-                // What replaces a loop stands for all that its rounds computed.
+                // The replacement of a loop represents the nodes in its body.
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
                 let inherited = inherited.as_slice().iter().copied();
                 let mine = std::iter::once(origin).chain(within).chain(inherited);
-                gone.extend(mine.filter(|id| !settled.contains(&self.place(*id))));
+                gone.extend(mine.filter(|id| !settled.contains(&self.equation(*id))));
             }
             collect_operands(self.graph, id, &mut operands);
             self.graph.remove_node(id);
@@ -386,15 +384,13 @@ impl<'a> Editor<'a> {
                     let here = gone.is_some() && self.graph.value(value).is_used();
                     self.settle(producer, here.then_some(origin), &settled);
                 }
-                let mut uses = self.graph.value(value).uses();
-                if let (Some(Use::Operand(reader, _)), 0) = (uses.next(), uses.len()) {
-                    self.touched.push(reader);
-                }
+                let reader = self.graph.value(value).only_consumer();
+                self.touched.extend(reader.map(|(node, _)| node));
             }
         }
     }
 
-    /// The origins of the nodes of a block and of all subgraphs in it.
+    /// Returns the origins of the nodes of a block and of all subgraphs in it.
     fn origins_within(&self, block: BlockId) -> Vec<OriginId> {
         let (mut origins, mut blocks) = (Vec::new(), vec![block]);
         while let Some(block) = blocks.pop() {
@@ -409,47 +405,45 @@ impl<'a> Editor<'a> {
         origins
     }
 
-    /// Records that a reader of `node` with this `origin` was removed, if others stay.
-    fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &SmallSet<Place>) {
+    /// Records that a consumer of `node` with this `origin` was removed, if others stay.
+    fn settle(
+        &mut self,
+        node: NodeId,
+        origin: Option<OriginId>,
+        before: &SmallSet<EquationInModule>,
+    ) {
         if origin.is_some() || !before.is_empty() {
-            let place = origin.map(|origin| self.place(origin));
-            let places = place.iter().chain(before.as_slice()).copied();
-            self.settled.entry(node).or_default().extend(places);
+            let removed = origin.map(|origin| self.equation(origin));
+            let removed = removed.iter().chain(before.as_slice()).copied();
+            self.settled.entry(node).or_default().extend(removed);
         }
     }
 
-    fn place(&self, origin: OriginId) -> Place {
-        place_of(self.origins, origin)
+    fn equation(&self, origin: OriginId) -> EquationInModule {
+        equation_of(self.origins, origin)
     }
 
-    /// Passes the origins of removed nodes on to nodes that stay, and that represent their places from now on.
+    /// Passes the origins of removed nodes on to nodes that stay, which represent their equations from now on.
     fn inherit(&mut self, heirs: &[NodeId], gone: &[OriginId]) {
         for heir in heirs {
             self.inherited.entry(*heir).or_default().extend(gone.iter().copied());
             if let Some(settled) = self.settled.get_mut(heir) {
                 let origins = &self.origins;
-                let is_here =
-                    |place: &Place| gone.iter().any(|id| place_of(origins, *id) == *place);
-                settled.retain(|place| !is_here(place));
+                let is_here = |equation: &EquationInModule| {
+                    gone.iter().any(|id| equation_of(origins, *id) == *equation)
+                };
+                settled.retain(|equation| !is_here(equation));
             }
         }
     }
 }
 
-fn place_of(origins: &Origins, origin: OriginId) -> Place {
+fn equation_of(origins: &Origins, origin: OriginId) -> EquationInModule {
     let origin = origins.get(origin);
     (origin.call, origin.scope)
 }
 
-/// The node that a value is an operand of.
-fn reader(place: Use) -> Option<NodeId> {
-    match place {
-        Use::Operand(node, _) => Some(node),
-        Use::Output(..) => None,
-    }
-}
-
-/// Appends what a node and its subgraphs read to `operands`.
+/// Appends the values that a node and its subgraphs read to `operands`.
 pub fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
     let node = graph.node(id);
     operands.extend(node.inputs.iter().flatten());
@@ -461,8 +455,8 @@ pub fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) 
     }
 }
 
-/// Returns `true` if `block` can return `value` as it is. A block's results are distinct values that its own
-/// nodes compute: runtimes want neither inputs nor constants nor outer values there.
+/// Returns `true` if `block` can return `value` directly. The results of a block are distinct values that its own
+/// nodes compute, because runtimes accept neither inputs nor constants nor outer values there.
 pub fn can_be_output(graph: &Graph, value: ValueId, block: BlockId) -> bool {
     let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
     let is_output = |place| matches!(place, Use::Output(b, _) if b == block);

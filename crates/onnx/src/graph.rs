@@ -22,7 +22,7 @@ macro_rules! id {
         pub struct $name(u32);
 
         impl $name {
-            /// The position in the arena.
+            /// Returns the position in the arena.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -60,7 +60,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// ONNX's own operator `name`.
+    /// Returns ONNX's own operator `name`.
     pub const fn onnx(name: &'static str) -> Self {
         Self { domain: "", name }
     }
@@ -92,17 +92,17 @@ impl Node {
         self.op.domain.is_empty() && self.op.name == name
     }
 
-    /// The operand at `index`, if it is present.
+    /// Returns the operand at `index`, if it is present.
     pub fn input(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// The attribute `name`.
+    /// Returns the attribute `name`.
     pub fn attr(&self, name: &str) -> Option<&Attr> {
         self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// The integer attribute `name`, or `default`.
+    /// Returns the integer attribute `name`, or `default`.
     pub fn int(&self, name: &str, default: i64) -> i64 {
         match self.attr(name) {
             Some(Attr::Int(value)) => *value,
@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// The string attribute `name`.
+    /// Returns the string attribute `name`.
     pub fn string(&self, name: &str) -> Option<&str> {
         match self.attr(name) {
             Some(Attr::String(value)) => Some(value),
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// The integer-list attribute `name`.
+    /// Returns the integer-list attribute `name`.
     pub fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attr(name) {
             Some(Attr::Ints(values)) => Some(values),
@@ -126,12 +126,12 @@ impl Node {
         }
     }
 
-    /// The block that contains it.
+    /// Returns the block that contains the node.
     pub fn block(&self) -> BlockId {
         self.block
     }
 
-    /// The blocks of its subgraph attributes.
+    /// Returns the blocks of the subgraph attributes.
     pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
         self.attrs
             .iter()
@@ -183,12 +183,20 @@ impl Value {
         self.uses.as_slice().iter().copied()
     }
 
-    /// The nodes that read it, as often as they do.
-    pub fn readers(&self) -> impl Iterator<Item = NodeId> + '_ {
+    /// Returns the nodes that read the value, as often as they do.
+    pub fn consumers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.uses().filter_map(|place| match place {
             Use::Operand(node, _) => Some(node),
             Use::Output(..) => None,
         })
+    }
+
+    /// Returns the only use of the value, if it is an operand: the node and the index.
+    pub fn only_consumer(&self) -> Option<(NodeId, usize)> {
+        match *self.uses.as_slice() {
+            [Use::Operand(node, index)] => Some((node, index)),
+            _ => None,
+        }
     }
 
     /// Returns `true` if the value has a use.
@@ -240,7 +248,7 @@ pub struct Graph {
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
     /// The replacement of each value, if replacements are recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
-    /// What is known of its values. Whatever changes operands, attributes, types or names invalidates it.
+    /// The cached facts about values. Changes of operands, attributes, types or names invalidate them.
     pub(crate) facts: Memo,
 }
 
@@ -251,7 +259,7 @@ impl Graph {
     /// The main graph's block.
     pub const MAIN: BlockId = BlockId(0);
 
-    /// An empty model.
+    /// Creates an empty model.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -291,12 +299,12 @@ impl Graph {
         value
     }
 
-    /// The value behind an id.
+    /// Returns the value behind an id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
-    /// The value behind an id, to change its type or name.
+    /// Returns the value behind an id, to change its type or name.
     pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
         self.facts.invalidate();
         &mut self.values[id.index()]
@@ -312,12 +320,12 @@ impl Graph {
         self.node_mut(id).name = name;
     }
 
-    /// Changes what is known of the elements of a value.
+    /// Sets the elements of an integer vector as dimensions, or forgets them.
     pub fn set_content(&mut self, id: ValueId, content: Option<Box<[Dim]>>) {
         self.value_mut(id).content = content;
     }
 
-    /// Makes a node read another constant in the place of one.
+    /// Replaces a constant operand of a node by another constant.
     pub fn set_constant(&mut self, node: NodeId, index: usize, constant: ValueId) {
         let is_constant = |id: ValueId| self.tensor(id).is_some();
         if self.node(node).input(index).is_some_and(is_constant) && is_constant(constant) {
@@ -325,7 +333,7 @@ impl Graph {
         }
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn ty(&self, id: ValueId) -> &Type {
         &self.value(id).ty
     }
@@ -351,7 +359,7 @@ impl Graph {
         self.constant(id).or_else(|| self.parameter(id))
     }
 
-    /// The node that computes a value.
+    /// Returns the node that computes a value.
     pub fn producer(&self, id: ValueId) -> Option<NodeId> {
         match self.value(id).producer {
             Producer::Node(node, _) => Some(node),
@@ -359,12 +367,12 @@ impl Graph {
         }
     }
 
-    /// The node behind an id, unless it was removed.
+    /// Returns the node behind an id, unless it was removed.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index())?.as_ref()
     }
 
-    /// The node behind the id of a node that is in the graph.
+    /// Returns the node behind the id of a node that is in the graph.
     ///
     /// # Panics
     /// If the node was removed; ids come from this graph, so that is a bug of the caller.
@@ -376,7 +384,7 @@ impl Graph {
         }
     }
 
-    /// The node, to change its attributes, name or origin. [`Graph::set_input`] changes operands.
+    /// Returns the node, to change its attributes, name or origin. [`Graph::set_input`] changes operands.
     ///
     /// # Panics
     /// Like [`Graph::node`].
@@ -393,29 +401,35 @@ impl Graph {
         }
     }
 
-    /// The block behind an id.
+    /// Returns the nodes that read a result of `node`, as often as they do.
+    pub fn consumers(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.node(node).outputs.iter().flat_map(|value| self.value(*value).consumers())
+    }
+
+    /// Returns the block behind an id.
     pub fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id.index()]
     }
 
-    /// The nodes of a block, in order.
+    /// Returns the nodes of a block, in order.
     pub fn nodes_of(&self, block: BlockId) -> impl Iterator<Item = NodeId> + '_ {
         std::iter::successors(self.block(block).first, |id| self.node(*id).next)
     }
 
-    /// Every block that is reachable from the main graph and the functions, outer before inner.
+    /// Returns all blocks that are reachable from the main graph and the functions, outer before
+    /// inner.
     pub fn live_blocks(&self) -> Vec<BlockId> {
         self.visit_nodes(|_| {})
     }
 
-    /// Every node of every block.
+    /// Returns the nodes of all reachable blocks.
     pub fn all_nodes(&self) -> Vec<NodeId> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
         self.visit_nodes(|id| nodes.push(id));
         nodes
     }
 
-    /// The nodes of every block that have subgraphs, outer before inner.
+    /// Returns the nodes of all reachable blocks that have subgraphs, outer before inner.
     pub fn nodes_with_blocks(&self) -> Vec<NodeId> {
         if self.blocks.len() == 1 {
             return Vec::new();
@@ -455,7 +469,7 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// Every value id of the arena.
+    /// Returns all value ids of the arena.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.values.len()).map(ValueId::from_index)
     }
@@ -466,12 +480,12 @@ impl Graph {
         ValueId::from_index(self.values.len() - 1)
     }
 
-    /// A new constant.
+    /// Adds a constant.
     pub fn add_constant(&mut self, tensor: Tensor) -> ValueId {
         self.add_value(tensor.ty(), Producer::Constant(tensor))
     }
 
-    /// A new parameter. Without a name it is a constant.
+    /// Adds a parameter. Without a name it is a constant.
     pub fn add_parameter(&mut self, name: String, tensor: Tensor) -> ValueId {
         let value = self.add_constant(tensor);
         self.set_name(value, name);
@@ -487,7 +501,7 @@ impl Graph {
         value.name = name;
     }
 
-    /// Takes the name of a value for what replaces it. A parameter is a constant from then on.
+    /// Takes the name of a value, for its replacement. A parameter is a constant from then on.
     pub fn take_name(&mut self, id: ValueId) -> String {
         let value = self.value_mut(id);
         if let Producer::Parameter(tensor) = &value.producer {
@@ -504,7 +518,7 @@ impl Graph {
         }
     }
 
-    /// A constant, shared with equal ones if it is small.
+    /// Adds a constant. Small constants that are equal share one value.
     pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
         if tensor.byte_len() > SMALL {
             return self.add_constant(tensor);
@@ -523,7 +537,7 @@ impl Graph {
         value
     }
 
-    /// The elements of an integer vector or scalar as dimensions: those of a constant, or those
+    /// Returns the elements of an integer vector or scalar as dimensions: those of a constant, or those
     /// recorded when it was computed from shapes.
     pub fn content(&self, id: ValueId) -> Option<Vec<Dim>> {
         let value = self.value(id);
@@ -538,13 +552,13 @@ impl Graph {
         }
     }
 
-    /// A new block without inputs and nodes.
+    /// Adds a block without inputs and nodes.
     pub fn add_block(&mut self) -> BlockId {
         self.blocks.push(Block::default());
         BlockId::from_index(self.blocks.len() - 1)
     }
 
-    /// A new input at the end of a block's inputs.
+    /// Adds an input at the end of a block's inputs.
     pub fn add_input(&mut self, block: BlockId, ty: Type) -> ValueId {
         let value = self.add_value(ty, Producer::Input(block));
         self.blocks[block.index()].inputs.push(value);
@@ -573,7 +587,7 @@ impl Graph {
         self.blocks[block.index()].outputs = outputs.to_vec();
     }
 
-    /// A new node, placed before `before` or else at the end of `block`; its outputs have the
+    /// Adds a node before `before`, or else at the end of `block`. Its outputs have the
     /// given types.
     pub fn add_node(
         &mut self,
@@ -693,7 +707,7 @@ impl Graph {
         }
     }
 
-    /// The constants and parameters that are read anywhere, in the order of creation.
+    /// Returns the constants and parameters that are used, in the order of creation.
     pub fn live_tensors(&self) -> impl Iterator<Item = (ValueId, &Tensor)> + '_ {
         let values = self.values.iter().zip(self.value_ids());
         values.filter_map(|(value, id)| match &value.producer {

@@ -6,7 +6,7 @@ use crate::proto::{
 use crate::tensor_proto::Contents;
 use crate::{Error, LARGE, Result};
 use rustc_hash::FxHashMap;
-use tensor::Place;
+use tensor::MemoryLocation;
 
 /// The alignment of tensors in bytes, so that they can be mapped into memory.
 const ALIGNMENT: u64 = 4096;
@@ -55,7 +55,7 @@ struct Mover<'a> {
     end: u64,
     placed: Vec<Placed>,
     /// The indices of the placed contents by their location in memory.
-    by_place: FxHashMap<Place, usize>,
+    by_place: FxHashMap<MemoryLocation, usize>,
     /// The indices of the placed contents of initializers by name.
     by_name: FxHashMap<String, Vec<usize>>,
     /// The name of a tensor that already refers to a file called `location`.

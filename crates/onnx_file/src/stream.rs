@@ -2,14 +2,14 @@
 //!
 //! Models are encoded field by field in the order of the field numbers, so the bytes are the same
 //! as if the model were encoded at once. The buffer holds little more than one chunk and one
-//! message, such as a node.
+//! message, such as a node or a function.
 
 use std::io::{self, Write};
 
 use prost::Message;
 use prost::encoding::{self, WireType};
 
-use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto};
+use crate::proto::{GraphProto, ModelProto, TensorProto};
 use crate::tensor_proto::RAW_DATA;
 
 /// The number of bytes that are buffered before they are written.
@@ -56,10 +56,7 @@ impl<W: Write> Stream<W> {
         self.messages(8, opset_import)?;
         self.messages(14, metadata_props)?;
         self.messages(20, training_info)?;
-        for function in functions {
-            self.header(25, function.encoded_len());
-            self.function(function)?;
-        }
+        self.messages(25, functions)?;
         self.messages(26, configuration)
     }
 
@@ -89,35 +86,6 @@ impl<W: Write> Stream<W> {
         self.messages(14, quantization_annotation)?;
         self.messages(15, sparse_initializer)?;
         self.messages(16, metadata_props)
-    }
-
-    fn function(&mut self, function: &FunctionProto) -> io::Result<()> {
-        let FunctionProto {
-            name,
-            input,
-            output,
-            attribute,
-            node,
-            doc_string,
-            opset_import,
-            domain,
-            attribute_proto,
-            value_info,
-            overload,
-            metadata_props,
-        } = function;
-        self.string(1, name);
-        encoding::string::encode_repeated(4, input, &mut self.buffer);
-        encoding::string::encode_repeated(5, output, &mut self.buffer);
-        encoding::string::encode_repeated(6, attribute, &mut self.buffer);
-        self.messages(7, node)?;
-        self.string(8, doc_string);
-        self.messages(9, opset_import)?;
-        self.string(10, domain);
-        self.messages(11, attribute_proto)?;
-        self.messages(12, value_info)?;
-        self.string(13, overload);
-        self.messages(14, metadata_props)
     }
 
     fn tensor(&mut self, tensor: &TensorProto) -> io::Result<()> {

@@ -7,7 +7,7 @@ use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{self, DecodeContext, WireType};
 use prost::{DecodeError, bytes};
-use tensor::{Place, Tensor};
+use tensor::{MemoryLocation, Tensor};
 
 use crate::proto::TensorProto;
 
@@ -30,9 +30,9 @@ impl Contents {
     }
 
     /// Returns the location of the elements in memory.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> MemoryLocation {
         match self {
-            Contents::Bytes(bytes) => Place::of_bytes(bytes),
+            Contents::Bytes(bytes) => MemoryLocation::of_bytes(bytes),
             Contents::Deferred(tensor) => tensor.place(),
         }
     }

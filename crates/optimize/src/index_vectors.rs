@@ -4,7 +4,7 @@ use onnx::facts::{Affine, Base, Interval};
 use onnx::{Attrs, Graph, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use crate::movement::{self, Step};
+use crate::movement::reshaped;
 use crate::{Match, Skip};
 
 /// One element of all index vectors.
@@ -88,13 +88,4 @@ impl Element {
         }
         Ok(at)
     }
-}
-
-/// Emits the value with more or fewer axes of size one.
-pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Skip> {
-    let from = m.ty(value).shape.clone();
-    if from == to {
-        return Ok(value);
-    }
-    movement::emit(m, value, &[Step::Reshape(from, to.to_vec())], &[])
 }

@@ -13,7 +13,7 @@ use crate::rewrites::Phase;
 use crate::{Changed, Editor, Error, Options, Pass, Problem, Report, Verify};
 
 /// A step of the schedule.
-enum Step {
+enum PipelineStage {
     Pass(Pass),
     Rewrites(Phase),
     /// Inlines branches that are always taken and simplifies the result, until no condition is known.
@@ -42,26 +42,26 @@ enum Purpose {
 /// products are arranged and operators recognised, because both examine them. Operators are
 /// recognised after equal nodes are merged, so that a mean that is used twice is one value. Fusions
 /// come last, because they hide the patterns of clean-ups.
-const SCHEDULE: &[(Purpose, Step)] = &[
-    (Purpose::CleanUp, Step::Pass(eliminate_dead_nodes::PASS)),
-    (Purpose::CleanUp, Step::Rewrites(Phase::Simplify)),
-    (Purpose::CleanUp, Step::Rewrites(Phase::Evaluate)),
-    (Purpose::CleanUp, Step::KnownBranches),
-    (Purpose::CleanUp, Step::Pass(merge_duplicate_constants::PASS)),
-    (Purpose::CleanUp, Step::Pass(common_subexpressions::PASS)),
-    (Purpose::Restructure, Step::Pass(drop_loop_state::PASS)),
-    (Purpose::Restructure, Step::Pass(scan_backwards::PASS)),
-    (Purpose::Restructure, Step::Pass(hoist_invariants::PASS)),
-    (Purpose::Restructure, Step::Pass(carry_known_values::PASS)),
-    (Purpose::Fuse, Step::Rewrites(Phase::ArrangeProducts)),
-    (Purpose::Restructure, Step::Pass(reshape_parameters::PASS)),
-    (Purpose::Fuse, Step::RecurrentLayers),
-    (Purpose::Fuse, Step::Pass(recurrent::both_directions::PASS)),
-    (Purpose::Fuse, Step::Rewrites(Phase::Resample)),
-    (Purpose::Fuse, Step::Patterns),
-    (Purpose::Fuse, Step::Rewrites(Phase::Fuse)),
-    (Purpose::Fuse, Step::Pass(layout::PASS)),
-    (Purpose::Fuse, Step::Rewrites(Phase::FuseConvolutions)),
+const SCHEDULE: &[(Purpose, PipelineStage)] = &[
+    (Purpose::CleanUp, PipelineStage::Pass(eliminate_dead_nodes::PASS)),
+    (Purpose::CleanUp, PipelineStage::Rewrites(Phase::Simplify)),
+    (Purpose::CleanUp, PipelineStage::Rewrites(Phase::Evaluate)),
+    (Purpose::CleanUp, PipelineStage::KnownBranches),
+    (Purpose::CleanUp, PipelineStage::Pass(merge_duplicate_constants::PASS)),
+    (Purpose::CleanUp, PipelineStage::Pass(common_subexpressions::PASS)),
+    (Purpose::Restructure, PipelineStage::Pass(drop_loop_state::PASS)),
+    (Purpose::Restructure, PipelineStage::Pass(scan_backwards::PASS)),
+    (Purpose::Restructure, PipelineStage::Pass(hoist_invariants::PASS)),
+    (Purpose::Restructure, PipelineStage::Pass(carry_known_values::PASS)),
+    (Purpose::Fuse, PipelineStage::Rewrites(Phase::ArrangeProducts)),
+    (Purpose::Restructure, PipelineStage::Pass(reshape_parameters::PASS)),
+    (Purpose::Fuse, PipelineStage::RecurrentLayers),
+    (Purpose::Fuse, PipelineStage::Pass(recurrent::both_directions::PASS)),
+    (Purpose::Fuse, PipelineStage::Rewrites(Phase::Resample)),
+    (Purpose::Fuse, PipelineStage::Patterns),
+    (Purpose::Fuse, PipelineStage::Rewrites(Phase::Fuse)),
+    (Purpose::Fuse, PipelineStage::Pass(layout::PASS)),
+    (Purpose::Fuse, PipelineStage::Rewrites(Phase::FuseConvolutions)),
 ];
 
 /// The maximum number of times that the schedule is repeated. Each step reaches its own fixed point,
@@ -80,13 +80,13 @@ pub fn optimize(
     repeat(&mut edit, options)?;
     // A triangle cannot be moved like a selection, so triangles are cut after all layouts are
     // final.
-    if options.fuse && Step::Rewrites(Phase::Settle).run(&mut edit)? == Changed::Yes {
+    if options.fuse && PipelineStage::Rewrites(Phase::Settle).run(&mut edit)? == Changed::Yes {
         for (_, step) in SCHEDULE.iter().filter(|(purpose, _)| *purpose == Purpose::CleanUp) {
             step.run(&mut edit)?;
         }
     }
     // Fusions match on the original parameters, so folding these comes last.
-    let fold_parameters = Step::Rewrites(Phase::FoldParameters);
+    let fold_parameters = PipelineStage::Rewrites(Phase::FoldParameters);
     if fold_parameters.run(&mut edit)? == Changed::Yes {
         repeat(&mut edit, options)?;
         fold_parameters.run(&mut edit)?;
@@ -112,29 +112,31 @@ fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-impl Step {
+impl PipelineStage {
     fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
         let broken = |reason: &&'static str| {
             let problem = Problem::Pattern(reason);
             Error { rewrite: RECOGNITION, origin: None, problem }
         };
         match self {
-            Step::Rewrites(phase) => phase.rules().map_or(Ok(Changed::No), |rules| rules.run(edit)),
-            Step::RecurrentLayers => recurrent::RULES.as_ref().map_err(broken)?.run(edit),
-            Step::Patterns => recognize::RULES.as_ref().map_err(broken)?.run(edit),
-            Step::Pass(pass) => {
+            PipelineStage::Rewrites(phase) => {
+                phase.rules().map_or(Ok(Changed::No), |rules| rules.run(edit))
+            }
+            PipelineStage::RecurrentLayers => recurrent::RULES.as_ref().map_err(broken)?.run(edit),
+            PipelineStage::Patterns => recognize::RULES.as_ref().map_err(broken)?.run(edit),
+            PipelineStage::Pass(pass) => {
                 let changed = (pass.run)(edit)?;
                 if changed == Changed::Yes {
                     edit.verify(pass.name, Verify::EachPass)?;
                 }
                 Ok(changed)
             }
-            Step::KnownBranches => {
+            PipelineStage::KnownBranches => {
                 let mut changed = Changed::No;
-                while Step::Pass(inline_known_branches::PASS).run(edit)? == Changed::Yes {
+                while PipelineStage::Pass(inline_known_branches::PASS).run(edit)? == Changed::Yes {
                     changed = Changed::Yes;
-                    Step::Rewrites(Phase::Simplify).run(edit)?;
-                    Step::Rewrites(Phase::Evaluate).run(edit)?;
+                    PipelineStage::Rewrites(Phase::Simplify).run(edit)?;
+                    PipelineStage::Rewrites(Phase::Evaluate).run(edit)?;
                 }
                 Ok(changed)
             }

@@ -9,7 +9,7 @@ use provenance::Stage;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
-use crate::rewrites::{Arranged, Folded, Shortened};
+use crate::rewrites::{Arranged, Composed, Folded};
 use crate::runner::Rule;
 
 /// A replacement of one node, based on the node and its neighbourhood.
@@ -109,7 +109,7 @@ pub struct Match<'a> {
 pub(crate) struct Memory {
     pub(crate) arranged: Arranged,
     pub(crate) folded: Folded,
-    pub(crate) shortened: Shortened,
+    pub(crate) composed: Composed,
 }
 
 impl<'a> Match<'a> {
@@ -212,7 +212,7 @@ impl<'a> Match<'a> {
         self.graph().value(value).uses().len() == 1
     }
 
-    /// The tensor of `value`, if it is a constant. A parameter is not one.
+    /// Returns the tensor of `value`, if it is a constant. A parameter is not one.
     pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
         self.graph().constant(value)
     }
@@ -276,7 +276,7 @@ impl<'a> Match<'a> {
         self.first(&outputs)
     }
 
-    /// The first result of a node that was emitted.
+    /// Returns the first result of a node that was emitted.
     fn first(&mut self, outputs: &[ValueId]) -> Result<ValueId, Skip> {
         let value = outputs.first().copied().ok_or("a node without results")?;
         self.fresh.extend(self.graph().producer(value));
@@ -307,7 +307,7 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    /// A parameter.
+    /// Adds a parameter.
     pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
         self.builder.graph_mut().add_parameter(name, tensor)
     }

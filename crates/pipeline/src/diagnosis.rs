@@ -4,7 +4,7 @@ use lower::Missing;
 use optimize::legalize::{self, Fallback};
 use optimize::{Missed, compute, weights};
 use provenance::{
-    CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
+    CallId, Diagnostic, FrameKind, OriginId, Origins, ScopeId, SourceLocation, StackId, Stacks,
 };
 
 use crate::Error;
@@ -65,17 +65,22 @@ pub(crate) fn missed(missed: &Missed, origins: &Origins, stacks: &Stacks) -> Str
     missed_at(missed, place)
 }
 
-fn missed_at(missed: &Missed, place: Option<Place>) -> String {
+fn missed_at(missed: &Missed, place: Option<SourceLocation>) -> String {
     let at = place.map(|place| format!(" at {}:{}", place.file, place.span.line));
     format!("{}{} stays elementary: {}", missed.op, at.unwrap_or_default(), missed.reason)
 }
 
-fn place_of(origins: &Origins, stacks: &Stacks, call: CallId, scope: ScopeId) -> Option<Place> {
+fn place_of(
+    origins: &Origins,
+    stacks: &Stacks,
+    call: CallId,
+    scope: ScopeId,
+) -> Option<SourceLocation> {
     let chain = || origins.chain(call).filter_map(|(stack, _)| stack);
     let frames = || chain().flat_map(|id| stacks.frames(id));
     let user = frames().find(|f| f.kind == FrameKind::User);
     let frame = user.or_else(|| frames().find(|f| f.kind == FrameKind::Library))?;
-    Some(Place::new(frame, origins.scope_path(scope)))
+    Some(SourceLocation::new(frame, origins.scope_path(scope)))
 }
 
 impl std::fmt::Debug for Places<'_> {
@@ -119,7 +124,7 @@ impl Places<'_> {
     }
 
     /// Returns the line of the user's program that an equation came from.
-    pub fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<Place> {
+    pub fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<SourceLocation> {
         let chain: Vec<StackId> = self.origins.chain(call).filter_map(|(s, _)| s).collect();
         for stack in &chain {
             (self.resolve)(self.stacks, *stack);
@@ -127,7 +132,7 @@ impl Places<'_> {
         place_of(self.origins, self.stacks, call, scope)
     }
 
-    fn of_origin(&mut self, origin: OriginId) -> Option<Place> {
+    fn of_origin(&mut self, origin: OriginId) -> Option<SourceLocation> {
         let origin = self.origins.get(origin);
         let (call, scope) = (origin.call?, origin.scope);
         self.of_call(call, scope)
@@ -174,7 +179,7 @@ impl Places<'_> {
                 many.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
             ),
         };
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<SourceLocation> = Vec::new();
         for entry in missing {
             if let Some(mut place) = self.of_call(entry.call, entry.scope) {
                 place.label = (names.len() > 1).then(|| format!("`{}`", entry.primitive));
@@ -283,7 +288,7 @@ impl Places<'_> {
         self.about(message, family, code, origin, help)
     }
 
-    /// The diagnostic for a model that cannot be encoded or written.
+    /// Returns the diagnostic for a model that cannot be encoded or written.
     fn writing(&mut self, error: &onnx_file::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
@@ -299,7 +304,7 @@ impl Places<'_> {
         self.about(message, family, code, origin, help)
     }
 
-    /// The diagnostic for what came from one origin.
+    /// Returns the diagnostic for nodes of one origin.
     fn about(
         &mut self,
         message: String,

@@ -25,12 +25,36 @@ pub(crate) struct Built {
     pub(crate) unmatched: Unmatched,
 }
 
-/// Builds the finished graph of a program. It is verified once. If it is invalid, it is built again
-/// and verified after each pass, so that the error names the pass.
+/// Builds the finished graph of a program. If a device does not run a node because the opset is too new,
+/// the graph is built again for an older one.
 pub(crate) fn build(
     program: &Program,
     boundary: &Boundary,
     options: &Options,
+    stacks: &Stacks,
+    origins: &mut Origins,
+) -> Result<Built, Error> {
+    let built = build_for(program, boundary, (options, options.opset), stacks, origins)?;
+    let until = built.fallbacks.iter().filter_map(|node| node.until).min();
+    if until.is_none() || options.opset.is_some() {
+        return Ok(built);
+    }
+    let mut again = Origins::default();
+    match build_for(program, boundary, (options, until), stacks, &mut again) {
+        Ok(other) if other.fallbacks.len() < built.fallbacks.len() => {
+            *origins = again;
+            Ok(other)
+        }
+        _ => Ok(built),
+    }
+}
+
+/// Builds the finished graph of a program. It is verified once. If it is invalid, it is built again
+/// and verified after each pass, so that the error names the pass.
+fn build_for(
+    program: &Program,
+    boundary: &Boundary,
+    options: (&Options, Option<i64>),
     stacks: &Stacks,
     origins: &mut Origins,
 ) -> Result<Built, Error> {
@@ -47,7 +71,7 @@ pub(crate) fn build(
 fn attempt(
     program: &Program,
     boundary: &Boundary,
-    options: &Options,
+    (options, opset): (&Options, Option<i64>),
     (stacks, verify): (&Stacks, Verify),
     origins: &mut Origins,
 ) -> Result<Built, Error> {
@@ -57,7 +81,7 @@ fn attempt(
         graph.remember_replacements();
     }
     let target = options.target;
-    let usable = options.opset.unwrap_or(target.opset);
+    let usable = opset.unwrap_or(target.opset);
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
     // Convolutions in place of products were measured for 32-bit floats. Block-wise formats exist
@@ -77,7 +101,8 @@ fn attempt(
     };
     let done = optimize::optimize(graph, origins, &clean_up)?;
     let before = graph.value_count();
-    let opset = match options.opset {
+    let fixed = opset;
+    let opset = match fixed {
         Some(opset) => {
             onnx::check_types(graph, opset)?;
             opset
@@ -103,7 +128,7 @@ fn attempt(
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     legalize_outputs(graph, origins, opset, target)?;
-    let opset = options.opset.unwrap_or_else(|| lowest_opset(graph, opset, target));
+    let opset = fixed.unwrap_or_else(|| lowest_opset(graph, opset, target));
     onnx_file::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

@@ -8,7 +8,7 @@ use crate::{Frame, Span};
 
 /// A location in the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// A description of the event at this location, for diagnostics with several locations.
     pub label: Option<String>,
     /// The file as displayed.
@@ -23,7 +23,7 @@ pub struct Place {
     pub span: Span,
 }
 
-impl Place {
+impl SourceLocation {
     /// Creates the location of a frame inside the module `scope`.
     pub fn new(frame: &Frame, scope: &str) -> Self {
         Self {
@@ -45,7 +45,7 @@ pub struct Diagnostic {
     /// The problem.
     pub message: String,
     /// The locations in the user's program, as far as they are known.
-    pub places: Vec<Place>,
+    pub places: Vec<SourceLocation>,
     /// The suggested remedy.
     pub help: Option<String>,
 }
@@ -76,7 +76,7 @@ impl Diagnostic {
     }
 }
 
-impl Place {
+impl SourceLocation {
     fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
         // Writing to a string cannot fail.
         let Span { line: number, column, end_line, end_column } = self.span;
@@ -121,8 +121,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(span: Span) -> Place {
-        Place {
+    fn place(span: Span) -> SourceLocation {
+        SourceLocation {
             label: None,
             file: "model.py".into(),
             path: "/home/me/model.py".into(),

@@ -11,7 +11,7 @@ mod source_text;
 mod stack;
 
 pub use detail::{Detail, DetailError};
-pub use diagnostic::{Diagnostic, Place};
+pub use diagnostic::{Diagnostic, SourceLocation};
 pub use file_names::{FileNames, Imports, Roots, as_folder, folder_of};
 pub use origin::{
     Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,

@@ -46,7 +46,7 @@ pub(crate) struct Copies {
     learn: Py<PyAny>,
     /// The replacement of all objects of its type.
     one: Option<Py<PyAny>>,
-    kinds: ByType<Kind>,
+    kinds: ByType<CopyKind>,
     made: FxHashMap<Address, Py<PyAny>>,
     /// The originals and their copies. The references keep the addresses valid.
     pairs: Vec<(Py<PyAny>, Py<PyAny>)>,
@@ -56,7 +56,7 @@ pub(crate) struct Copies {
 
 /// The way to copy objects of a type.
 #[derive(Clone)]
-enum Kind {
+enum CopyKind {
     Not,
     /// One object replaces all of them.
     One,
@@ -120,14 +120,14 @@ impl Copies {
             return Ok(made.bind(py).clone());
         }
         let copy = match self.kind(object)? {
-            Kind::Not => return Ok(object.clone()),
-            Kind::One => {
+            CopyKind::Not => return Ok(object.clone()),
+            CopyKind::One => {
                 return Ok(self.one.as_ref().map_or(object, |one| one.bind(py)).clone());
             }
-            Kind::Tuple => return self.tuple(object.cast()?, depth),
-            Kind::Dict => PyDict::new(py).into_any(),
-            Kind::List => PyList::empty(py).into_any(),
-            Kind::By(copier) => copier.get().make.bind(py).call1((object.get_type(),))?,
+            CopyKind::Tuple => return self.tuple(object.cast()?, depth),
+            CopyKind::Dict => PyDict::new(py).into_any(),
+            CopyKind::List => PyList::empty(py).into_any(),
+            CopyKind::By(copier) => copier.get().make.bind(py).call1((object.get_type(),))?,
         };
         self.made.insert(identity, copy.clone().unbind());
         self.pairs.push((object.clone().unbind(), copy.clone().unbind()));
@@ -156,14 +156,14 @@ impl Copies {
     ) -> PyResult<()> {
         let py = original.py();
         let copier = match self.kind(original)? {
-            Kind::Not | Kind::One | Kind::Tuple => return Ok(()),
-            Kind::Dict => return self.fill_dict(original.cast()?, copy.cast()?),
-            Kind::List => {
+            CopyKind::Not | CopyKind::One | CopyKind::Tuple => return Ok(()),
+            CopyKind::Dict => return self.fill_dict(original.cast()?, copy.cast()?),
+            CopyKind::List => {
                 let copy = copy.cast::<PyList>()?;
                 let mut elements = original.cast::<PyList>()?.iter();
                 return elements.try_for_each(|e| copy.append(self.copy(&e, 0)?));
             }
-            Kind::By(copier) => copier,
+            CopyKind::By(copier) => copier,
         };
         let copier = copier.get();
         if let Some(dictionary) = &copier.dictionary
@@ -197,24 +197,24 @@ impl Copies {
         Ok(())
     }
 
-    fn kind(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    fn kind(&mut self, object: &Bound<'_, PyAny>) -> PyResult<CopyKind> {
         self.kinds.of(object, || {
             if object.is_exact_instance_of::<PyDict>() {
-                return Ok(Kind::Dict);
+                return Ok(CopyKind::Dict);
             }
             if object.is_exact_instance_of::<PyList>() {
-                return Ok(Kind::List);
+                return Ok(CopyKind::List);
             }
             if object.is_exact_instance_of::<PyTuple>() {
-                return Ok(Kind::Tuple);
+                return Ok(CopyKind::Tuple);
             }
             let one = self.one.as_ref().map(|one| one.bind(object.py()));
             if one.is_some_and(|one| one.get_type_ptr() == object.get_type_ptr()) {
-                return Ok(Kind::One);
+                return Ok(CopyKind::One);
             }
             let copier = self.learn.bind(object.py()).call1((object.get_type(),))?;
             let copier: Option<Py<Copier>> = copier.extract()?;
-            Ok(copier.map_or(Kind::Not, |copier| Kind::By(Arc::new(copier))))
+            Ok(copier.map_or(CopyKind::Not, |copier| CopyKind::By(Arc::new(copier))))
         })
     }
 }

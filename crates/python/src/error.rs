@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pipeline::{Family, Places, REPORT};
-use provenance::{Detail, Diagnostic, FrameKind, Origins, Place, StackId, Stacks};
+use provenance::{Detail, Diagnostic, FrameKind, Origins, SourceLocation, StackId, Stacks};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
@@ -84,7 +84,8 @@ pub(crate) fn reading(py: Python<'_>, failed: FailedRead) -> PyErr {
     let (error, places) = match error {
         ReadError::At { error, stack } => {
             let frame = stacks.frames(stack).find(|f| f.kind == FrameKind::User);
-            let place = frame.or_else(|| stacks.frames(stack).next()).map(|f| Place::new(f, ""));
+            let place =
+                frame.or_else(|| stacks.frames(stack).next()).map(|f| SourceLocation::new(f, ""));
             (*error, place.into_iter().collect())
         }
         other => (other, Vec::new()),

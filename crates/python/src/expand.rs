@@ -1,7 +1,7 @@
 //! The step before an equation is read: JAX itself expands equations without a rule, those that
 //! their rule does not handle, and those on PRNG keys. The table of primitives decides.
 
-use lower::{Control, Equation, Expands, Expansion, Keys, Primitive, Rounds};
+use lower::{Control, Equation, Expands, Expansion, Keys, Primitive, RowLoop};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -36,8 +36,8 @@ pub(crate) fn plan(
         Expands::Never => Plan::Stay,
         Expands::Always(how) => Plan::Expand(how),
         Expands::Where(how, needed) => Plan::ExpandIf(how, needed),
-        Expands::Rounds(how) if rounds(eqn)?.at_once() => Plan::Expand(how),
-        Expands::Rounds(_) => Plan::Stay,
+        Expands::RowLoop(how) if row_loop(eqn)?.at_once() => Plan::Expand(how),
+        Expands::RowLoop(_) => Plan::Stay,
     })
 }
 
@@ -71,7 +71,7 @@ impl<'py> Expansions<'py> {
 }
 
 /// Describes the iterations of a `scan`.
-fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
+fn row_loop(eqn: &Bound<'_, PyAny>) -> PyResult<RowLoop> {
     let py = eqn.py();
     let params = eqn.getattr(attr::params(py))?.cast_into::<PyDict>()?;
     let (body, length) = SCAN_ROUNDS;
@@ -87,7 +87,7 @@ fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
         }
     };
     let operands = eqn.getattr(attr::invars(py))?.len()?;
-    Ok(Rounds {
+    Ok(RowLoop {
         length: param(length)?.extract().ok(),
         carried,
         arrays: operands.saturating_sub(constants + carried),
@@ -96,7 +96,7 @@ fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
     })
 }
 
-/// Returns the size of the results of all equations in a jaxpr, see [`Rounds::bytes`].
+/// Returns the size of the results of all equations in a jaxpr, see [`RowLoop::bytes`].
 fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = jaxpr.py();
     let open = jaxpr.getattr_opt(attr::jaxpr(py))?.unwrap_or_else(|| jaxpr.clone());
@@ -128,7 +128,7 @@ fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     Ok(Some(total))
 }
 
-/// Returns `true` if operands decide what an equation runs, or how often.
+/// Returns `true` if operands decide which jaxprs an equation runs, or how often.
 fn is_open_ended(row: &Primitive) -> bool {
     matches!(row.control, Some(Control::Branches | Control::While))
 }

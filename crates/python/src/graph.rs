@@ -21,7 +21,8 @@ pub(crate) struct GraphListing(Listing);
 #[pymethods]
 impl GraphListing {
     #[new]
-    fn new(py: Python<'_>, model: ModelSource) -> PyResult<Self> {
+    #[pyo3(signature = (model, function = None))]
+    fn new(py: Python<'_>, model: ModelSource, function: Option<&str>) -> PyResult<Self> {
         let read = match model {
             ModelSource::Bytes(bytes) => onnx_file::skim(&bytes),
             ModelSource::File(path) => onnx_file::skim_file(&path),
@@ -30,7 +31,22 @@ impl GraphListing {
             onnx_file::Error::Io { .. } => writing(py, error),
             error => PyValueError::new_err(error.to_string()),
         })?;
-        Ok(Self(Listing::new(&model)))
+        let mut listing = Listing::new(&model);
+        let Some(function) = function else { return Ok(Self(listing)) };
+        listing.select(function).map_err(|names| {
+            let help = match names.is_empty() {
+                true => "the model has no functions".to_owned(),
+                false => format!("choose one of: {}", names.join(", ")),
+            };
+            let diagnostic = Diagnostic {
+                code: "no-function",
+                message: format!("the model has no function `{function}`"),
+                places: vec![],
+                help: Some(help),
+            };
+            raise(py, Family::InvalidInput, &diagnostic)
+        })?;
+        Ok(Self(listing))
     }
 
     /// Returns the model as text, with one line per element.
@@ -51,8 +67,8 @@ impl GraphListing {
     /// path.
     fn missing(&self, py: Python<'_>, path: &str) -> PyResult<Option<String>> {
         self.0.missing(path).map_err(|error| {
-            let help = "write operators, attributes and shapes: \
-                        'Gemm{transB=1}:Bx256 -> Relu:[B, 256]'";
+            let help = "write operators, attributes, operands and shapes: \
+                        'Gemm{transB=1}:Bx256 -> Clip(?, 0.0, 6.0):[B, 256]'";
             let diagnostic = Diagnostic {
                 code: "invalid-graph-path",
                 message: format!("{error} in the path `{path}`"),

@@ -147,7 +147,7 @@ pub(crate) const FUNCTION_FRAME: &str = "run_as_function";
 /// `u` if it is unique, `m` if it is a module's, the namespace and the name.
 pub(crate) const FUNCTION_SCOPE: (&str, char) = ("jax2onnx.function|", '|');
 
-/// The scope of what JAX computes again for a gradient.
+/// The scope of computations that JAX repeats for a gradient.
 pub(crate) const REMATERIALIZED_SCOPE: &str = "rematted_computation";
 
 /// This project's Python package.

@@ -62,7 +62,7 @@ mod _core {
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]
-    use super::{before_inlining, common_subsequence, damage, explain, main, same_values};
+    use super::{before_inlining, command, common_subsequence, damage, explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -138,6 +138,26 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     }
 }
 
+/// Runs a command that needs no Python. Returns the exit status, the output and the errors.
+#[pyfunction]
+fn command(py: Python<'_>, argv: Vec<OsString>) -> (u8, String, String) {
+    py.detach(|| {
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let status = cli::run_on(
+            argv,
+            &mut cli::Terminal {
+                input: None,
+                output: &mut output,
+                errors: &mut errors,
+                colors: false,
+                width: usize::MAX,
+            },
+        );
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (status, text(output), text(errors))
+    })
+}
+
 fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {
     let report = py.import("jax2onnx._command.doctor")?.getattr("report")?.call0()?;
     let (interpreter, system, packages, variables, problems) = report.extract()?;
@@ -154,6 +174,10 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     options.set_item("assume", export.assume)?;
     options.set_item("compute", export.compute)?;
     options.set_item("weights", export.weights)?;
+    options.set_item("x64", export.x64)?;
+    options.set_item("onnx_functions", export.onnx_functions)?;
+    options.set_item("training", export.training)?;
+    options.set_item("name", export.name)?;
     options.set_item("missed", export.missed)?;
     options.set_item("record", export.record)?;
     options.set_item("record_weights", export.record_weights)?;

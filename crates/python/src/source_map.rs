@@ -168,6 +168,11 @@ impl SourceMap {
         (0..nodes.len()).map(sources).collect()
     }
 
+    /// Returns the names of the nodes, in the order of the map.
+    fn names(&self) -> Vec<&str> {
+        (0..self.0.len()).filter_map(|node| self.0.node_name(node)).collect()
+    }
+
     /// Returns the number of nodes in the map.
     fn __len__(&self) -> usize {
         self.0.len()

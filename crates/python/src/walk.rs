@@ -117,7 +117,7 @@ type Found = Vec<(Py<PyAny>, String, bool)>;
 pub(crate) struct Walker {
     /// The Python function that returns the reader for objects of a type.
     learn: Py<PyAny>,
-    kinds: ByType<Kind>,
+    kinds: ByType<ObjectRole>,
     seen: FxHashSet<Address>,
     objects: Vec<Py<PyAny>>,
     loose: FxHashSet<Address>,
@@ -127,7 +127,7 @@ pub(crate) struct Walker {
 
 /// The role of objects of a type in the walk.
 #[derive(Clone)]
-enum Kind {
+enum ObjectRole {
     /// A number, a string or a similar value that a traced function may depend on.
     Plain,
     Class,
@@ -262,16 +262,16 @@ impl Walker {
     ) -> PyResult<()> {
         let py = object.py();
         let reader = match self.kind(&object)? {
-            Kind::Plain => {
+            ObjectRole::Plain => {
                 self.fingerprint.push(object.unbind());
                 return Ok(());
             }
-            Kind::Class => {
+            ObjectRole::Class => {
                 self.classes.push(object.unbind());
                 return Ok(());
             }
-            Kind::Irrelevant => return Ok(()),
-            Kind::Read(reader) => reader,
+            ObjectRole::Irrelevant => return Ok(()),
+            ObjectRole::Read(reader) => reader,
         };
         let identity = address(&object);
         if !self.seen.insert(identity) {
@@ -375,17 +375,17 @@ impl Walker {
         Ok(())
     }
 
-    fn kind(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    fn kind(&mut self, object: &Bound<'_, PyAny>) -> PyResult<ObjectRole> {
         self.kinds.of(object, || {
             if is_plain(object) {
-                return Ok(Kind::Plain);
+                return Ok(ObjectRole::Plain);
             }
             if object.is_instance_of::<PyType>() {
-                return Ok(Kind::Class);
+                return Ok(ObjectRole::Class);
             }
             let reader = self.learn.bind(object.py()).call1((object.get_type(),))?;
             let reader: Option<Py<Reader>> = reader.extract()?;
-            Ok(reader.map_or(Kind::Irrelevant, |reader| Kind::Read(Arc::new(reader))))
+            Ok(reader.map_or(ObjectRole::Irrelevant, |reader| ObjectRole::Read(Arc::new(reader))))
         })
     }
 }

@@ -36,7 +36,7 @@ pub enum DType {
 /// The arithmetic family of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Kind {
+pub enum DTypeKind {
     Bool,
     Signed,
     Unsigned,
@@ -46,34 +46,34 @@ pub enum Kind {
 
 /// A row of the table: the type, its NumPy name, its short name in JAX, its ONNX name, its ONNX
 /// code, its width in bits and its family.
-type Row = (DType, &'static str, &'static str, &'static str, i32, u32, Kind);
+type Row = (DType, &'static str, &'static str, &'static str, i32, u32, DTypeKind);
 
 const TABLE: &[Row] = &[
-    (DType::Bool, "bool", "bool", "bool", 9, 8, Kind::Bool),
-    (DType::I2, "int2", "i2", "int2", 26, 2, Kind::Signed),
-    (DType::I4, "int4", "i4", "int4", 22, 4, Kind::Signed),
-    (DType::I8, "int8", "i8", "int8", 3, 8, Kind::Signed),
-    (DType::I16, "int16", "i16", "int16", 5, 16, Kind::Signed),
-    (DType::I32, "int32", "i32", "int32", 6, 32, Kind::Signed),
-    (DType::I64, "int64", "i64", "int64", 7, 64, Kind::Signed),
-    (DType::U2, "uint2", "u2", "uint2", 25, 2, Kind::Unsigned),
-    (DType::U4, "uint4", "u4", "uint4", 21, 4, Kind::Unsigned),
-    (DType::U8, "uint8", "u8", "uint8", 2, 8, Kind::Unsigned),
-    (DType::U16, "uint16", "u16", "uint16", 4, 16, Kind::Unsigned),
-    (DType::U32, "uint32", "u32", "uint32", 12, 32, Kind::Unsigned),
-    (DType::U64, "uint64", "u64", "uint64", 13, 64, Kind::Unsigned),
-    (DType::F4E2M1FN, "float4_e2m1fn", "f4e2m1fn", "float4e2m1", 23, 4, Kind::Float),
-    (DType::F8E4M3FN, "float8_e4m3fn", "f8e4m3fn", "float8e4m3fn", 17, 8, Kind::Float),
-    (DType::F8E4M3FNUZ, "float8_e4m3fnuz", "f8e4m3fnuz", "float8e4m3fnuz", 18, 8, Kind::Float),
-    (DType::F8E5M2, "float8_e5m2", "f8e5m2", "float8e5m2", 19, 8, Kind::Float),
-    (DType::F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", "float8e5m2fnuz", 20, 8, Kind::Float),
-    (DType::F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", "float8e8m0", 24, 8, Kind::Float),
-    (DType::F16, "float16", "f16", "float16", 10, 16, Kind::Float),
-    (DType::BF16, "bfloat16", "bf16", "bfloat16", 16, 16, Kind::Float),
-    (DType::F32, "float32", "f32", "float", 1, 32, Kind::Float),
-    (DType::F64, "float64", "f64", "double", 11, 64, Kind::Float),
-    (DType::C64, "complex64", "c64", "complex64", 14, 64, Kind::Complex),
-    (DType::C128, "complex128", "c128", "complex128", 15, 128, Kind::Complex),
+    (DType::Bool, "bool", "bool", "bool", 9, 8, DTypeKind::Bool),
+    (DType::I2, "int2", "i2", "int2", 26, 2, DTypeKind::Signed),
+    (DType::I4, "int4", "i4", "int4", 22, 4, DTypeKind::Signed),
+    (DType::I8, "int8", "i8", "int8", 3, 8, DTypeKind::Signed),
+    (DType::I16, "int16", "i16", "int16", 5, 16, DTypeKind::Signed),
+    (DType::I32, "int32", "i32", "int32", 6, 32, DTypeKind::Signed),
+    (DType::I64, "int64", "i64", "int64", 7, 64, DTypeKind::Signed),
+    (DType::U2, "uint2", "u2", "uint2", 25, 2, DTypeKind::Unsigned),
+    (DType::U4, "uint4", "u4", "uint4", 21, 4, DTypeKind::Unsigned),
+    (DType::U8, "uint8", "u8", "uint8", 2, 8, DTypeKind::Unsigned),
+    (DType::U16, "uint16", "u16", "uint16", 4, 16, DTypeKind::Unsigned),
+    (DType::U32, "uint32", "u32", "uint32", 12, 32, DTypeKind::Unsigned),
+    (DType::U64, "uint64", "u64", "uint64", 13, 64, DTypeKind::Unsigned),
+    (DType::F4E2M1FN, "float4_e2m1fn", "f4e2m1fn", "float4e2m1", 23, 4, DTypeKind::Float),
+    (DType::F8E4M3FN, "float8_e4m3fn", "f8e4m3fn", "float8e4m3fn", 17, 8, DTypeKind::Float),
+    (DType::F8E4M3FNUZ, "float8_e4m3fnuz", "f8e4m3fnuz", "float8e4m3fnuz", 18, 8, DTypeKind::Float),
+    (DType::F8E5M2, "float8_e5m2", "f8e5m2", "float8e5m2", 19, 8, DTypeKind::Float),
+    (DType::F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", "float8e5m2fnuz", 20, 8, DTypeKind::Float),
+    (DType::F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", "float8e8m0", 24, 8, DTypeKind::Float),
+    (DType::F16, "float16", "f16", "float16", 10, 16, DTypeKind::Float),
+    (DType::BF16, "bfloat16", "bf16", "bfloat16", 16, 16, DTypeKind::Float),
+    (DType::F32, "float32", "f32", "float", 1, 32, DTypeKind::Float),
+    (DType::F64, "float64", "f64", "double", 11, 64, DTypeKind::Float),
+    (DType::C64, "complex64", "c64", "complex64", 14, 64, DTypeKind::Complex),
+    (DType::C128, "complex128", "c128", "complex128", 15, 128, DTypeKind::Complex),
 ];
 
 impl DType {
@@ -113,7 +113,7 @@ impl DType {
     }
 
     /// Returns the arithmetic family.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> DTypeKind {
         self.row().6
     }
 
@@ -139,12 +139,12 @@ impl DType {
 
     /// Returns `true` for signed and unsigned integers, but not for booleans.
     pub fn is_integer(self) -> bool {
-        matches!(self.kind(), Kind::Signed | Kind::Unsigned)
+        matches!(self.kind(), DTypeKind::Signed | DTypeKind::Unsigned)
     }
 
     /// Returns `true` for real floating-point types of any width.
     pub fn is_float(self) -> bool {
-        self.kind() == Kind::Float
+        self.kind() == DTypeKind::Float
     }
 
     /// Returns the unsigned integer type of the same width, or the type itself if no such type
@@ -185,15 +185,15 @@ impl DType {
 
     /// Returns `true` for complex types of any width.
     pub fn is_complex(self) -> bool {
-        self.kind() == Kind::Complex
+        self.kind() == DTypeKind::Complex
     }
 
     /// Returns the smallest and the largest value of an integer type.
     pub fn int_range(self) -> Option<(i128, i128)> {
         let bits = self.bits();
         match self.kind() {
-            Kind::Signed => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
-            Kind::Unsigned => Some((0, (1 << bits) - 1)),
+            DTypeKind::Signed => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+            DTypeKind::Unsigned => Some((0, (1 << bits) - 1)),
             _ => None,
         }
     }

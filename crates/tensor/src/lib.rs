@@ -14,10 +14,10 @@ mod tensor;
 
 pub use constraints::Constraints;
 pub use dim::{Atom, Dim, DimError, DimOp, Variable};
-pub use dtype::{DType, Kind};
+pub use dtype::{DType, DTypeKind};
 pub use norms::Norms;
 pub use reduced::{Blocks, Quantized, ReduceError};
-pub use storage::{Place, Source, Storage};
+pub use storage::{MemoryLocation, Source, Storage};
 pub use tensor::{Tensor, TensorError};
 
 /// The shape of a value: one [`Dim`] per axis.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::moved::Axis;
-use crate::reduced::Step;
+use crate::reduced::Conversion;
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
 pub trait Storage: Send + Sync {
@@ -65,10 +65,10 @@ impl Held {
     }
 
     /// Returns the place of the bytes, read in their stored order.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> MemoryLocation {
         match self {
-            Held::Here(storage) => Place::of_bytes(storage.bytes()),
-            Held::Away(source) => Place {
+            Held::Here(storage) => MemoryLocation::of_bytes(storage.bytes()),
+            Held::Away(source) => MemoryLocation {
                 address: source.address(),
                 bytes: source.byte_len(),
                 order: Vec::new(),
@@ -95,16 +95,16 @@ impl Storage for Vec<u8> {
 /// The location of elements in memory, and the way they are read. While both exist, two tensors
 /// with the same place have the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemoryLocation {
     address: usize,
     bytes: usize,
     order: Vec<Axis>,
     start: usize,
     /// The conversions applied to the elements, in order.
-    computed: Vec<Step>,
+    computed: Vec<Conversion>,
 }
 
-impl Place {
+impl MemoryLocation {
     /// Returns the place of bytes that are read in their stored order.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let address = bytes.as_ptr().addr();
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// Returns the place of elements that `step` computes from these.
-    pub(crate) fn then(mut self, step: Step) -> Self {
+    pub(crate) fn then(mut self, step: Conversion) -> Self {
         self.computed.push(step);
         self
     }

@@ -9,8 +9,8 @@ use half::{bf16, f16};
 
 use crate::moved::{Axis, Moved};
 use crate::reduced::{Reduced, floats::half_of};
-use crate::storage::{Held, Place, Source, Storage};
-use crate::{DType, Dim, Kind, Type};
+use crate::storage::{Held, MemoryLocation, Source, Storage};
+use crate::{DType, DTypeKind, Dim, Type};
 
 /// An error in tensor data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -141,7 +141,7 @@ impl Tensor {
     /// Creates an integer scalar. Returns `None` if `value` does not fit `dtype`.
     pub fn int_scalar(dtype: DType, value: i128) -> Option<Self> {
         let width = match dtype.kind() {
-            Kind::Signed | Kind::Unsigned if dtype.bits() >= 8 => dtype.bits(),
+            DTypeKind::Signed | DTypeKind::Unsigned if dtype.bits() >= 8 => dtype.bits(),
             _ => return None,
         };
         let (low, high) = dtype.int_range()?;
@@ -271,7 +271,7 @@ impl Tensor {
     }
 
     /// Returns the location of the elements, and the order that they are read in.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> MemoryLocation {
         match &self.data {
             Data::Stored(held) => held.place(),
             Data::Moved(moved) => moved.source.place().in_order(moved.axes.clone(), moved.start),
@@ -385,12 +385,12 @@ impl Tensor {
     /// Returns the elements as integers, for integer and boolean types of at least one byte.
     pub fn to_ints(&self) -> Option<Vec<i128>> {
         let width = match self.dtype.kind() {
-            Kind::Bool | Kind::Signed | Kind::Unsigned if self.dtype.bits() >= 8 => {
+            DTypeKind::Bool | DTypeKind::Signed | DTypeKind::Unsigned if self.dtype.bits() >= 8 => {
                 self.dtype.bits() as usize / 8
             }
             _ => return None,
         };
-        let signed = self.dtype.kind() == Kind::Signed;
+        let signed = self.dtype.kind() == DTypeKind::Signed;
         let decode = |chunk: &[u8]| {
             let negative = signed && chunk.last().is_some_and(|b| b & 0x80 != 0);
             let mut wide = [if negative { 0xff } else { 0 }; 16];

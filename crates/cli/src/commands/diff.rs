@@ -40,11 +40,12 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let (a, b) = (Side::open(&self.a)?, Side::open(&self.b)?);
-        for remark in a.remarks.iter().chain(&b.remarks) {
-            terminal.remark(remark)?;
-        }
+        let notes: Vec<String> = a.notes().into_iter().chain(b.notes()).collect();
+        let remarks = [a.remarks.as_slice(), b.remarks.as_slice()].concat();
         let (a, b) = (Side::new(&a), Side::new(&b));
         let found = compare(&a, &b, !self.no_weights)?;
+        // Without differences, no lines are missing.
+        terminal.remarks(if found.is_empty() { &remarks } else { &notes })?;
         if self.json {
             terminal.show_json(&value(&a, &b, &found))?;
         } else if !found.is_empty() {
@@ -53,9 +54,7 @@ impl Diff {
             terminal.show(&text)?;
         }
         if !self.json {
-            for remark in &found.remarks {
-                terminal.remark(remark)?;
-            }
+            terminal.remarks(&found.remarks)?;
         }
         Ok(if found.is_empty() { Status::Yes } else { Status::No })
     }

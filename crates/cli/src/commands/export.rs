@@ -11,7 +11,8 @@ use crate::failure::{Failure, Status};
 ///
 /// FUNCTION is a name in the file, such as `predict` or `model.encode`. If it ends with `()`, it is
 /// called and its result is exported. Instead of a file, you can give the name of an importable
-/// module: `package.module:predict`.
+/// module: `package.module:predict`. A file that `jax.export` serialized is exported as it is, with
+/// the inputs that it records.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
@@ -25,9 +26,11 @@ pub struct Export {
     /// The file to write the model to. Default: FUNCTION.onnx in the current directory.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Record the line of Python that each node came from.
+    /// Record the line of Python that each node came from. `show`, `view`, `profile` and `explain`
+    /// need it. `sourcemap` survives optimisers; without LEVEL it is `minimal`.
     #[arg(
         long,
+        visible_alias = "provenance",
         value_name = "LEVEL",
         num_args = 0..=1,
         default_missing_value = "minimal",
@@ -37,7 +40,8 @@ pub struct Export {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
-    /// The runtime to export for: `onnxruntime`, `onnxruntime-web`, `webgpu`, or `any`.
+    /// The runtime to export for: `onnxruntime`, `cuda`, `onnxruntime-web`,
+    /// `tensorrt`, `webgpu`, or `any`.
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     /// Skip runtime guards for a condition you guarantee: `indices_in_range`, `no_nan`,
@@ -48,13 +52,13 @@ pub struct Export {
     /// `float32`, unless you choose `float16:all`. With PATTERN=, the option applies only to
     /// matching modules, lines (`model.py:30`), functions or parameters. The first matching option
     /// wins.
-    #[arg(long, value_name = "[PATTERN=]TYPE")]
+    #[arg(long, visible_alias = "compute-dtype", value_name = "[PATTERN=]TYPE")]
     pub compute: Vec<String>,
     /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
     /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
     /// applies only to parameters with matching names. The first matching option wins; `keep`
     /// leaves weights unchanged.
-    #[arg(long, value_name = "[PATTERN=]FORMAT")]
+    #[arg(long, visible_alias = "weight-format", value_name = "[PATTERN=]FORMAT")]
     pub weights: Vec<String>,
     /// List the operators that were nearly recognised and remain decomposed, with lines and
     /// reasons.
@@ -67,7 +71,20 @@ pub struct Export {
     /// Include the values of weights in the file given by --record.
     #[arg(long, requires = "record")]
     pub record_weights: bool,
-    /// Another option of `to_onnx`, such as `export_mode=web`.
+    /// Trace the function with 64-bit types enabled.
+    #[arg(long)]
+    pub x64: bool,
+    /// The calls that become ONNX functions.
+    #[arg(long, value_parser = PossibleValuesParser::new(["decorated", "modules"]))]
+    pub onnx_functions: Option<String>,
+    /// The treatment of layers in training mode, which draw random numbers or normalise by the
+    /// batch.
+    #[arg(long, value_parser = PossibleValuesParser::new(["warn", "error", "allow"]))]
+    pub training: Option<String>,
+    /// The name of the model's graph.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Another option of `jax2onnx.export` or `to_onnx`, such as `export_mode=web`.
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub settings: Vec<String>,
     /// Print nothing on success.
@@ -79,8 +96,8 @@ const EXAMPLES: &str = "\
 Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
 
 Examples:
-  jax2onnx export model.py:predict --input 'f32[2,3]' --input 'i32[B,16]'
-  jax2onnx export model.py:'make_model()' --input 'f32[B,9]' --stacktrace full
+  jax2onnx export model.py:predict -i 'f32[2,3]' -i 'i32[B,16]' --stacktrace
+  jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --stacktrace sourcemap
   jax2onnx export package.module:fn --input 'x=f32[]' --set export_mode=web";
 
 impl Export {
@@ -88,7 +105,7 @@ impl Export {
     pub(super) fn run(&self) -> Result<Status, Failure> {
         Err(Failure::Request(format!(
             "cannot export `{}`: this program comes without Python and JAX\n  \
-            help: run `pip install jax2onnx` and use the `jax2onnx` that it installs",
+            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
             self.function
         )))
     }

@@ -63,9 +63,7 @@ pub(crate) struct Profile {
 impl Profile {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let model = Model::open(&self.model, self.map.as_deref())?;
-        for remark in &model.remarks {
-            terminal.remark(remark)?;
-        }
+        terminal.remarks(&model.notes())?;
         let index = Index::new(&model);
         let times = read(&self.profile, self.skip)?;
         let attributed = known(&index, &times, &self.profile, terminal)?;

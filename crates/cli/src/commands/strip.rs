@@ -29,15 +29,16 @@ const OURS: &str = "pkg.jax2onnx.";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  jax2onnx strip model.onnx -o shipped.onnx
+  jax2onnx strip model.onnx                      writes model.stripped.onnx
   jax2onnx strip model.onnx -o shipped.onnx --map shipped.onnx.map
   jax2onnx strip model.onnx -o model.onnx --keep callsite")]
 pub(crate) struct Strip {
     /// The model file.
     model: PathBuf,
-    /// The file to write the result to. It may be the model itself.
+    /// The file to write the result to. It may be the model itself. Default: `NAME.stripped.onnx`
+    /// beside the model.
     #[arg(short, long, value_name = "FILE")]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// The metadata to keep, separated by commas.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     keep: Vec<Key>,
@@ -83,8 +84,9 @@ impl Strip {
         }
         let model_failure = |error| Failure::model(self.model.clone(), error);
         let model = onnx_file::skim_file(&self.model).map_err(model_failure)?;
-        self.check_outputs()?;
-        self.check_data_files()?;
+        let out = &self.out.clone().unwrap_or_else(|| self.model.with_extension("stripped.onnx"));
+        self.check_outputs(out)?;
+        self.check_data_files(out)?;
         let (mut digest_of_map, mut pending) = (None, None);
         if let Some(path) = &self.map {
             let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
@@ -104,18 +106,15 @@ impl Strip {
             key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
         };
         let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
-        let stripped = onnx_file::strip_file(&self.model, &self.out, &drop, &add)
-            .map_err(|error| Failure::model(self.out.clone(), error))?;
+        let stripped = onnx_file::strip_file(&self.model, out, &drop, &add)
+            .map_err(|error| Failure::model(out.clone(), error))?;
         if let Some((path, map)) = pending {
             map.finish().map_err(|error| Failure::model(path.clone(), error))?;
         }
         let (entries, bytes) = (stripped.entries, stripped.bytes);
         let s = if entries == 1 { "y" } else { "ies" };
         let mut text = terminal.text();
-        text.line(&format!(
-            "{}: removed {entries} metadata entr{s}, {bytes} bytes",
-            self.out.display()
-        ));
+        text.line(&format!("{}: removed {entries} metadata entr{s}, {bytes} bytes", out.display()));
         if let Some(map) = &self.map {
             text.line(&format!("{}: the source map", map.display()));
         }
@@ -124,13 +123,12 @@ impl Strip {
     }
 
     /// Checks that no file other than the model itself is overwritten.
-    fn check_outputs(&self) -> Result<(), Failure> {
+    fn check_outputs(&self, out: &Path) -> Result<(), Failure> {
         let weights = weights(&self.model)?;
         let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
-        keep_apart(("--out", &self.out), weights())?;
+        keep_apart(("--out", out), weights())?;
         let Some(map) = &self.map else { return Ok(()) };
-        let models =
-            [("the model", self.model.as_path()), ("the file given as `--out`", &self.out)];
+        let models = [("the model", self.model.as_path()), ("the file given as `--out`", out)];
         keep_apart(("--map", map), models.into_iter().chain(weights()))
     }
 
@@ -147,10 +145,10 @@ impl Strip {
     }
 
     /// Checks that weights in a separate file are also beside the result.
-    fn check_data_files(&self) -> Result<(), Failure> {
+    fn check_data_files(&self, out: &Path) -> Result<(), Failure> {
         let locations = onnx_file::external_locations(&self.model)
             .map_err(|error| Failure::model(self.model.clone(), error))?;
-        let (from, to) = (folder(&self.model), folder(&self.out));
+        let (from, to) = (folder(&self.model), folder(out));
         let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
         if locations.is_empty() || same(from, to) {
             return Ok(());

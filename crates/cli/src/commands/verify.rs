@@ -57,7 +57,7 @@ impl Verify {
     pub(super) fn run(&self) -> Result<Status, Failure> {
         Err(Failure::Request(format!(
             "cannot run `{}`: this program comes without Python and onnxruntime\n  \
-            help: run `pip install jax2onnx` and use the `jax2onnx` that it installs",
+            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
             self.model.display()
         )))
     }

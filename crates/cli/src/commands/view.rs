@@ -10,7 +10,7 @@ use super::profile::known;
 use crate::diff::{Side, compare};
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
-use crate::limits::check_page;
+use crate::limits::PAGE;
 use crate::model::{Index, Model};
 use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
@@ -32,7 +32,7 @@ opens the page at a node, `model.html#model.py:41` at a line. `explain`, `profil
 `verify` print such links with `--page model.html`.
 
 Examples:
-  jax2onnx view model.onnx -o model.html --open
+  jax2onnx view model.onnx --open                writes model.html
   jax2onnx view model.onnx -o model.html --profile profile.json --skip 1
   jax2onnx view before.onnx --against after.onnx -o changes.html
   jax2onnx verify int8.onnx --reference model.onnx --json > errors.json
@@ -40,9 +40,9 @@ Examples:
 pub(crate) struct View {
     /// The model file. Its weights are sampled, not loaded.
     model: PathBuf,
-    /// The file to write the page to.
+    /// The file to write the page to. Default: the model's name with `.html`, beside the model.
     #[arg(short, long, value_name = "FILE.html")]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// An onnxruntime profile, shown as colours and as a flame graph.
     #[arg(long, value_name = "FILE.json")]
     profile: Option<PathBuf>,
@@ -77,18 +77,19 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let out = self.out.clone().unwrap_or_else(|| self.model.with_extension("html"));
         let model = Model::open_located(&self.model, self.map.as_deref())?;
-        check_page(&self.model, &model.proto)?;
+        PAGE.check(&self.model, &model.proto)?;
         let newer = self.against.as_deref().map(Side::open).transpose()?;
         if let (Some(path), Some(newer)) = (&self.against, &newer) {
-            check_page(path, &newer.proto)?;
+            PAGE.check(path, &newer.proto)?;
         }
-        for remark in model.remarks.iter().chain(newer.iter().flat_map(|newer| &newer.remarks)) {
-            terminal.remark(remark)?;
+        for model in std::iter::once(&model).chain(&newer) {
+            terminal.remarks(&model.notes())?;
         }
         let index = Index::new(&model);
         let excerpts = Excerpts::new(&model).with_folders(&self.source);
-        let editor = Editor::new(self.editor.as_deref(), &self.out)?;
+        let editor = Editor::new(self.editor.as_deref(), &out)?;
         let errors = self.errors.as_deref().map(Errors::read).transpose()?;
         if let (Some(errors), Some(path)) = (&errors, &self.errors)
             && let Some(doubt) = errors.doubt(&index, path)
@@ -126,22 +127,22 @@ impl View {
             terminal.remark(&format!("a parameter is shown without statistics: {first}{more}"))?;
         }
         let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
-        self.check_out(&model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
+        self.check_out(&out, &model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
         let page = page(&data);
-        onnx_file::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
-            .map_err(|error| Failure::model(self.out.clone(), error))?;
+        onnx_file::replace_file(&out, |file| file.write_all(page.as_bytes()))
+            .map_err(|error| Failure::model(out.clone(), error))?;
         let mut text = terminal.text();
         let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));
-        text.line(&format!("{}: {nodes}, {kilobytes} KB", self.out.display()));
+        text.line(&format!("{}: {nodes}, {kilobytes} KB", out.display()));
         terminal.show(&text)?;
         if self.open {
-            open(&self.out)?;
+            open(&out)?;
         }
         Ok(Status::Yes)
     }
 
     /// Checks that the page does not overwrite a file that it is made from.
-    fn check_out(&self, model: &Model, sources: &[PathBuf]) -> Result<(), Failure> {
+    fn check_out(&self, out: &Path, model: &Model, sources: &[PathBuf]) -> Result<(), Failure> {
         let mut all_weights = weights(&self.model)?;
         if let Some(against) = &self.against {
             all_weights.extend(weights(against)?);
@@ -154,7 +155,7 @@ impl View {
             .chain(self.errors.iter().map(|path| ("the errors", path.as_path())))
             .chain(all_weights.iter().map(|path| ("its weights", path.as_path())))
             .chain(sources.iter().map(|path| ("its source", path.as_path())));
-        keep_apart(("--out", &self.out), others)
+        keep_apart(("--out", out), others)
     }
 }
 

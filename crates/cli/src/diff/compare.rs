@@ -13,7 +13,7 @@ use crate::model::tensor_text;
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ChangeKind {
     /// Only the first model has it.
     Removed,
     /// Only the second model has it.
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// A node that differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     /// The node in the first model.
     pub(crate) a: Option<usize>,
     /// The node in the second model.
@@ -52,7 +52,7 @@ impl From<String> for Detail {
 /// A parameter that differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     pub(super) name: String,
     pub(super) detail: String,
 }
@@ -104,14 +104,14 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
         let change = match partner {
             None => {
                 let details = vec![a.index.results(&a.index.nodes[node]).into()];
-                Change { kind: Kind::Removed, a: Some(node), b: None, details }
+                Change { kind: ChangeKind::Removed, a: Some(node), b: None, details }
             }
             Some(other) => {
                 let details = pair.details(node, *other, &mut difference.remarks)?;
                 if details.is_empty() {
                     continue;
                 }
-                Change { kind: Kind::Changed, a: Some(node), b: Some(*other), details }
+                Change { kind: ChangeKind::Changed, a: Some(node), b: Some(*other), details }
             }
         };
         difference.nodes.push(change);
@@ -119,7 +119,7 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
     let added = matching.of_b.iter().enumerate().filter(|(_, partner)| partner.is_none());
     difference.nodes.extend(added.map(|(node, _)| {
         let details = vec![b.index.results(&b.index.nodes[node]).into()];
-        Change { kind: Kind::Added, a: None, b: Some(node), details }
+        Change { kind: ChangeKind::Added, a: None, b: Some(node), details }
     }));
     weights::compare(a, b, &matching, contents, &mut difference)?;
     difference.partners = matching.of_b;

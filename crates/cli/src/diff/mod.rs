@@ -12,6 +12,6 @@ mod weights;
 
 pub use sequence::common_subsequence;
 
-pub(crate) use compare::{Change, Difference, Kind, compare};
+pub(crate) use compare::{Change, ChangeKind, Difference, compare};
 pub(crate) use report::{By, Line, gather, report, value};
 pub(crate) use side::Side;

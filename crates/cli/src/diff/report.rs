@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::compare::{Change, Difference, Kind};
+use super::compare::{Change, ChangeKind, Difference};
 use super::pattern::{ancestors, common, outermost, pattern};
 use super::side::Side;
 use crate::excerpt::Excerpts;
@@ -19,28 +19,28 @@ pub(crate) enum By {
     Module,
 }
 
-impl Kind {
+impl ChangeKind {
     fn mark(self) -> (&'static str, Style) {
         match self {
-            Kind::Removed => ("-", Style::Red),
-            Kind::Added => ("+", Style::Green),
-            Kind::Changed => ("~", Style::Yellow),
+            ChangeKind::Removed => ("-", Style::Red),
+            ChangeKind::Added => ("+", Style::Green),
+            ChangeKind::Changed => ("~", Style::Yellow),
         }
     }
 
     /// Returns the word for the kind.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Kind::Removed => "removed",
-            Kind::Added => "added",
-            Kind::Changed => "changed",
+            ChangeKind::Removed => "removed",
+            ChangeKind::Added => "added",
+            ChangeKind::Changed => "changed",
         }
     }
 }
 
 /// The key of differences that are merged across layers: the kind, the description and the other
 /// location.
-type Alike = (Kind, String, String);
+type Alike = (ChangeKind, String, String);
 
 /// The differences, merged: one that repeats in many layers is a single entry.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Report<'f> {
 /// One line of a report.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     pub(crate) name: String,
     pub(crate) detail: String,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Group<'f> {
 /// Nodes that differ in the same way.
 #[derive(Debug)]
 pub(crate) struct Entry<'f> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     pub(crate) op: String,
     /// The differences.
     pub(crate) details: String,
@@ -196,14 +196,14 @@ fn entry<'f>(a: &Side<'_>, b: &Side<'_>, changes: Vec<&'f Change>, by: By) -> Op
 /// Lists the modules that only one model has, and returns the remaining changes.
 fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>, Vec<&'f Change>) {
     let (known_a, known_b) = (ancestors(&a.scopes), ancestors(&b.scopes));
-    let mut whole: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
+    let mut whole: BTreeMap<(ChangeKind, &str), usize> = BTreeMap::new();
     let mut rest = Vec::new();
     for change in &found.nodes {
         let (side, node) = place(a, b, change);
         let other = match change.kind {
-            Kind::Removed => &known_b,
-            Kind::Added => &known_a,
-            Kind::Changed => {
+            ChangeKind::Removed => &known_b,
+            ChangeKind::Added => &known_a,
+            ChangeKind::Changed => {
                 rest.push(change);
                 continue;
             }
@@ -213,11 +213,11 @@ fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>,
             None => rest.push(change),
         }
     }
-    let mut alike: BTreeMap<(Kind, String, usize), Vec<&str>> = BTreeMap::new();
+    let mut alike: BTreeMap<(ChangeKind, String, usize), Vec<&str>> = BTreeMap::new();
     for ((kind, scope), count) in whole {
         alike.entry((kind, pattern(scope), count)).or_default().push(scope);
     }
-    let line = |((kind, _, count), scopes): ((Kind, String, usize), Vec<&str>)| {
+    let line = |((kind, _, count), scopes): ((ChangeKind, String, usize), Vec<&str>)| {
         let name = match scopes[..] {
             [one] => one.to_owned(),
             // A full list would be mostly numbers, so only its ends are shown.
@@ -232,12 +232,12 @@ fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>,
 }
 
 fn parameters(found: &Difference) -> Vec<Line> {
-    let mut alike: BTreeMap<(Kind, String, &str), Vec<&str>> = BTreeMap::new();
+    let mut alike: BTreeMap<(ChangeKind, String, &str), Vec<&str>> = BTreeMap::new();
     for weight in &found.weights {
         let key = (weight.kind, pattern(&weight.name), weight.detail.as_str());
         alike.entry(key).or_default().push(&weight.name);
     }
-    let line = |((kind, _, detail), names): ((Kind, String, &str), Vec<&str>)| {
+    let line = |((kind, _, detail), names): ((ChangeKind, String, &str), Vec<&str>)| {
         let times = if names.len() > 1 { format!(" × {}", names.len()) } else { String::new() };
         Line { kind, name: common(&names), detail: format!("{detail}{times}") }
     };
@@ -257,10 +257,10 @@ fn summary(found: &Difference) -> String {
     if found.is_empty() {
         return "no differences".to_owned();
     }
-    let count = |kinds: &mut dyn Iterator<Item = Kind>, what: &str| {
+    let count = |kinds: &mut dyn Iterator<Item = ChangeKind>, what: &str| {
         let mut counts = [0usize; 3];
         kinds.for_each(|kind| counts[kind as usize] += 1);
-        let words = [Kind::Added, Kind::Removed, Kind::Changed].map(|kind| {
+        let words = [ChangeKind::Added, ChangeKind::Removed, ChangeKind::Changed].map(|kind| {
             let count = counts[kind as usize];
             (count > 0).then(|| format!("{count} {}", kind.word()))
         });
@@ -294,7 +294,7 @@ pub(crate) fn value(a: &Side<'_>, b: &Side<'_>, found: &Difference) -> Value {
         .iter()
         .map(|change| {
             let (side, own) = place(a, b, change);
-            let details = change.details.iter().filter(|_| change.kind == Kind::Changed);
+            let details = change.details.iter().filter(|_| change.kind == ChangeKind::Changed);
             let details: Vec<&str> = details.map(|detail| detail.exact.as_str()).collect();
             json!({
                 "change": change.kind.word(),

@@ -6,7 +6,7 @@ use onnx_file::proto::{GraphProto, TensorProto};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Failure;
-use crate::limits::check_comparison;
+use crate::limits::COMPARISON;
 use crate::model::{BodyKind, Index, Makers, Model, Origin};
 
 /// A model, indexed for comparison.
@@ -35,7 +35,7 @@ impl<'m> Side<'m> {
     /// Opens a model for comparison. Its tensors record the location of their contents in the file.
     pub(crate) fn open(path: &Path) -> Result<Model, Failure> {
         let model = Model::open_alone(path)?;
-        check_comparison(path, &model.proto)?;
+        COMPARISON.check(path, &model.proto)?;
         Ok(model)
     }
 

@@ -3,7 +3,7 @@
 use onnx_file::proto::TensorProto;
 use rustc_hash::FxHashMap;
 
-use super::compare::{Difference, Kind, Weight};
+use super::compare::{ChangeKind, Difference, Weight};
 use super::contents::same;
 use super::matching::Matching;
 use super::pattern::is_constant;
@@ -21,7 +21,7 @@ pub(super) fn compare(
 ) -> Result<(), Failure> {
     let mut entry = |kind, name: &str, detail: String| {
         // Program constants are reported as inputs of the nodes that read them.
-        if is_constant(name) && kind != Kind::Changed {
+        if is_constant(name) && kind != ChangeKind::Changed {
             return;
         }
         difference.weights.push(Weight { kind, name: name.to_owned(), detail });
@@ -34,18 +34,18 @@ pub(super) fn compare(
         for tensor in old {
             let name = tensor.name.as_str();
             let Some(other) = known.get(name) else {
-                entry(Kind::Removed, name, tensor_text(tensor));
+                entry(ChangeKind::Removed, name, tensor_text(tensor));
                 continue;
             };
             let (before, after) = (tensor_text(tensor), tensor_text(other));
             if before != after {
-                entry(Kind::Changed, name, format!("{before} → {after}"));
+                entry(ChangeKind::Changed, name, format!("{before} → {after}"));
             } else if contents {
                 let equal = same(tensor, &a.path, other, &b.path);
                 match equal.map_err(|trouble| Failure::Request(trouble.to_string()))? {
                     Some(true) => {}
                     Some(false) => {
-                        entry(Kind::Changed, name, format!("{before}, different values"));
+                        entry(ChangeKind::Changed, name, format!("{before}, different values"));
                     }
                     None => {
                         let remark = format!("the values of `{name}` were not compared");
@@ -55,7 +55,7 @@ pub(super) fn compare(
             }
         }
         for tensor in new.iter().filter(|tensor| !names.contains_key(tensor.name.as_str())) {
-            entry(Kind::Added, &tensor.name, tensor_text(tensor));
+            entry(ChangeKind::Added, &tensor.name, tensor_text(tensor));
         }
     }
     Ok(())

@@ -85,6 +85,8 @@ pub struct ListedNode {
     /// The node's metadata, including its provenance.
     pub metadata: Vec<(String, String)>,
     inputs: Vec<String>,
+    /// The elements of each input that is a small constant.
+    operands: Vec<Option<Literal>>,
     outputs: Vec<Value>,
     attributes: Vec<(String, Literal)>,
     bodies: Vec<(String, usize)>,
@@ -108,8 +110,14 @@ struct Body {
     nodes: Vec<usize>,
 }
 
-/// The results visible in a graph: for each name, the node and the position of the result.
-type Makers = FxHashMap<String, (usize, usize)>;
+/// The values visible in a graph.
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    /// The node and the position of each result.
+    makers: FxHashMap<String, (usize, usize)>,
+    /// The elements of small constants.
+    constants: FxHashMap<String, Literal>,
+}
 
 /// A listing of a whole model.
 #[derive(Debug, Default)]
@@ -139,16 +147,29 @@ impl Listing {
             let inputs = function.input.iter().map(known).collect();
             let outputs = function.output.iter().map(known).collect();
             let body = Body { inputs, outputs, ..Body::default() };
-            let body = listing.fill(body, &function.node, &values, &Makers::default());
+            let body = listing.fill(body, &function.node, &values, &Scope::default());
             listing.functions.push((qualified(&function.domain, &function.name), body));
         }
         if let Some(graph) = &model.graph {
-            listing.main = listing.graph(graph, &Makers::default());
+            listing.main = listing.graph(graph, &Scope::default());
         }
         listing
     }
 
-    fn graph(&mut self, graph: &GraphProto, outer: &Makers) -> usize {
+    /// Restricts the listing to the body of a function, which is given by its name with or without
+    /// its domain. Returns the names of all functions if there is no such function.
+    pub fn select(&mut self, function: &str) -> Result<(), Vec<String>> {
+        let is_it = |name: &str| {
+            name == function || name.rsplit_once("::").is_some_and(|(_, name)| name == function)
+        };
+        let found = self.functions.iter().find(|(name, _)| is_it(name)).map(|(_, body)| *body);
+        let names = || self.functions.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        self.main = found.ok_or_else(names)?;
+        self.functions.clear();
+        Ok(())
+    }
+
+    fn graph(&mut self, graph: &GraphProto, outer: &Scope) -> usize {
         let values = values(&[&graph.input, &graph.output, &graph.value_info]);
         let listed = |infos: &[ValueInfoProto]| infos.iter().map(Value::of).collect();
         let constants = graph.initializer.iter().map(|t| (t.name.clone(), tensor_text(t)));
@@ -158,25 +179,28 @@ impl Listing {
             constants: constants.collect(),
             nodes: Vec::new(),
         };
-        self.fill(body, &graph.node, &values, outer)
+        let mut outer = outer.clone();
+        let known = graph.initializer.iter().filter_map(|t| Some((t.name.clone(), elements(t)?)));
+        outer.constants.extend(known);
+        self.fill(body, &graph.node, &values, &outer)
     }
 
-    /// Adds a body and its nodes. `outer` are the results visible in the enclosing graphs.
+    /// Adds a body and its nodes. `outer` are the values visible in the enclosing graphs.
     fn fill(
         &mut self,
         mut body: Body,
         nodes: &[NodeProto],
         values: &FxHashMap<&str, Value>,
-        outer: &Makers,
+        outer: &Scope,
     ) -> usize {
-        let mut makers = outer.clone();
+        let mut scope = outer.clone();
         for node in nodes {
             let mut bodies = Vec::new();
             let mut attributes = Vec::new();
             for attribute in &node.attribute {
                 match &attribute.g {
                     Some(graph) => {
-                        bodies.push((attribute.name.clone(), self.graph(graph, &makers)));
+                        bodies.push((attribute.name.clone(), self.graph(graph, &scope)));
                     }
                     None => attributes.push((attribute.name.clone(), literal(attribute))),
                 }
@@ -190,15 +214,21 @@ impl Listing {
             let own = self.nodes.len();
             body.nodes.push(own);
             for name in &node.input {
-                if let Some((maker, result)) = makers.get(name) {
+                if let Some((maker, result)) = scope.makers.get(name) {
                     self.nodes[*maker].readers.push((*result, own));
                 }
             }
-            makers.extend(outputs.iter().enumerate().map(|(at, v)| (v.name.clone(), (own, at))));
+            let results = outputs.iter().enumerate().map(|(at, v)| (v.name.clone(), (own, at)));
+            scope.makers.extend(results);
+            let known = node.attribute.iter().find_map(constant);
+            if let (Some(known), "Constant", [value]) = (known, &*node.op_type, &*outputs) {
+                scope.constants.insert(value.name.clone(), known);
+            }
             self.nodes.push(ListedNode {
                 op: qualified(&node.domain, &node.op_type),
                 name: node.name.clone(),
                 metadata: node.metadata_props.iter().map(entry).collect(),
+                operands: node.input.iter().map(|n| scope.constants.get(n).cloned()).collect(),
                 inputs: node.input.clone(),
                 outputs,
                 attributes,
@@ -327,11 +357,24 @@ fn literal(attribute: &AttributeProto) -> Literal {
     Literal::List(ints.chain(floats).chain(strings).chain(tensors).chain(graphs).collect())
 }
 
+/// Returns the elements of a `Constant`, given its attribute.
+fn constant(attribute: &AttributeProto) -> Option<Literal> {
+    match &attribute.t {
+        Some(tensor) => elements(tensor),
+        None => Some(literal(attribute)),
+    }
+}
+
+/// Returns the elements of a tensor if they are few and stored in the model file.
+fn elements(tensor: &TensorProto) -> Option<Literal> {
+    let is_outside = tensor.data_location == DataLocation::External as i32;
+    few_elements(tensor).filter(|_| !is_outside)
+}
+
 /// Formats type and shape, and the elements if they are few and stored in the model file.
 fn tensor_text(tensor: &TensorProto) -> String {
     let text = format!("{}[{}]", element_name(tensor.data_type), joined(&tensor.dims, ", "));
-    let is_outside = tensor.data_location == DataLocation::External as i32;
-    match few_elements(tensor).filter(|_| !is_outside) {
+    match elements(tensor) {
         Some(elements) => format!("{text} = {elements}"),
         None => text,
     }

@@ -1,4 +1,4 @@
-//! Paths through a graph, such as `Gemm{transB=1}:Bx256 -> Relu:Bx256`.
+//! Paths through a graph, such as `Gemm{transB=1}:Bx256 -> Clip(?, 0.0, 6.0):Bx256`.
 
 use rustc_hash::FxHashSet;
 
@@ -14,14 +14,51 @@ pub struct PathError {
 }
 
 /// One node of a path. A field that is `None` matches anything.
-struct Step<'p> {
+struct PathNode<'p> {
     text: &'p str,
     op: &'p str,
     attributes: Vec<(&'p str, Literal)>,
+    operands: Vec<Operand<'p>>,
     dims: Option<Vec<Dim>>,
 }
 
-impl Step<'_> {
+/// The expectation for one operand of a node.
+enum Operand<'p> {
+    Any,
+    Absent,
+    /// A constant with these elements. A number also matches an array of equal numbers.
+    Constant(Literal),
+    Name(&'p str),
+}
+
+impl<'p> Operand<'p> {
+    fn parse(text: &'p str) -> Option<Self> {
+        let is_name = |c: char| !c.is_whitespace() && !"()[]{}'\"".contains(c);
+        match (text, Literal::parse(text)) {
+            ("?", _) => Some(Operand::Any),
+            ("none", _) => Some(Operand::Absent),
+            (_, Some(Literal::Text(_))) => Some(Operand::Name(&text[1..text.len() - 1])),
+            (_, Some(literal)) => Some(Operand::Constant(literal)),
+            ("", None) => None,
+            (name, None) => name.chars().all(is_name).then_some(Operand::Name(name)),
+        }
+    }
+
+    fn matches(&self, node: &ListedNode, index: usize) -> bool {
+        let name = node.inputs.get(index).filter(|name| !name.is_empty());
+        match self {
+            Operand::Any => true,
+            Operand::Absent => name.is_none(),
+            Operand::Name(wanted) => name.is_some_and(|name| name == wanted),
+            Operand::Constant(wanted) => {
+                let found = node.operands.get(index).and_then(Option::as_ref);
+                found.is_some_and(|found| found == wanted || found.repeats(wanted))
+            }
+        }
+    }
+}
+
+impl PathNode<'_> {
     /// Returns `true` if a node matches; `result` is the position of the result that the path
     /// continues from.
     fn matches(&self, node: &ListedNode, result: Option<usize>) -> bool {
@@ -36,6 +73,7 @@ impl Step<'_> {
             None => &node.outputs,
         };
         self.attributes.iter().all(has)
+            && self.operands.iter().enumerate().all(|(i, operand)| operand.matches(node, i))
             && (self.dims.is_none() || values.iter().any(|value| self.fits(value)))
     }
 
@@ -50,7 +88,7 @@ impl Listing {
     /// Describes how far the graph follows a path, and what it has instead of the next step.
     /// Returns `None` if the graph contains the path.
     pub fn missing(&self, path: &str) -> Result<Option<String>, PathError> {
-        let steps: Vec<Step<'_>> =
+        let steps: Vec<PathNode<'_>> =
             path.split("->").map(|text| step(text.trim())).collect::<Result<_, _>>()?;
         let order = self.order();
         let found = self.longest_match(&steps, &order);
@@ -73,7 +111,7 @@ impl Listing {
     }
 
     /// Returns the nodes that match the longest prefix of the steps.
-    fn longest_match(&self, steps: &[Step<'_>], nodes: &[usize]) -> Vec<usize> {
+    fn longest_match(&self, steps: &[PathNode<'_>], nodes: &[usize]) -> Vec<usize> {
         let mut best = Vec::new();
         // The search is depth-first. An edge that failed at a step fails there on every other way
         // to it.
@@ -90,7 +128,7 @@ impl Listing {
     /// match so far.
     fn walk(
         &self,
-        steps: &[Step<'_>],
+        steps: &[PathNode<'_>],
         node: usize,
         best: &mut Vec<usize>,
         way: &mut Vec<usize>,
@@ -134,8 +172,8 @@ fn short(node: &ListedNode) -> String {
     format!("{}:{shape}", node.op)
 }
 
-/// Parses a step such as `Gemm{transB=1}:Bx256`.
-fn step(text: &str) -> Result<Step<'_>, PathError> {
+/// Parses a step such as `Gemm{transB=1}(?, kernel):Bx256`.
+fn step(text: &str) -> Result<PathNode<'_>, PathError> {
     let malformed = || PathError { part: text.to_owned(), what: "a step" };
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     // A double colon follows a domain, a single colon precedes a shape.
@@ -159,12 +197,21 @@ fn step(text: &str) -> Result<Step<'_>, PathError> {
         }
         rest = after.trim_start();
     }
+    let mut operands = Vec::new();
+    if let Some(inside) = rest.strip_prefix('(') {
+        let (inside, after) = inside.rsplit_once(')').ok_or_else(malformed)?;
+        for part in split(inside).into_iter().map(str::trim) {
+            let wrong = || PathError { part: part.to_owned(), what: "an operand" };
+            operands.push(Operand::parse(part).ok_or_else(wrong)?);
+        }
+        rest = after.trim_start();
+    }
     let dims = match rest.strip_prefix(':') {
         Some(shape) => Some(dims(shape.trim())?),
         None if rest.is_empty() => None,
         None => return Err(malformed()),
     };
-    Ok(Step { text, op, attributes, dims })
+    Ok(PathNode { text, op, attributes, operands, dims })
 }
 
 /// Parses a shape: `Bx256`, `[B, 256]` or `scalar`.
@@ -206,7 +253,8 @@ mod tests {
             c = Concat <axis = 1> (b, a)
             y = Relu (c)
             z = my.domain.Turn (h)
-            t = ReduceSum <keepdims = 0> (h)
+            m = Mul (h, h)
+            t = ReduceSum <keepdims = 0> (m)
         }";
         let graph = text::parse(text, &mut Origins::default()).unwrap();
         Listing::new(&encode(&graph, &EncodeOptions::new(23)).unwrap().proto)
@@ -221,7 +269,9 @@ mod tests {
             "MatMul:Bx2 -> Split:Bx1 -> *:[B, 2]",
             "MatMul:?x2->Split{axis=1, num_outputs=2}",
             "* -> my.domain::Turn:Bx2",
-            "MatMul -> ReduceSum{keepdims=0}:scalar",
+            "MatMul -> Mul -> ReduceSum{keepdims=0}:scalar",
+            "Mul(?, h):Bx2 -> ReduceSum{keepdims=0}(?, none)",
+            "MatMul(x, 'w') -> Mul(h)",
         ] {
             assert_eq!(listing.missing(path).unwrap(), None, "{path}");
         }
@@ -234,13 +284,14 @@ mod tests {
             ("Gemm", "nothing"),
             ("MatMul:Bx3", "MatMul:Bx2"),
             ("MatMul:Bx2x1", "MatMul:Bx2"),
-            ("MatMul -> Relu", "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar"),
-            (
-                "MatMul -> Split{axis=0}",
-                "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar",
-            ),
+            ("MatMul -> Relu", "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or Mul:Bx2"),
+            ("MatMul -> Split{axis=0}", "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or Mul:Bx2"),
             ("Split -> Concat -> Neg", "Split -> Concat -> Relu:Bx2"),
             ("Relu -> Neg", "Relu -> nothing"),
+            ("Mul(?, 3)", "Mul:Bx2"),
+            ("Mul(2)", "Mul:Bx2"),
+            ("Mul(?, none)", "Mul:Bx2"),
+            ("MatMul(w)", "MatMul:Bx2"),
             ("Concat -> Relu -> Neg -> Neg", "Concat -> Relu -> nothing"),
         ] {
             assert_eq!(listing.missing(path).unwrap().as_deref(), Some(instead), "{path}");
@@ -257,6 +308,8 @@ mod tests {
             ("Gemm{transB=1", "`Gemm{transB=1` is not a step"),
             ("Gemm{transB}", "`transB` is not an attribute"),
             ("Gemm{transB=}", "`transB=` is not an attribute"),
+            ("Gemm(?,)", "`` is not an operand"),
+            ("Gemm(?", "`Gemm(?` is not a step"),
             ("Gemm more", "`Gemm more` is not a step"),
             ("Gemm:Bx", "`Bx` is not a shape"),
             ("Gemm:[B,]", "`[B,]` is not a shape"),

@@ -41,6 +41,12 @@ impl Literal {
         }
     }
 
+    /// Returns `true` if this is a list of at least one element, and every element equals `number`.
+    pub(super) fn repeats(&self, number: &Literal) -> bool {
+        let Literal::List(elements) = self else { return false };
+        !elements.is_empty() && elements.iter().all(|one| one == number || one.repeats(number))
+    }
+
     /// Nests elements in lists, according to the sizes of the axes.
     pub(super) fn nested(elements: Vec<Literal>, dims: &[usize]) -> Literal {
         let Some((first, rest)) = dims.split_first() else {

@@ -50,6 +50,8 @@ again";
 const ENTRIES: &[Entry] = &[
     Entry("missing-data", "External data path does not exist: \"{path}\"",
         "this parameter is in the data file {path}, which does not exist", DATA),
+    Entry("missing-data", "cannot get file size: No such file or directory [{path}]",
+        "the model's data file {path} does not exist", DATA),
     Entry("truncated-data", "External initializer: {value} offset: {offset} size to read: {size} given file_length: {length} are out of bounds",
         "the model's data file ends too early: `{value}` needs {size} bytes at offset {offset}, but the file has only {length}", DATA),
     Entry("dimension-conflict", "Shape mismatch attempting to re-use buffer. {{a}} != {{b}}",

@@ -5,12 +5,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use onnx_file::proto::{ModelProto, StringStringEntryProto};
-use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, digest};
+use provenance::{CALLSITE, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, digest};
 
 use crate::failure::Failure;
 
 /// The maximum size of a map file, far beyond that of any real model.
 const LARGEST_MAP: u64 = 1 << 28;
+
+/// The producer that this project writes into its models.
+const PRODUCER: &str = "jax2onnx";
 
 /// A model and its source map.
 #[derive(Debug)]
@@ -63,6 +66,30 @@ impl Model {
         let mut model = Self::without_map(Some(path), proto);
         model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
+    }
+
+    /// Returns all notes about the model: those about its map, or one if this project exported it
+    /// without sources.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let ours = self.proto.producer_name == PRODUCER;
+        if !ours || self.map.is_some() || !self.remarks.is_empty() || self.has_call_sites() {
+            return self.remarks.clone();
+        }
+        let name = self.path.as_deref().map(|path| format!("{}: ", path.display()));
+        vec![format!(
+            "{}the model does not record the lines of Python that its nodes came from; export it \
+             with `--stacktrace sourcemap`, or in Python with stacktrace_metadata=\"sourcemap\"",
+            name.unwrap_or_default()
+        )]
+    }
+
+    /// Returns `true` if a node records its call site, or if there are no nodes.
+    fn has_call_sites(&self) -> bool {
+        let graph = self.proto.graph.iter().flat_map(|graph| &graph.node);
+        let functions = self.proto.functions.iter().flat_map(|function| &function.node);
+        let mut nodes = graph.chain(functions).peekable();
+        let site = |entry: &StringStringEntryProto| entry.key == CALLSITE;
+        nodes.peek().is_none() || nodes.any(|node| node.metadata_props.iter().any(site))
     }
 
     /// Reads a model from memory.

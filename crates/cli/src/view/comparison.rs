@@ -3,8 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
-use super::unfold::{Place, Unfolded};
-use crate::diff::{By, Difference, Kind, Line, Side, gather};
+use super::unfold::{NodeInCall, Unfolded};
+use crate::diff::{By, ChangeKind, Difference, Line, Side, gather};
 use crate::excerpt::Excerpts;
 use crate::model::Chain;
 
@@ -48,7 +48,7 @@ impl Order {
 
     /// Merges both models. A position that only the other model has follows its predecessor there.
     pub(super) fn of_both(own: &Unfolded, other: &Unfolded, partners: &[Option<usize>]) -> Self {
-        let partner = |place: &Place| {
+        let partner = |place: &NodeInCall| {
             let chain: Option<Chain> = place.chain.iter().map(|call| partners[*call]).collect();
             own.at(partners[place.node]?, &chain?)
         };
@@ -130,7 +130,7 @@ impl Other<'_> {
             .iter()
             .flat_map(|change| {
                 let details = match change.kind {
-                    Kind::Changed => change.text(),
+                    ChangeKind::Changed => change.text(),
                     _ => String::new(),
                 };
                 let marks = rows(change).into_iter();

@@ -8,7 +8,7 @@ use crate::profile::{Attributed, Target, Time};
 
 /// A node in one of the calls to the function that contains it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct NodeInCall {
     /// The node.
     pub(super) node: usize,
     /// The position of the node that contains this one: a loop, a branch or a call.
@@ -23,7 +23,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Unfolded {
     /// All positions.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<NodeInCall>,
     /// Positions by node and by the position of the call.
     by_call: FxHashMap<(usize, Option<usize>), usize>,
     /// Positions by node and by the calls that lead to it.
@@ -52,7 +52,7 @@ impl Unfolded {
             let place = self.places.len();
             self.by_call.insert((node, call), place);
             self.by_chain.insert((node, chain.clone()), place);
-            self.places.push(Place { node, owner, chain: chain.clone(), call });
+            self.places.push(NodeInCall { node, owner, chain: chain.clone(), call });
             for &inner in nesting.inside(node) {
                 self.add(index, nesting, inner, Some(place), chain, call);
             }
@@ -78,7 +78,7 @@ impl Unfolded {
         &'u self,
         index: &Index<'u>,
         makers: &Makers<'_>,
-        mut place: &'u Place,
+        mut place: &'u NodeInCall,
         mut name: &'u str,
     ) -> Option<usize> {
         loop {

@@ -32,7 +32,7 @@ fn nodes_by_rule() {
 
 #[test]
 fn parameters_are_listed_on_demand() {
-    assert_snapshot!(output(&["show", &model("off.onnx"), "--parameters"]));
+    assert_snapshot!(run(&["show", &model("off.onnx"), "--parameters"]).output);
 }
 
 #[test]
@@ -49,7 +49,23 @@ fn a_fused_node_has_several_sources() {
 #[test]
 fn metadata_says_what_it_can() {
     for level in ["minimal.onnx", "full.onnx", "off.onnx"] {
-        assert_snapshot!(level, output(&["show", &model(level), "--node", "/blocks.0/Tanh"]));
+        assert_snapshot!(level, run(&["show", &model(level), "--node", "/blocks.0/Tanh"]).output);
+    }
+}
+
+/// Columns would be empty without a word.
+#[test]
+fn a_model_without_sources_is_noted() {
+    for (name, is_noted) in [("off.onnx", true), ("minimal.onnx", false), ("map.onnx", false)] {
+        let run = run(&["show", &model(name)]);
+        let note = "does not record the lines of Python that its nodes came from; export it with \
+                    `--stacktrace sourcemap`";
+        assert_eq!(
+            (run.status, run.errors.contains(note)),
+            (0, is_noted),
+            "{name}: {}",
+            run.errors
+        );
     }
 }
 

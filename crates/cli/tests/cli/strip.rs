@@ -119,3 +119,12 @@ fn the_map_cannot_overwrite_a_model() {
     assert_eq!(fs::read(&model).unwrap(), before);
     assert!(!folder.path().join("out.onnx").exists());
 }
+
+#[test]
+fn the_result_has_a_default_name() {
+    let folder = folder();
+    let model = path(&folder, "mlp.onnx");
+    fs::copy("tests/profiled/mlp.onnx", &model).unwrap();
+    assert!(output(&format!("strip {model}")).contains("mlp.stripped.onnx: removed"));
+    assert!(folder.path().join("mlp.stripped.onnx").exists());
+}

@@ -59,8 +59,10 @@ fn any_model_has_a_page() {
     let folder = folder();
     let (out, bare) = (path(&folder, "page.html"), path(&folder, "bare.onnx"));
     output(&format!("strip tests/profiled/mlp.onnx -o {bare}"));
-    output(&format!("view {bare} -o {out}"));
-    let found = page_data(&fs::read_to_string(&out).unwrap());
+    let viewed = run(&format!("view {bare}"));
+    assert!(viewed.errors.contains("does not record the lines of Python"), "{}", viewed.errors);
+    // The default name is beside the model.
+    let found = page_data(&fs::read_to_string(path(&folder, "bare.html")).unwrap());
     assert!(found["files"].as_array().unwrap().is_empty());
     assert_eq!(found["nodes"].as_array().unwrap().len(), 28);
     let error = trouble(&format!("view tests/profiled/loops.py -o {out}"));

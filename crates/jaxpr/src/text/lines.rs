@@ -214,7 +214,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Table<T> {
-    /// Returns the number of a thing, and `true` if it is new.
+    /// Returns the number of an item, and `true` if it is new.
     fn add(&mut self, thing: T) -> (usize, bool) {
         let next = self.known.len();
         let number = *self.known.entry(thing).or_insert(next);

@@ -6,9 +6,9 @@ use std::panic::Location;
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{BlockId, Builder, Graph, Source, ValueId};
 use provenance::{CallId, Emitter, ScopeId, Site, Stage};
-use tensor::Type;
+use tensor::{DType, Type};
 
-use super::{Driver, Place, State};
+use super::{Destination, Driver, State};
 use crate::parts::{Parts, part_type, width};
 use crate::{ExternalRules, RuleError};
 
@@ -34,7 +34,7 @@ impl<'a> Context<'a> {
         driver: &'a mut Driver<'_>,
         eqn: &'a Eqn,
         jaxpr: &'a Jaxpr,
-        place: Place,
+        place: Destination,
         call: CallId,
         scope: ScopeId,
         recorded: Option<u32>,
@@ -166,6 +166,12 @@ impl<'a> Context<'a> {
         types.into_iter().map(|ty| self.builder.graph_mut().add_input(block, ty)).collect()
     }
 
+    /// Adds the first inputs of the body of a `Loop`: the number of the iteration, and the condition.
+    pub(crate) fn loop_inputs(&mut self, block: BlockId) -> [ValueId; 2] {
+        let graph = self.builder.graph_mut();
+        [DType::I64, DType::Bool].map(|dtype| graph.add_input(block, Type::new(dtype, [])))
+    }
+
     fn inline_into(
         &mut self,
         id: JaxprId,
@@ -175,7 +181,8 @@ impl<'a> Context<'a> {
     ) -> Result<Vec<ValueId>> {
         // The equations of a body have no single value, so they are not recorded.
         let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
-        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
+        let place =
+            Destination { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
         Ok(self.driver().jaxpr(id, inputs, place)?)
     }
 

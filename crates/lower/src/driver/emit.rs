@@ -1,11 +1,12 @@
 //! Methods of rules that emit nodes, or query facts about values.
 
+use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
 
 use onnx::facts::Progression;
 use onnx::formula::Num;
-use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
+use onnx::{Assumption, Attrs, Builder, Op, ValueId, attrs, fold};
 use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -24,27 +25,22 @@ pub enum Foreign {
     Typed(Vec<Type>),
 }
 
+/// Rules emit nodes and ask for types as everything else does.
+impl<'a> Deref for Context<'a> {
+    type Target = Builder<'a>;
+
+    fn deref(&self) -> &Builder<'a> {
+        &self.builder
+    }
+}
+
+impl DerefMut for Context<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.builder
+    }
+}
+
 impl Context<'_> {
-    /// Returns the type of a value.
-    pub fn ty(&self, value: ValueId) -> &Type {
-        self.builder.ty(value)
-    }
-
-    /// Returns the element type of a value.
-    pub fn dtype(&self, value: ValueId) -> DType {
-        self.builder.dtype(value)
-    }
-
-    /// Returns the shape of a value.
-    pub fn shape(&self, value: ValueId) -> &[Dim] {
-        self.builder.shape(value)
-    }
-
-    /// Returns the number of axes of a value.
-    pub fn rank(&self, value: ValueId) -> usize {
-        self.builder.rank(value)
-    }
-
     /// Returns `true` if the user guarantees the assumption `one`.
     pub(crate) fn assumes(&self, one: Assumption) -> bool {
         self.builder.graph().assumptions.contains(one)
@@ -69,12 +65,12 @@ impl Context<'_> {
         expand.and_then(|expand| expand.input(0)).unwrap_or(value)
     }
 
-    /// Returns `true` if all elements of a value are known to be zero.
-    pub(crate) fn is_zero(&self, value: ValueId) -> bool {
+    /// Returns `true` if all elements of a value are known to equal `number`.
+    pub(crate) fn repeats(&self, value: ValueId, number: f64) -> bool {
         let narrow = self.repeated(value);
         // The user may replace the elements of a parameter.
         self.builder.graph().parameter(narrow).is_none()
-            && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
+            && self.known(narrow).and_then(|known| known.splat()) == Some(number)
     }
 
     /// Returns the number that all elements of a value equal, as a scalar.
@@ -144,52 +140,6 @@ impl Context<'_> {
         onnx::formula::formulas_at(&mut self.builder, at, operands, body)
     }
 
-    /// Emits a node with one result.
-    #[track_caller]
-    pub fn op(
-        &mut self,
-        op: &'static str,
-        inputs: &[ValueId],
-        attrs: Attrs,
-    ) -> onnx::Result<ValueId> {
-        self.builder.op(op, inputs, attrs)
-    }
-
-    /// Emits a node with one result. Optional operands may be left out.
-    #[track_caller]
-    pub fn op_optional(
-        &mut self,
-        op: &'static str,
-        inputs: &[Option<ValueId>],
-        attrs: Attrs,
-    ) -> onnx::Result<ValueId> {
-        self.builder.op_optional(op, inputs, attrs)
-    }
-
-    /// Emits a node with `count` results.
-    #[track_caller]
-    pub fn op_many(
-        &mut self,
-        op: &'static str,
-        inputs: &[ValueId],
-        attrs: Attrs,
-        count: usize,
-    ) -> onnx::Result<Vec<ValueId>> {
-        self.builder.op_many(op, inputs, attrs, count)
-    }
-
-    /// Emits a node on behalf of the statement at `at`.
-    pub fn emit(
-        &mut self,
-        op: Op,
-        inputs: Vec<Option<ValueId>>,
-        attrs: Attrs,
-        count: usize,
-        at: &'static Location<'static>,
-    ) -> onnx::Result<Vec<ValueId>> {
-        self.builder.emit(op, inputs, attrs, count, at)
-    }
-
     /// Emits a node for a user's rule. Its results have the given types where type inference does
     /// not exist. Fails if the node is invalid.
     pub fn emit_foreign(
@@ -222,50 +172,6 @@ impl Context<'_> {
     pub(crate) fn row_op(&mut self, op: &'static str, x: &[ValueId]) -> Result<Vec<ValueId>> {
         let inputs = x.iter().map(|v| Some(*v)).collect();
         Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE_FILE))?)
-    }
-
-    /// Adds a constant.
-    pub fn constant(&mut self, tensor: Tensor) -> ValueId {
-        self.builder.constant(tensor)
-    }
-
-    /// Adds a constant vector of 64-bit integers.
-    pub fn i64s(&mut self, values: &[i64]) -> ValueId {
-        self.builder.i64s(values)
-    }
-
-    /// Adds an integer constant of the given type, which may have more digits than a float.
-    pub fn int(&mut self, dtype: DType, value: i128) -> onnx::Result<ValueId> {
-        self.builder.int(dtype, value)
-    }
-
-    /// Adds a scalar constant of the given type.
-    pub fn scalar(&mut self, dtype: DType, value: f64) -> onnx::Result<ValueId> {
-        self.builder.scalar(dtype, value)
-    }
-
-    /// Casts `value` to `dtype`, or returns it unchanged if it has that type.
-    #[track_caller]
-    pub fn cast(&mut self, value: ValueId, dtype: DType) -> onnx::Result<ValueId> {
-        self.builder.cast(value, dtype)
-    }
-
-    /// Permutes the axes of `value`, or returns it unchanged if `perm` is the identity.
-    #[track_caller]
-    pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> onnx::Result<ValueId> {
-        self.builder.transpose(value, perm)
-    }
-
-    /// Inserts axes of size one at `axes`, which are positions in the result.
-    #[track_caller]
-    pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
-        self.builder.unsqueeze(value, axes)
-    }
-
-    /// Removes the axes `axes`, which have size one.
-    #[track_caller]
-    pub fn squeeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
-        self.builder.squeeze(value, axes)
     }
 
     /// Adds a scalar constant of the element type of `like`.

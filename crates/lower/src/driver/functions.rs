@@ -11,7 +11,7 @@ use provenance::{CallId, Origins};
 use rustc_hash::FxHashMap;
 use tensor::{Dim, Type};
 
-use super::{Context, Frame, Place};
+use super::{Context, Destination, Frame};
 use crate::RuleError;
 use crate::parts::{Parts, part_type, width};
 
@@ -138,7 +138,7 @@ impl Context<'_> {
         let outer = std::mem::replace(&mut self.state.frame, frame);
         let root = self.builder.parts_mut().1.scope(Origins::ROOT, &scope);
         let caller = Some(self.caller(at));
-        let place = Place { block: body, scope: root, caller, recorded: None };
+        let place = Destination { block: body, scope: root, caller, recorded: None };
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
         for (i, value) in self.builder.graph().block(body).inputs.clone().into_iter().enumerate() {

@@ -157,7 +157,7 @@ struct Solution {
 
 /// The position in the graph that a jaxpr is lowered to.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Destination {
     block: BlockId,
     scope: ScopeId,
     /// The equation that calls the jaxpr, and the line of the rule that descended into it.
@@ -197,7 +197,7 @@ pub fn lower(
     let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state, external };
     let inputs = driver.inputs(main, boundary)?;
     let recorded = options.record.then_some(None);
-    let place = Place { block: Graph::MAIN, scope: Origins::ROOT, caller: None, recorded };
+    let place = Destination { block: Graph::MAIN, scope: Origins::ROOT, caller: None, recorded };
     let outputs = driver.jaxpr(main, &inputs, place)?;
     let outputs = driver.outputs(main, &outputs, boundary)?;
     graph.set_outputs(Graph::MAIN, &outputs);
@@ -305,7 +305,7 @@ impl Driver<'_> {
         &mut self,
         id: JaxprId,
         inputs: &[ValueId],
-        place: Place,
+        place: Destination,
     ) -> Result<Vec<ValueId>, Error> {
         let program = self.program;
         let jaxpr = program.jaxpr(id);
@@ -332,7 +332,7 @@ impl Driver<'_> {
         jaxpr: &Jaxpr,
         number: usize,
         env: &mut Env,
-        place: Place,
+        place: Destination,
     ) -> Result<(), Error> {
         let eqn = &jaxpr.eqns[number];
         let call = self.origins.call(Call { stack: eqn.stack, caller: place.caller });

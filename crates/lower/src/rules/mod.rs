@@ -20,7 +20,7 @@ mod windows;
 
 use onnx::ValueId;
 
-pub use control_flow::rounds::Rounds;
+pub use control_flow::row_loop::RowLoop;
 pub use primitive::{
     Alone, Beyond, Control, EXPANSION, Equation, Expands, Expansion, Keys, Primitive,
 };

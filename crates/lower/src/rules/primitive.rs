@@ -88,9 +88,9 @@ pub enum Expands {
     Always(Expansion),
     /// The equations that the rule does not handle, as decided by a predicate.
     Where(Expansion, fn(&Equation<'_>) -> bool),
-    /// Loops whose iterations are better computed all at once, see [`crate::Rounds`]. The rule
+    /// Loops whose iterations are better computed all at once, see [`crate::RowLoop`]. The rule
     /// could handle them as well.
-    Rounds(Expansion),
+    RowLoop(Expansion),
 }
 
 /// The control flow of an equation with jaxprs in its parameters.
@@ -99,20 +99,20 @@ pub enum Control {
     /// One of the jaxprs, which an operand selects.
     Branches,
     /// A body, once for each row of the operands.
-    Rounds,
+    Iterations,
     /// A body, while a condition holds.
     While,
 }
 
 impl Control {
     /// All variants.
-    pub const ALL: &[Control] = &[Control::Branches, Control::Rounds, Control::While];
+    pub const ALL: &[Control] = &[Control::Branches, Control::Iterations, Control::While];
 
     /// Returns the name in Python.
     pub fn name(self) -> &'static str {
         match self {
             Control::Branches => "branches",
-            Control::Rounds => "rounds",
+            Control::Iterations => "iterations",
             Control::While => "while",
         }
     }
@@ -255,7 +255,7 @@ impl Primitive {
 
     /// Returns `true` if it can be lowered without an expansion by JAX.
     pub fn takes_every_equation(&self) -> bool {
-        matches!(self.expands, Expands::Never | Expands::Rounds(_))
+        matches!(self.expands, Expands::Never | Expands::RowLoop(_))
             && !matches!(self.rule, Rule::Expansion)
     }
 
@@ -342,8 +342,8 @@ impl Primitive {
     }
 
     /// Lets JAX expand the loops whose iterations are better computed at once.
-    pub(super) const fn rounds_at_once(mut self, how: Expansion) -> Self {
-        self.expands = Expands::Rounds(how);
+    pub(super) const fn iterations_at_once(mut self, how: Expansion) -> Self {
+        self.expands = Expands::RowLoop(how);
         self
     }
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::primitive::Complex::{Each, Flat, RealOnly};
-use super::primitive::Control::{Branches, Rounds, While};
+use super::primitive::Control::{Branches, Iterations, While};
 use super::primitive::Expansion::{
     AllEqual, AnyDiffers, Apply, ChooseAndGather, ChooseAndScatter, Fold, FoldWindows, HiPrimitive,
     KeyBits, KeyFoldIn, KeyGamma, KeySeed, KeySplit, Map, Moved, ScaledProduct, TopK,
@@ -241,7 +241,7 @@ static TABLE: &[Primitive] = &[
     row("round", rule(elementwise::round::lower), RealOnly, NoKeys),
     row("rsqrt", rule(elementwise::rsqrt::lower), own(complex::power::rsqrt), NoKeys),
     expanded("scaled_matmul_wrapper", ScaledProduct),
-    row("scan", rule(control_flow::scan::lower), Flat, PassedOn).runs(Rounds).rounds_at_once(Map),
+    row("scan", rule(control_flow::scan::lower), Flat, PassedOn).runs(Iterations).iterations_at_once(Map),
     row("scatter", rule(indexing::scatter::set), Each, by(Moved))
         .expanded_if(Apply, indexing::scatter::applies_a_function),
     row("scatter-add", rule(indexing::scatter::add), Each, NoKeys),

@@ -124,7 +124,7 @@ impl Facts<'_> {
                 is_integer.then_some(Comparison { op, left: of(0)?, right: of(1)? })
             }
             "Expand" => each(|form, _, to| form.clone().with_rank(to.len())),
-            "Reshape" | "Squeeze" | "Unsqueeze" => {
+            _ if node.is_reshape() => {
                 each(|form, from, to| Some(form.moved(&kept_axes(from, to)?)))
             }
             _ => None,
@@ -248,7 +248,7 @@ impl Facts<'_> {
         let Some(from) = cast.input(0) else { return false };
         let ranges = self.graph.ty(from).dtype.int_range().zip(dtype.int_range());
         let is_wider = ranges.is_some_and(|(from, to)| to.0 <= from.0 && from.1 <= to.1);
-        // Sizes and what counts them are far from the limits of these types.
+        // Sizes and counters of them are far from the limits of these types.
         let counts =
             form.base.is_none() && counts_sizes(self.graph.ty(from).dtype) && counts_sizes(dtype);
         is_wider || counts || self.interval(from).fits(dtype)

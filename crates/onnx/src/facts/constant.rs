@@ -95,8 +95,7 @@ impl Facts<'_> {
     /// repeated or reshaped.
     pub fn elements(&self, mut value: ValueId) -> Option<Tensor> {
         while let Some(node) = self.graph.producer(value).map(|id| self.graph.node(id)) {
-            let repeats = ["Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"];
-            if !repeats.iter().any(|op| node.is(op)) {
+            if !(node.is_reshape() || node.is("Expand") || node.is("Identity")) {
                 return self.constant(value);
             }
             value = node.input(0)?;

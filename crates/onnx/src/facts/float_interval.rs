@@ -56,7 +56,7 @@ impl FloatInterval {
         !self.has_nan && self.low > low as f64 - 1.0 && self.high < high as f64
     }
 
-    /// Returns `true` if `Max` chooses the elements of `self`, whatever those of `other` are. NaN in `self` is chosen, too.
+    /// Returns `true` if `Max` chooses every element of `self` over the elements of `other`, including NaN.
     pub fn is_above(&self, other: &Self) -> bool {
         let is_tied = self.low == other.high;
         let is_signed =
@@ -153,8 +153,7 @@ impl Facts<'_> {
                 // Underflow gives zero.
                 FloatInterval { has_negative_zero: x.has_negative_zero || x.low < 0.0, ..x }
             }
-            "Expand" | "Gather" | "Identity" | "Slice" | "Tile" => operand(0)?,
-            _ if node.is_movement() => operand(0)?,
+            _ if node.operator().selects() => operand(0)?,
             "Where" => {
                 let (chosen, mut other) = (operand(1)?, operand(2)?);
                 let test = self.node(node.input(0)?).filter(|test| test.is("IsNaN"));
@@ -321,7 +320,7 @@ fn difference(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
 
 fn product(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let corners = [(a.low, b.low), (a.low, b.high), (a.high, b.low), (a.high, b.high)];
-    // Zero times what may be infinite is zero or NaN.
+    // The product of zero and a number that may be infinite is zero or NaN.
     let corners = corners.map(|(x, y)| or(x * y, 0.0));
     let is_positive = a.is_non_negative() && b.is_non_negative();
     let most = a.most.clone().zip(b.most.clone()).filter(|_| is_positive);

@@ -6,7 +6,7 @@ use tensor::{DType, Dim};
 use super::{Facts, FloatInterval};
 use crate::{Node, Producer, ValueId, fold};
 
-/// A bound on sizes and on what is computed from a few sizes.
+/// A bound on sizes and on results of arithmetic on a few sizes.
 const LARGEST: u64 = 1 << 62;
 
 /// An interval that contains all elements of an integer value; `None` for a bound that is unknown.
@@ -45,7 +45,7 @@ impl Interval {
         }
     }
 
-    /// Returns an interval that contains whatever both contain.
+    /// Returns an interval that contains the intersection of both.
     fn and(self, other: Self) -> Self {
         let pick = |a: Option<Dim>, b: Option<Dim>, first_if: fn(&Dim, &Dim) -> bool| match (a, b) {
             (Some(a), Some(b)) => Some(if first_if(&a, &b) { a } else { b }),
@@ -86,7 +86,7 @@ impl Interval {
 fn is_below(a: &Dim, b: &Dim) -> bool {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a <= b,
-        // No size of an array, nor what is computed from a few sizes, is near the limits of 64 bits.
+        // Neither sizes of arrays nor results of arithmetic on a few sizes are near the limits of 64 bits.
         (Dim::Known(a), _) if a.unsigned_abs() > LARGEST => *a < 0,
         (_, Dim::Known(b)) if b.unsigned_abs() > LARGEST => *b > 0,
         _ => at_least(&(b.clone() - a.clone()), 0),
@@ -153,9 +153,7 @@ impl Facts<'_> {
                 }
                 operand(0)?.within(dtype)
             }
-            "Expand" | "Gather" | "GatherElements" | "GatherND" | "Identity" | "Slice"
-            | "Split" | "Tile" => operand(0)?,
-            _ if node.is_movement() => operand(0)?,
+            _ if node.operator().selects() => operand(0)?,
             "Concat" => (1..node.inputs.len())
                 .try_fold(operand(0)?, |range, i| Some(range.or(operand(i)?)))?,
             "Where" => operand(1)?.or(operand(2)?),

@@ -37,7 +37,7 @@ pub enum NanSpread {
 }
 
 impl NanSpread {
-    /// Returns what holds for a part of the elements.
+    /// Returns the spread within a part of the elements.
     fn of_part(self) -> Self {
         if self == NanSpread::All { self } else { NanSpread::Unknown }
     }
@@ -308,15 +308,10 @@ impl Facts<'_> {
                 operand(0)?;
                 1.0
             }
-            "Cast" | "Concat" | "Expand" | "Gather" | "Neg" | "Slice" => {
-                let mut most = 0.0f64;
-                let count = if node.is("Concat") { node.inputs.len() } else { 1 };
-                for index in 0..count {
-                    most = most.max(operand(index)?);
-                }
-                most
-            }
-            _ if node.is_movement() => operand(0)?,
+            "Concat" => (1..node.inputs.len())
+                .try_fold(operand(0)?, |most, index| Some(most.max(operand(index)?)))?,
+            "Cast" | "Neg" => operand(0)?,
+            _ if node.operator().selects() => operand(0)?,
             _ => return None,
         };
         is_finite(found, dtype).then_some(found)

@@ -6,7 +6,7 @@ use super::{Facts, FloatInterval, Interval};
 use crate::{Node, ValueId};
 
 impl Facts<'_> {
-    /// Returns what all elements of the boolean `value` are, if they are the same in every run.
+    /// Returns the truth value of all elements of the boolean `value`, if it is the same in every run.
     pub fn truth(&self, value: ValueId) -> Option<bool> {
         // A value has no elements where one of its sizes is zero.
         self.truth_within(value, &self.positive_there(self.shape(value)))
@@ -38,9 +38,9 @@ impl Facts<'_> {
             "Not" => one(a).map(|holds| !holds),
             "And" => either(false),
             "Or" => either(true),
-            "Expand" | "Identity" | "ReduceMax" | "ReduceMin" => one(a),
+            "ReduceMax" | "ReduceMin" => one(a),
             "Cast" if dtype(a) == DType::Bool || dtype(value) == DType::Bool => one(a),
-            _ if node.is_movement() => one(a),
+            _ if node.operator().selects() => one(a),
             "Equal" if dtype(a) == DType::Bool => Some(one(a)? == one(b?)?),
             "IsNaN" => (!self.float_interval_within(a, positive).has_nan).then_some(false),
             "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, DTypeKind, Tensor};
 
 use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN};
@@ -17,19 +17,19 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         return tensor.map_err(|_| "the result has another size than was inferred");
     }
     let result = match (Numbers::new(source)?, to.kind()) {
-        (Numbers::Ints(values), Kind::Bool) => {
+        (Numbers::Ints(values), DTypeKind::Bool) => {
             Numbers::Ints(values.into_iter().map(|v| i128::from(v != 0)).collect())
         }
-        (Numbers::Floats(values), Kind::Bool) => {
+        (Numbers::Floats(values), DTypeKind::Bool) => {
             Numbers::Ints(values.into_iter().map(|v| i128::from(v != 0.0)).collect())
         }
-        (Numbers::Ints(values), Kind::Signed | Kind::Unsigned) => {
+        (Numbers::Ints(values), DTypeKind::Signed | DTypeKind::Unsigned) => {
             Numbers::Ints(values.into_iter().map(|v| wrapped(v, to)).collect())
         }
-        (Numbers::Floats(values), Kind::Signed | Kind::Unsigned) => {
+        (Numbers::Floats(values), DTypeKind::Signed | DTypeKind::Unsigned) => {
             Numbers::Ints(values.into_iter().map(truncated).collect::<Result<_, _>>()?)
         }
-        (Numbers::Ints(values), Kind::Float) => {
+        (Numbers::Ints(values), DTypeKind::Float) => {
             #[expect(clippy::cast_precision_loss, reason = "a cast rounds")]
             let value = |v: i128| match to {
                 // Round once, directly to `f32` rather than through `f64`.
@@ -39,7 +39,7 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             let values: Vec<f64> = values.into_iter().map(value).collect();
             Numbers::Floats(narrow(values, to)?)
         }
-        (Numbers::Floats(_), Kind::Float) | (_, Kind::Complex) => {
+        (Numbers::Floats(_), DTypeKind::Float) | (_, DTypeKind::Complex) => {
             return Err("the type is not computed with");
         }
     };
@@ -50,7 +50,7 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 pub(super) fn wrapped(value: i128, to: DType) -> i128 {
     let unused = 128 - to.bits();
     let high = value << unused;
-    if to.kind() == Kind::Signed {
+    if to.kind() == DTypeKind::Signed {
         high >> unused
     } else {
         (high.cast_unsigned() >> unused).cast_signed()

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, DTypeKind, Tensor};
 
 use super::cast::wrapped;
 use super::layout::{broadcast_strides, pick, positions};
@@ -127,7 +127,7 @@ fn binary(
 /// Wraps an unsigned integer around, as every runtime does. Signed ones that overflow are refused
 /// later.
 fn in_range(value: i128, dtype: DType) -> i128 {
-    if dtype.kind() == Kind::Unsigned { wrapped(value, dtype) } else { value }
+    if dtype.kind() == DTypeKind::Unsigned { wrapped(value, dtype) } else { value }
 }
 
 /// Evaluates `Sum` of several operands, rounded once.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, DTypeKind, Tensor};
 
 use super::Reason;
 
@@ -44,7 +44,7 @@ impl Numbers {
 fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Reason> {
     let width = dtype.bits() as usize / 8;
     let (low, high) = match (dtype.kind(), dtype.int_range()) {
-        (Kind::Bool, _) => (0, 1),
+        (DTypeKind::Bool, _) => (0, 1),
         (_, Some(range)) if width > 0 => range,
         _ => return Err("the elements are not plain numbers"),
     };

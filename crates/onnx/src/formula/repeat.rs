@@ -20,17 +20,17 @@ pub fn repeat<'f, const N: usize>(
     let at = Location::caller();
     let Some(Num { sheet, .. }) = start.first().copied() else { return start };
     let ids = start.map(|num| num.id);
-    let round = sheet.open(&ids);
-    let mut inputs = round.inputs.iter().map(|id| Num { sheet, id: *id });
+    let inner = sheet.open(&ids);
+    let mut inputs = inner.inputs.iter().map(|id| Num { sheet, id: *id });
     let (Some(number), Some(condition)) = (inputs.next(), inputs.next()) else { return start };
     let carry = start.map(|num| inputs.next().unwrap_or(num));
     let (go_on, next) = body(number, carry);
     let results: Vec<_> = [go_on].iter().chain(&next).map(|num| num.id).collect();
-    sheet.close(&round, &results);
+    sheet.close(&inner, &results);
 
     let first = [number.constant(f64::from(limit)).id, condition.constant(1.0).id];
     let operands = [&first[..], &ids].concat();
-    let results = sheet.emit("Loop", &operands, attrs! { body: round.block }, N, at);
+    let results = sheet.emit("Loop", &operands, attrs! { body: inner.block }, N, at);
     let mut results = results.into_iter().map(|id| Num { sheet, id });
     start.map(|num| results.next().unwrap_or(num))
 }

@@ -101,9 +101,9 @@ impl Sheet for Page<'_, '_> {
 
     fn open(&self, carry: &[ValueId]) -> Body {
         let mut builder = self.builder.borrow_mut();
-        let round = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let first = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
         let carry = carry.iter().map(|id| builder.ty(*id).clone());
-        let types: Vec<_> = round.into_iter().chain(carry).collect();
+        let types: Vec<_> = first.into_iter().chain(carry).collect();
         let block = builder.graph.add_block();
         let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
         let outer = std::mem::replace(&mut builder.block, block);

@@ -1,7 +1,7 @@
 //! A node that is about to be emitted, and the checks that inference makes on it.
 
 use smallvec::SmallVec;
-use tensor::{DType, Dim, Kind, Type};
+use tensor::{DType, DTypeKind, Dim, Type};
 
 use crate::{Attr, Attrs, Block, Error, Graph, Op, Result, ValueId};
 
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
     /// Checks that an operand is floating point.
     pub(super) fn is_float(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
-        if ty.dtype.kind() != Kind::Float {
+        if ty.dtype.kind() != DTypeKind::Float {
             return Err(self.error(format!("input {index} is {ty}, but must be floating point")));
         }
         Ok(())

@@ -1,8 +1,6 @@
 //! Classifies the arithmetic of operators, to decide which element types give the same results.
 
-use tensor::{DType, Kind};
-
-use crate::{Attr, Node};
+use tensor::{DType, DTypeKind};
 
 /// The operations that an operator applies to elements.
 ///
@@ -30,22 +28,15 @@ pub enum Algebra {
 use Algebra::{Fixed, Integer, Movement, Order, Reads, Real, Ring};
 
 impl Algebra {
-    /// Returns the algebra of `node`. For scattering, it depends on the attribute `reduction`.
-    pub fn of(node: &Node) -> Self {
-        match node.attr("reduction") {
-            Some(Attr::String(how)) if matches!(&**how, "add" | "mul") => Ring,
-            Some(Attr::String(how)) if matches!(&**how, "max" | "min") => Order,
-            _ => node.operator().algebra,
-        }
-    }
-
     /// Returns `true` if casting to `to`, computing there and casting back gives the results of
     /// `from`.
     pub fn carries(self, from: DType, to: DType) -> bool {
         match (self, from.kind()) {
-            (Reads | Fixed, _) | (Real | Integer | Ring, Kind::Bool) | (_, Kind::Complex) => false,
-            (_, Kind::Float) => holds(from, to),
-            (Movement | Order, Kind::Bool) => holds(from, to),
+            (Reads | Fixed, _)
+            | (Real | Integer | Ring, DTypeKind::Bool)
+            | (_, DTypeKind::Complex) => false,
+            (_, DTypeKind::Float) => holds(from, to),
+            (Movement | Order, DTypeKind::Bool) => holds(from, to),
             // Casts between integers of the same width preserve the bits.
             (Movement, _) => (to.is_integer() && to.bits() >= from.bits()) || holds(from, to),
             (Ring, _) => to.is_integer() && to.bits() >= from.bits(),
@@ -65,12 +56,12 @@ pub fn holds(from: DType, to: DType) -> bool {
         _ => 0,
     };
     match (from.kind(), to.kind()) {
-        (Kind::Complex, _) | (_, Kind::Bool | Kind::Complex) => false,
-        (Kind::Float, Kind::Float) => mantissa > 0 && to.bits() > from.bits(),
-        (Kind::Float, _) => false,
-        (Kind::Bool, Kind::Float) => mantissa > 0,
-        (Kind::Bool, _) => to.bits() >= 8,
-        (_, Kind::Float) => from.bits() <= mantissa,
+        (DTypeKind::Complex, _) | (_, DTypeKind::Bool | DTypeKind::Complex) => false,
+        (DTypeKind::Float, DTypeKind::Float) => mantissa > 0 && to.bits() > from.bits(),
+        (DTypeKind::Float, _) => false,
+        (DTypeKind::Bool, DTypeKind::Float) => mantissa > 0,
+        (DTypeKind::Bool, _) => to.bits() >= 8,
+        (_, DTypeKind::Float) => from.bits() <= mantissa,
         _ => match (from.int_range(), to.int_range()) {
             (Some((low, high)), Some((least, most))) => {
                 to.bits() >= 8 && from != to && least <= low && high <= most

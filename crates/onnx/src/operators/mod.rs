@@ -68,6 +68,9 @@ pub enum Trait {
     Commutative,
     /// Two nodes with the same operands give different results.
     Random,
+    /// Every element of a result is an element of the first operand. Operators that only reorder or
+    /// reshape it need not say so.
+    Selects,
 }
 
 /// An operator and its properties.
@@ -154,6 +157,23 @@ impl Node {
     pub fn is_movement(&self) -> bool {
         self.operator().is_movement()
     }
+
+    /// Returns the operations that the node applies to elements. A scatter may combine them.
+    pub fn algebra(&self) -> Algebra {
+        match self.string("reduction") {
+            Some("add" | "mul") => Algebra::Ring,
+            Some("max" | "min") => Algebra::Order,
+            _ => self.operator().algebra,
+        }
+    }
+
+    /// Returns the precision class of the node. A scatter that adds is a sum with any number of terms.
+    pub fn precision(&self) -> PrecisionClass {
+        match self.string("reduction") {
+            None | Some("none") => self.operator().precision,
+            Some(_) => PrecisionClass::Wide,
+        }
+    }
 }
 
 /// The newest opset whose versions inference handles. Later versions only accept more types.
@@ -183,6 +203,11 @@ impl Operator {
     /// Returns `true` if the operator reorders or reshapes its first operand and nothing else.
     pub fn is_movement(&self) -> bool {
         matches!(self.axes, Axes::Reshape | Axes::Transpose)
+    }
+
+    /// Returns `true` if every element of a result is an element of the first operand.
+    pub fn selects(&self) -> bool {
+        self.is_movement() || self.has(Trait::Selects)
     }
 
     /// Returns `true` if the operator reduces axes to one element each.
@@ -258,7 +283,7 @@ mod tests {
                 row.is_reduction() == (name.starts_with("Reduce") || name.starts_with("Arg")),
                 "{name}"
             );
-            assert!(!row.is_movement() || row.algebra == Algebra::Movement, "{name}");
+            assert!(!row.selects() || row.algebra == Algebra::Movement, "{name}");
         }
     }
 

@@ -8,6 +8,7 @@ use super::{Schema, attr, constraint, many, mixed, one, optional, required};
 
 /// Operators whose kernels differ by the value of an attribute: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
+    ("GRU", "linear_before_reset", "0"),
     ("Gelu", "approximate", "none"),
     ("Mod", "fmod", "0"),
     ("Resize", "mode", "nearest"),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, DTypeKind, Tensor};
 use tokens::{Read, fail};
 
 use super::lexer::Token;
@@ -108,7 +108,7 @@ pub fn write_elements(tensor: &Tensor, out: &mut String) {
             let floats = bytes.as_chunks::<8>().0.iter().map(|c| f64::from_le_bytes(*c));
             floats.for_each(|v| put(format_args!("{}", float(v))));
         }
-        dtype if dtype.kind() == Kind::Float => {
+        dtype if dtype.kind() == DTypeKind::Float => {
             let floats = tensor.to_f64s().unwrap_or_default();
             floats.into_iter().for_each(|v| put(format_args!("{}", float(v))));
         }

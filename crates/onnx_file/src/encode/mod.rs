@@ -111,7 +111,7 @@ pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
 
 /// The kind of graph that a block becomes.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum GraphKind {
     Main,
     Subgraph,
     Function,
@@ -143,7 +143,7 @@ struct Body {
 
 impl<'a> Encoder<'a> {
     fn main(&mut self) -> Result<GraphProto> {
-        let body = self.block(Graph::MAIN, Kind::Main, 0)?;
+        let body = self.block(Graph::MAIN, GraphKind::Main, 0)?;
         let constants = std::mem::take(&mut self.constants).into_keys().collect();
         let mut initializer = self.initializers(constants)?;
         for (input, default) in &self.graph.defaults {
@@ -181,7 +181,7 @@ impl<'a> Encoder<'a> {
         constants: Vec<FunctionConstant>,
     ) -> Result<FunctionProto> {
         let outside = std::mem::take(&mut self.domains);
-        let body = self.block(function.body, Kind::Function, 0)?;
+        let body = self.block(function.body, GraphKind::Function, 0)?;
         let opset_import = opset_imports(self.options.opset, &self.domains);
         self.domains.extend(outside);
 
@@ -225,7 +225,7 @@ impl<'a> Encoder<'a> {
         write(name, tensor)
     }
 
-    fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
+    fn block(&mut self, block: BlockId, kind: GraphKind, depth: usize) -> Result<Body> {
         if depth > DEEPEST {
             let origin = self.graph.nodes_of(block).next().map(|id| self.graph.node(id).origin);
             return Err(Error::TooDeep { origin });
@@ -239,7 +239,7 @@ impl<'a> Encoder<'a> {
         let mut value_info = Vec::new();
         let mut outputs = vec![None; returned.len()];
         let positions = self.check_outputs(block, kind)?;
-        if kind == Kind::Subgraph {
+        if kind == GraphKind::Subgraph {
             for (id, info) in defined.iter().zip(&inputs) {
                 if let Some(at) = positions.get(id) {
                     outputs[*at] = Some(info.clone());
@@ -269,13 +269,13 @@ impl<'a> Encoder<'a> {
 
     /// Returns the position of each value among the outputs of a block. Fails if an output is not a
     /// value of the block itself, or occurs twice.
-    fn check_outputs(&self, block: BlockId, kind: Kind) -> Result<FxHashMap<ValueId, usize>> {
+    fn check_outputs(&self, block: BlockId, kind: GraphKind) -> Result<FxHashMap<ValueId, usize>> {
         let mut positions = FxHashMap::default();
         for (i, id) in self.graph.block(block).outputs().iter().enumerate() {
             let value = self.graph.value(*id);
             let own = match value.producer() {
                 Producer::Node(node, _) => self.graph.node(*node).block() == block,
-                Producer::Input(of) => kind == Kind::Subgraph && *of == block,
+                Producer::Input(of) => kind == GraphKind::Subgraph && *of == block,
                 Producer::Constant(_) | Producer::Parameter(_) | Producer::Removed => false,
             };
             let problem = if !own {
@@ -286,9 +286,9 @@ impl<'a> Encoder<'a> {
                 continue;
             };
             let what = match kind {
-                Kind::Main => "the main graph",
-                Kind::Subgraph => "a subgraph",
-                Kind::Function => "a function",
+                GraphKind::Main => "the main graph",
+                GraphKind::Subgraph => "a subgraph",
+                GraphKind::Function => "a function",
             };
             return Err(Error::graph(format!("{what} returns `{}` {problem}", value.name)));
         }
@@ -375,7 +375,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn subgraph(&mut self, block: BlockId, name: String, depth: usize) -> Result<GraphProto> {
-        let body = self.block(block, Kind::Subgraph, depth + 1)?;
+        let body = self.block(block, GraphKind::Subgraph, depth + 1)?;
         let mut own = Vec::new();
         if !self.in_function {
             let graph = self.graph;

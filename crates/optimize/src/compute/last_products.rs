@@ -4,8 +4,6 @@ use onnx::operators::PrecisionClass;
 use onnx::{BlockId, Graph, Node, NodeId, Use};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::classes::precision;
-
 /// Returns the products whose results reach no other product as floats. An index that is computed
 /// from them counts as a result, even if it is used for a lookup.
 pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
@@ -38,7 +36,7 @@ pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
             break;
         }
     }
-    let is_product = |id: &NodeId| precision(graph.node(*id)) == PrecisionClass::Product;
+    let is_product = |id: &NodeId| graph.node(*id).precision() == PrecisionClass::Product;
     nodes.into_iter().filter(|id| is_product(id) && !followed.contains(id)).collect()
 }
 
@@ -61,7 +59,7 @@ fn with_products(graph: &Graph, nodes: &[NodeId]) -> FxHashSet<NodeId> {
             let node = graph.node(*id);
             let holds = |block| graph.nodes_of(block).any(|inner| found.contains(&inner));
             let called = graph.functions.iter().find(|f| f.op == node.op && is_call(node));
-            if precision(node) == PrecisionClass::Product
+            if node.precision() == PrecisionClass::Product
                 || node.blocks().any(holds)
                 || called.is_some_and(|f| holds(f.body))
             {

@@ -4,7 +4,6 @@
 //! only process their results. Sums, norms, exponentials and the last products stay in float32.
 //! Where both types meet, the wider type wins, as in JAX, and there is one cast.
 
-mod classes;
 mod convert;
 mod last_products;
 mod places;

@@ -7,8 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tensor::DType;
 
-use super::classes::precision;
-use super::range::fits;
+use super::range::{fits, is_finite};
 use super::{Precision, last_products};
 use crate::Target;
 
@@ -65,7 +64,8 @@ pub(super) fn obstacles(
     let asked = FxHashMap::default();
     let last = last_products::find(graph);
     let planner = Planner { graph, asked: &asked, last, opset, target, plan: Plan::default() };
-    let products = nodes.iter().filter(|id| precision(graph.node(**id)) == PrecisionClass::Product);
+    let products =
+        nodes.iter().filter(|id| graph.node(**id).precision() == PrecisionClass::Product);
     let runs = |id: &NodeId| {
         let node = graph.node(*id);
         let converted = Converted::of(graph, node, opset);
@@ -91,10 +91,17 @@ impl Planner<'_> {
         let node = self.graph.node(id);
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
         let operands = || converted.operands(node).map(|value| self.operand(value, dtype));
+        // Rows of a table are small if the target wants all numbers to be.
+        let is_table = || {
+            let mut operands = converted.operands(node);
+            !self.target.rounds_once.is_empty()
+                && operands.all(|value| self.graph.parameter(value).is_some())
+        };
         let fit = || converted.operands(node).all(|value| self.fits(value, dtype));
-        let is_small = match precision(node) {
+        let is_small = match self.precision(node) {
             PrecisionClass::Product => (all || !self.last.contains(&id)) && fit(),
             PrecisionClass::Wide if !all => false,
+            PrecisionClass::Follow if is_table() => true,
             PrecisionClass::Light | PrecisionClass::Follow | PrecisionClass::Wide => {
                 operands().any(|o| o == Operand::Small) && operands().all(|o| o != Operand::Wide)
             }
@@ -105,16 +112,18 @@ impl Planner<'_> {
     }
 
     /// Moves a light node back to float32 if all its consumers read float32, because that needs no
-    /// more casts. Plans data movement in the small type if all its consumers read the small type,
+    /// more casts, unless the target is as exact in the small type. Plans data movement in the small type if all its consumers read the small type,
     /// so that less data is moved.
     fn backwards(&mut self, id: NodeId) {
         let Some((dtype, all)) = self.asked(id) else { return };
         let node = self.graph.node(id);
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
         let mut uses = node.outputs.iter().flat_map(|value| self.graph.value(*value).uses());
-        match (precision(node), self.plan.contains_key(&id)) {
+        match (self.precision(node), self.plan.contains_key(&id)) {
             (PrecisionClass::Light, true)
-                if !all && !uses.any(|place| self.wants(place, dtype)) =>
+                if !all
+                    && self.target.rounds_once.is_empty()
+                    && !uses.any(|place| self.wants(place, dtype)) =>
             {
                 self.plan.remove(&id);
             }
@@ -128,6 +137,17 @@ impl Planner<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Returns the precision class of a node. What the target computes in float32 anyway loses nothing
+    /// but the digits of its operands.
+    fn precision(&self, node: &Node) -> PrecisionClass {
+        match node.precision() {
+            PrecisionClass::Wide if self.target.rounds_once.contains(&node.op.name) => {
+                PrecisionClass::Light
+            }
+            class => class,
         }
     }
 
@@ -151,7 +171,12 @@ impl Planner<'_> {
 
     fn operand(&self, value: ValueId, dtype: DType) -> Operand {
         if self.graph.tensor(value).is_some() {
-            return if self.operand_fits(value, dtype) { Operand::Fits } else { Operand::Wide };
+            // Digits of parameters that are too small are lost, as in products.
+            let fits = match self.graph.parameter(value) {
+                Some(tensor) if !self.target.rounds_once.is_empty() => is_finite(tensor, dtype),
+                _ => self.operand_fits(value, dtype),
+            };
+            return if fits { Operand::Fits } else { Operand::Wide };
         }
         let Some(id) = self.graph.producer(value) else { return Operand::Wide };
         let is_small =
@@ -176,10 +201,9 @@ impl Planner<'_> {
         let types = binding.types().enumerate();
         let types = types.map(|(i, have)| if converted.has(i) { Types::of(dtype) } else { have });
         let types: SmallVec<[Types; 4]> = types.collect();
-        let rows = self.target.rows(converted.schema, self.graph, node);
         let mut allowed = types.iter().zip(converted.schema.types);
         allowed.all(|(have, constraint)| have.is_subset(constraint.allowed))
-            && rows.iter().any(|row| types.iter().zip(row).all(|(have, set)| have.is_subset(*set)))
+            && self.target.runs_as(converted.schema, self.graph, node, &types)
     }
 }
 
@@ -205,10 +229,18 @@ impl Converted {
                 constraints.push(param.types);
             }
         }
-        // The values of attention may have another type than its result, but runtimes require the
-        // same.
-        let values = schema.input(2).filter(|_| node.is("Attention"));
-        constraints.extend(values.map(|param| param.types).filter(|i| !constraints.contains(i)));
+        // The values of attention and the statistics of batch norms may have another type than the
+        // result, but runtimes require the same.
+        let same = match node.op.name {
+            "Attention" => 2..3,
+            "BatchNormalization" => 1..5,
+            _ => 0..0,
+        };
+        for param in same.filter_map(|index| schema.input(index)) {
+            if !constraints.contains(&param.types) {
+                constraints.push(param.types);
+            }
+        }
         (!constraints.is_empty()).then_some(Self { schema, constraints })
     }
 

@@ -17,6 +17,16 @@ pub(super) fn fits(tensor: &Tensor, dtype: DType) -> bool {
     })
 }
 
+/// Returns `true` if every finite number of a constant stays finite.
+pub(super) fn is_finite(tensor: &Tensor, dtype: DType) -> bool {
+    let bytes = tensor.bytes().filter(|_| tensor.dtype() == DType::F32 && tensor.is_in_memory());
+    let (_, largest) = limits(dtype);
+    bytes.is_none_or(|bytes| {
+        let numbers = bytes.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number));
+        numbers.into_iter().all(|number| !number.is_finite() || number.abs() <= largest)
+    })
+}
+
 /// Returns the smallest and the largest normal number.
 fn limits(dtype: DType) -> (f32, f32) {
     match dtype {

@@ -4,7 +4,7 @@ use onnx::operators::{Algebra, holds};
 use onnx::schema::{Arity, Binding, Schema, Types};
 use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
-use tensor::{DType, Kind, Type};
+use tensor::{DType, DTypeKind, Type};
 
 use super::Work;
 use super::target::Row;
@@ -24,7 +24,7 @@ pub(super) fn choose(
     if rows.is_empty() {
         return Err("it has no kernel at this opset".to_owned());
     }
-    let algebra = Algebra::of(node);
+    let algebra = node.algebra();
     if algebra == Algebra::Fixed {
         return Err("no other element type is known to give the same results".to_owned());
     }
@@ -74,9 +74,9 @@ fn taken(rows: &[Row], index: usize) -> Types {
 /// true and false.
 fn cost(from: DType, to: DType) -> u32 {
     let kind = match (from.kind(), to.kind()) {
-        (Kind::Bool, Kind::Unsigned) => 0,
+        (DTypeKind::Bool, DTypeKind::Unsigned) => 0,
         (a, b) if a == b => 0,
-        (_, Kind::Float) => 2,
+        (_, DTypeKind::Float) => 2,
         _ => 1,
     };
     4 * to.bits() + kind

@@ -67,7 +67,7 @@ pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The argument of the error function, if `id` is one minus it.
+/// Returns the argument of the error function, if `id` is one minus it.
 fn find(graph: &Graph, id: NodeId) -> Option<ValueId> {
     let node = graph.node(id);
     if !node.is("Sub") || graph.constant(node.input(0)?).and_then(Tensor::splat) != Some(1.0) {

@@ -71,7 +71,7 @@ fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
         for (i, id) in nodes.iter().enumerate() {
             let node = work.graph().node(*id);
             let computes =
-                matches!(Algebra::of(node), Algebra::Ring | Algebra::Integer | Algebra::Real);
+                matches!(node.algebra(), Algebra::Ring | Algebra::Integer | Algebra::Real);
             let is_four = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
             if !computes || !node.outputs.iter().any(is_four) {
                 continue;

@@ -65,7 +65,10 @@ fn runs_alike(
         rows.any(|row| row.right == right && then.fits(row.types()))
     };
     let mut rows = kernels.rows(newest, &node.attrs).filter(|row| now.fits(row.types()));
-    then.is_allowed(older) && rows.all(|row| has(row.right))
+    let leaves = target
+        .on_device
+        .is_some_and(|device| device.run(newest, node, &now) && !device.run(older, node, &then));
+    then.is_allowed(older) && !leaves && rows.all(|row| has(row.right))
 }
 
 #[cfg(test)]

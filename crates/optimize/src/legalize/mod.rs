@@ -30,7 +30,7 @@ use crate::Forms;
 use crate::targets::{self, Target};
 use equivalents::{Equivalent, Lack};
 
-use onnx::schema::{self, Binding};
+use onnx::schema::{self, Binding, Schema};
 use onnx::{BlockId, Builder, Editor, Graph, NodeId, ValueId};
 use provenance::{Origins, Stage};
 use tensor::DType;
@@ -177,6 +177,10 @@ impl<'a> Work<'a> {
         };
         let complain = |reason| onnx::Error::invalid(node.op.name, reason);
         let binding = Binding::new(schema, self.graph(), node).map_err(complain)?;
+        if let Some(replaced) = self.keep_on_device(id, next, schema, &binding)? {
+            return Ok(replaced);
+        }
+        let node = self.graph().node(id);
         if self.target.accepts(schema, self.graph(), node, &binding) {
             return Ok(false);
         }
@@ -207,6 +211,39 @@ impl<'a> Work<'a> {
             }
             Err(Lack::Graph(error)) => Err(error.into()),
         }
+    }
+
+    /// Adapts a node to the kernels of the target's device. Returns `true` if it was replaced, and
+    /// `None` if the device cannot run it in any form, or need not.
+    fn keep_on_device(
+        &mut self,
+        id: NodeId,
+        next: Option<NodeId>,
+        schema: &'static Schema,
+        binding: &Binding,
+    ) -> Result<Option<bool>, Error> {
+        let (graph, node) = (self.graph(), self.graph().node(id));
+        let kernels = self.target.on_device.filter(|_| self.target.keeps_on_device);
+        let Some(kernels) = kernels.filter(|_| !placement::is_size(graph, node)) else {
+            return Ok(None);
+        };
+        if kernels.accept(schema, graph, node, binding) {
+            return Ok(Some(false));
+        }
+        let dtype = node.input(0).map(|x| graph.ty(x).dtype);
+        let equivalent = dtype.and_then(|dtype| equivalents::for_device(node.op.name, dtype));
+        if let Some(equivalent) = equivalent {
+            return match self.replace(id, equivalent) {
+                Ok(()) => Ok(Some(true)),
+                Err(Lack::Because(_)) => Ok(None),
+                Err(Lack::Graph(error)) => Err(error.into()),
+            };
+        }
+        let rows = kernels.combinations(schema, graph, node);
+        let casts = |from, to| self.target.casts(self.opset, from, to);
+        let Ok(types) = casts::choose(schema, node, binding, &rows, casts) else { return Ok(None) };
+        casts::apply(self, id, next, schema, &types)?;
+        Ok(Some(false))
     }
 
     /// Returns the error for a node that the target would accept unchanged at a newer opset.
@@ -257,13 +294,13 @@ impl<'a> Work<'a> {
         Ok(self.substitute(id, &results)?)
     }
 
-    /// Replaces a node by what was emitted for it.
+    /// Replaces a node by the nodes that were emitted for it.
     pub(crate) fn substitute(&mut self, id: NodeId, results: &[ValueId]) -> onnx::Result<()> {
         let (name, fresh) = (self.graph().node(id).op.name, self.take_fresh());
         self.edit.replace(name, id, results, &fresh)
     }
 
-    /// Makes a node read `value`, and removes what was computed only for what it read.
+    /// Replaces an operand of a node by `value`, and removes nodes that were computed only for the old one.
     pub(crate) fn set_input(&mut self, id: NodeId, index: usize, value: ValueId) {
         let old = self.graph().node(id).input(index).and_then(|old| self.graph().producer(old));
         let fresh = self.take_fresh();
@@ -274,7 +311,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The nodes that were emitted and have not replaced anything yet.
+    /// Takes the list of emitted nodes that have not replaced anything yet.
     fn take_fresh(&mut self) -> Vec<NodeId> {
         self.mark.take().map(|mark| self.edit.added_since(mark)).unwrap_or_default()
     }

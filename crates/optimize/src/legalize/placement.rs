@@ -17,6 +17,8 @@ pub struct Fallback {
     pub dtype: DType,
     /// Its origin.
     pub origin: OriginId,
+    /// The newest older opset at which the device runs it.
+    pub until: Option<i64>,
 }
 
 /// The control-flow operators, whose inner nodes are placed individually.
@@ -28,22 +30,30 @@ pub fn fallbacks(graph: &Graph, opset: i64, target: Target) -> Vec<Fallback> {
     let Some(kernels) = target.on_device else { return Vec::new() };
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));
     let left = nodes.filter(|node| {
-        let is_size = || node.outputs.iter().all(|value| graph.content(*value).is_some());
         !HOLDERS.contains(&node.op.name)
             && node.op.domain.is_empty()
             && !is_on_device(graph, node, opset, kernels)
-            && !is_size()
+            && !is_size(graph, node)
     });
     left.map(|node| {
         let first = node.input(0).or(node.outputs.first().copied());
         let dtype = first.map_or(DType::F32, |value| graph.ty(value).dtype);
-        Fallback { op: node.op.name, dtype, origin: node.origin }
+        let older = (target.lowest_opset..opset).rev();
+        let until = older.into_iter().find(|opset| {
+            onnx::is_valid_at(node, *opset) && is_on_device(graph, node, *opset, kernels)
+        });
+        Fallback { op: node.op.name, dtype, origin: node.origin, until }
     })
     .collect()
+}
+
+/// Returns `true` if a node computes sizes or positions.
+pub(super) fn is_size(graph: &Graph, node: &Node) -> bool {
+    node.outputs.iter().all(|value| graph.content(*value).is_some())
 }
 
 fn is_on_device(graph: &Graph, node: &Node, opset: i64, kernels: Kernels) -> bool {
     let Some(schema) = schema::find(&node.op, opset) else { return false };
     let Ok(binding) = Binding::new(schema, graph, node) else { return false };
-    kernels.rows(schema, &node.attrs).any(|row| binding.fits(row.types()))
+    kernels.run(schema, node, &binding)
 }

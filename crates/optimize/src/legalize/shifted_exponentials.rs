@@ -28,8 +28,10 @@ struct Rows<'g> {
 /// The maximum number of consumers to visit. A `logsumexp` has about twenty.
 const READERS: u32 = 100;
 
-/// Operators that preserve the order of elements, and their values up to rounding.
-const SAME_ORDER: [&str; 5] = ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"];
+/// Returns `true` if the node preserves the order of elements, and their values up to rounding.
+fn keeps_order(node: &Node) -> bool {
+    node.is_reshape() || node.is("Cast") || node.is("Identity")
+}
 
 impl<'g> Rows<'g> {
     fn of(graph: &'g Graph, node: &Node) -> Option<Self> {
@@ -55,7 +57,7 @@ impl<'g> Rows<'g> {
             }
             // A `logsumexp` replaces infinite maxima by zero.
             "IsInf" | "IsNaN" | "Not" | "Or" | "Where" => self.only_shifts(node.outputs[0]),
-            op => SAME_ORDER.contains(&op) && self.only_shifts(node.outputs[0]),
+            _ => keeps_order(node) && self.only_shifts(node.outputs[0]),
         })
     }
 
@@ -104,7 +106,7 @@ impl<'g> Rows<'g> {
                 let exp = exp.and_then(|exp| self.graph.producer(exp));
                 exp.is_some_and(|id| self.graph.node(id).is("Exp")) && self.has_axes_of(node)
             }
-            op if ["Abs", "Log"].contains(&op) || SAME_ORDER.contains(&op) => {
+            op if ["Abs", "Log"].contains(&op) || keeps_order(node) => {
                 node.input(0).is_some_and(|from| self.is_sum(from))
             }
             _ => false,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tensor::{DType, Dim};
 
 use super::nan;
-use crate::targets::{Right, Target};
+use crate::targets::{Kernels, Right, Target};
 
 /// One set of element types per constraint of an operator.
 pub(crate) type Row = SmallVec<[Types; 4]>;
@@ -26,37 +26,49 @@ impl Target {
         node: &Node,
         binding: &Binding,
     ) -> bool {
-        let Some(kernels) = self.kernels else { return binding.is_allowed(schema) };
-        let rows = kernels.rows(schema, &node.attrs);
-        let mut rows = rows.filter(|row| binding.fits(row.types()));
-        rows.any(|row| match row.right {
-            Right::Always => true,
-            Right::SmallNumbers => of_small_numbers(graph, node),
-            Right::Numbers => !nan::matters(graph, node),
-            Right::Terms => has_terms(graph, node),
-        })
+        if self.kernels.is_none() {
+            return binding.is_allowed(schema);
+        }
+        let places = [self.on_device, self.kernels].into_iter().flatten();
+        places.into_iter().any(|kernels| kernels.accept(schema, graph, node, binding))
     }
 
     /// Returns `true` if the target runs a node with the given element types, correctly or not.
     pub(super) fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
-        self.kernels.is_some_and(|kernels| {
-            kernels.rows(schema, &node.attrs).any(|row| binding.fits(row.types()))
-        })
+        self.kernels.is_some_and(|kernels| kernels.run(schema, node, binding))
     }
 
     /// Returns the combinations of element types that the target accepts for a node.
     pub(crate) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
-        let Some(kernels) = self.kernels else {
-            return vec![schema.types.iter().map(|c| c.allowed).collect()];
-        };
-        let is_float = node.input(0).is_some_and(|value| graph.ty(value).dtype.is_float());
-        let rows = kernels.rows(schema, &node.attrs).filter(|row| match row.right {
-            Right::Always => true,
-            Right::SmallNumbers => false,
-            Right::Numbers => !is_float || !nan::matters(graph, node),
-            Right::Terms => has_terms(graph, node),
-        });
-        rows.map(|row| row.types().collect()).collect()
+        match self.kernels {
+            None => vec![schema.types.iter().map(|c| c.allowed).collect()],
+            Some(kernels) => kernels.combinations(schema, graph, node),
+        }
+    }
+
+    /// Returns the versions of an operator that a model may get instead of `newest`, because its opset
+    /// is lowered for a device.
+    pub(crate) fn versions(self, newest: &'static Schema) -> impl Iterator<Item = &'static Schema> {
+        let lowest = if self.keeps_on_device { self.lowest_opset } else { newest.until };
+        let versions = schema::versions(&Op::onnx(newest.name)).iter();
+        versions.filter(move |s| s.since <= newest.since && s.until >= lowest.min(newest.until))
+    }
+
+    /// Returns `true` if the target runs a node with other types, on its device if it has one.
+    pub(crate) fn runs_as(
+        self,
+        schema: &'static Schema,
+        graph: &Graph,
+        node: &Node,
+        types: &[Types],
+    ) -> bool {
+        let fits = |row: &Row| types.iter().zip(row).all(|(have, set)| have.is_subset(*set));
+        match self.on_device.filter(|_| self.keeps_on_device) {
+            None => self.rows(schema, graph, node).iter().any(fits),
+            Some(kernels) => self
+                .versions(schema)
+                .any(|schema| kernels.combinations(schema, graph, node).iter().any(fits)),
+        }
     }
 
     /// Returns `true` if the target casts `from` to `to`.
@@ -70,6 +82,48 @@ impl Target {
             None => fits(schema.types.iter().map(|c| c.allowed).collect()),
             Some(kernels) => kernels.rows(schema, &[]).any(|row| fits(row.types().collect())),
         }
+    }
+}
+
+impl Kernels {
+    /// Returns `true` if there is a kernel for a node with the given element types, correct or not.
+    pub(super) fn run(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
+        self.rows(schema, &node.attrs).any(|row| binding.fits(row.types()))
+    }
+
+    /// Returns `true` if a kernel computes a node with the given element types correctly.
+    pub(super) fn accept(
+        self,
+        schema: &'static Schema,
+        graph: &Graph,
+        node: &Node,
+        binding: &Binding,
+    ) -> bool {
+        let rows = self.rows(schema, &node.attrs);
+        let mut rows = rows.filter(|row| binding.fits(row.types()));
+        rows.any(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => of_small_numbers(graph, node),
+            Right::Numbers => !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
+        })
+    }
+
+    /// Returns the combinations of element types for which a node is computed correctly.
+    pub(super) fn combinations(
+        self,
+        schema: &'static Schema,
+        graph: &Graph,
+        node: &Node,
+    ) -> Vec<Row> {
+        let is_float = node.input(0).is_some_and(|value| graph.ty(value).dtype.is_float());
+        let rows = self.rows(schema, &node.attrs).filter(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => false,
+            Right::Numbers => !is_float || !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
+        });
+        rows.map(|row| row.types().collect()).collect()
     }
 }
 

@@ -32,7 +32,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let (shape, dtype) = (m.ty(y).shape.clone(), m.ty(y).dtype);
     let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
-    if dtype != DType::F32 && dtype != DType::F64 {
+    let is_exact = m.forms().target.rounds_once.contains(&"BatchNormalization");
+    if !(matches!(dtype, DType::F32 | DType::F64) || is_exact && dtype == DType::F16) {
         return Err("the type cannot represent the number".into());
     }
     // With an `Add` behind, that is the root.
@@ -149,7 +150,7 @@ fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// The number of nodes that are examined to find out what a statistic is computed from.
+/// The number of nodes that are examined to find the sources of a statistic.
 const REACH: usize = 32;
 
 /// Returns `true` if `value` does not depend on the normalised operand: it is a constant or an input of its
@@ -192,8 +193,7 @@ pub(crate) fn is_computed_of_constants(
 
 /// Returns `true` if the only consumer of `y` scales or shifts its channels.
 fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
-    let mut uses = m.graph().value(y).uses();
-    let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
+    let Some((id, _)) = m.graph().value(y).only_consumer() else { return false };
     let reader = m.graph().node(id);
     let shape = &m.ty(y).shape;
     let Some(channels) = shape.get(1) else { return false };

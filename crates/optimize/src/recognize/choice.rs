@@ -168,13 +168,14 @@ pub(super) fn check_form(
         }
         Form::Auto | Form::Native | Form::Measured => {}
     }
+    let kernels = forms.target.measured.kernels;
     let missing = "the opset has no such operator";
     let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
     if attrs.iter().any(|(name, _)| schema.attr(name).is_none()) {
         return Err("the opset has no such attribute".into());
     }
     let runs = |dtype| {
-        let mut rows = forms.target.measured.kernels.rows(schema, attrs);
+        let mut rows = forms.target.versions(schema).flat_map(|schema| kernels.rows(schema, attrs));
         rows.any(|row| {
             let is_right = !is_compared || row.right == Right::Always;
             is_right && row.types().next().is_some_and(|t| t.contains(dtype))
@@ -211,7 +212,8 @@ pub(crate) fn check_movement(
 pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
-    let mut rows = forms.target.measured.kernels.rows(schema, &[]);
+    let kernels = forms.target.measured.kernels;
+    let mut rows = forms.target.versions(schema).flat_map(|schema| kernels.rows(schema, &[]));
     match rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype))) {
         true => Ok(()),
         false => Err("the runtime has no kernel for the type".into()),

@@ -51,16 +51,9 @@ const REACH: usize = 32;
 /// Adds the instances of `op` that read nodes of the first one.
 fn with_alike(m: &Match<'_>, op: &str, mut instances: Vec<Instance>) -> Vec<Instance> {
     let graph = m.graph();
-    let consumers = |id: NodeId| {
-        let outputs = graph.node(id).outputs.iter();
-        outputs.flat_map(|value| graph.value(*value).uses()).filter_map(|place| match place {
-            Use::Operand(node, _) => Some(node),
-            Use::Output(..) => None,
-        })
-    };
     let inner =
         instances.iter().flat_map(|(root, nodes)| nodes.iter().filter(move |(id, _)| id != root));
-    let mut queue: VecDeque<NodeId> = inner.flat_map(|(id, _)| consumers(*id)).collect();
+    let mut queue: VecDeque<NodeId> = inner.flat_map(|(id, _)| graph.consumers(*id)).collect();
     let mut seen: FxHashSet<NodeId> =
         instances.iter().flat_map(|(_, nodes)| nodes.iter().map(|(id, _)| *id)).collect();
     let limit = seen.len() + REACH;
@@ -78,7 +71,7 @@ fn with_alike(m: &Match<'_>, op: &str, mut instances: Vec<Instance>) -> Vec<Inst
         });
         match found {
             Some(found) => instances.push((id, found.nodes)),
-            None => queue.extend(consumers(id)),
+            None => queue.extend(graph.consumers(id)),
         }
     }
     instances

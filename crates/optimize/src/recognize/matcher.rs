@@ -134,7 +134,7 @@ impl<'p, 'g> Search<'p, 'g> {
         found
     }
 
-    /// Returns `true` if `node` may be part of what is found.
+    /// Returns `true` if `node` may be part of a match.
     fn is_here(&self, node: &onnx::Node) -> bool {
         self.block.is_none_or(|block| block == node.block())
     }
@@ -310,7 +310,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let (from, to) = (&self.graph.ty(source).shape, &self.graph.ty(value).shape);
         let placement = match node.op.name {
             _ if !node.op.domain.is_empty() => None,
-            "Reshape" | "Squeeze" | "Unsqueeze" => placement.reshaped(from, to),
+            _ if node.is_reshape() => placement.reshaped(from, to),
             "Expand" if from.len() <= to.len() => placement.operand(from.len()),
             "Identity" => Some(placement.clone()),
             "Cast" if [source, value].iter().all(|v| is_small(self.graph.ty(*v).dtype)) => {

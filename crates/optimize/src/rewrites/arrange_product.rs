@@ -5,18 +5,21 @@
 //! A product is defined by its axes. Batch axes occur in both operands and the result, rows and
 //! columns occur in one operand and the result, and summed axes do not occur in the result. All
 //! arrangements compute the same sums, although a runtime may add them in another order.
+//!
+//! A batch axis along which an operand is repeated, such as the heads that share keys and values,
+//! does not occur in that operand: it is an axis of rows or columns.
 
 use std::rc::Rc;
 
 use onnx::{NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, least_cost};
+use crate::movement::{Atoms, Chain, Layout, Step, cost, emit};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "arrange_product",
-    roots: Roots::Named(&["Flatten", "MatMul", "Reshape", "Squeeze", "Transpose", "Unsqueeze"]),
+    roots: Roots::With(|op| op.is_movement() || op.name == "MatMul"),
     try_at,
 };
 
@@ -39,7 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the product has other readers".into());
     }
     let [Some(a), Some(b)] = *matmul.inputs else { return Err("an operand is left out".into()) };
-    let operands = [Chain::to(m, a), Chain::to(m, b)];
+    let operands = [Chain::with_repeats(m, a), Chain::with_repeats(m, b)];
     if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
         return Err("nothing moves".into());
     }
@@ -47,7 +50,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
     let graph = m.graph();
     let are_constant = [0, 1].map(|i| graph.tensor(operands[i].source).is_some());
-    let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>()
+    let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<u64>()
         + after.cost(graph, true);
     let plan = m
         .memory()
@@ -79,7 +82,7 @@ struct Question {
     product: Product,
     are_constant: [bool; 2],
     /// The cost of the current data movement.
-    now: usize,
+    now: u64,
 }
 
 /// The cached plans. The layers of a model share them.
@@ -108,7 +111,7 @@ struct Arrangement {
     of_right: Layout,
     of_result: Layout,
     /// The cost of treating rows as a batch, which splits one large product into small ones.
-    spread: usize,
+    spread: u64,
 }
 
 /// The data movement that an arrangement requires.
@@ -135,12 +138,20 @@ impl Product {
         atoms.follow(result, m.graph(), after)?;
         let operands = [source_a, source_b].map(|view| atoms.layout(view).clone());
         let result = atoms.layout(result).clone();
+        let [a, b, y] = [&operands[0], &operands[1], &result].map(flat);
+        let repeated = |atom: &usize| a.contains(atom) != b.contains(atom) && !y.contains(atom);
+        if a.iter().chain(&b).any(repeated) {
+            return Err("a summed axis is repeated".into());
+        }
+        if !y.iter().all(|atom| a.contains(atom) || b.contains(atom)) {
+            return Err("both operands are repeated along the same axis".into());
+        }
         Ok(Self { atoms, operands, result })
     }
 
     /// Returns the cheapest plan for the product if it costs less than `now`. Among equal costs,
     /// the plan with the fewest axes wins.
-    fn cheapest(&self, are_constant: [bool; 2], now: usize) -> Option<Plan> {
+    fn cheapest(&self, are_constant: [bool; 2], now: u64) -> Option<Plan> {
         let mut limit = (now, 0);
         let mut best = None;
         for arrangement in [0, 1].into_iter().flat_map(|left| self.with_left(left)) {
@@ -159,8 +170,8 @@ impl Product {
         &self,
         arrangement: &Arrangement,
         are_constant: [bool; 2],
-        limit: (usize, usize),
-    ) -> Option<((usize, usize), Plan)> {
+        limit: (u64, usize),
+    ) -> Option<((u64, usize), Plan)> {
         let Arrangement { left, of_left, of_right, of_result, spread } = arrangement;
         let (left, right) = (*left, 1 - *left);
         let ends = [
@@ -171,16 +182,16 @@ impl Product {
         let axes = of_left.len() + of_right.len();
         let least = ends.iter().map(|(from, to, is_constant)| match from == to {
             true => 0,
-            false => least_cost(*is_constant),
+            false => cost::least(*is_constant),
         });
-        let mut cost_so_far = spread + least.clone().sum::<usize>();
+        let mut cost_so_far = spread + least.clone().sum::<u64>();
         let mut plans = Vec::with_capacity(ends.len());
         for ((from, to, is_constant), least) in ends.into_iter().zip(least) {
             if (cost_so_far, axes) >= limit {
                 return None;
             }
             let steps = self.atoms.plan(from, to)?;
-            cost_so_far = cost_so_far - least + cost(&steps, is_constant);
+            cost_so_far = cost_so_far - least + cost::of_plan(&steps, is_constant);
             plans.push(steps);
         }
         let [of_left, of_right, after] = plans.try_into().ok()?;
@@ -268,13 +279,13 @@ impl Product {
 
     /// Returns the cost of a batch of products: a few products with many rows are as good as one,
     /// many products with few rows are not.
-    fn spread(&self, among_batch: &[usize], rows: &[usize]) -> usize {
+    fn spread(&self, among_batch: &[usize], rows: &[usize]) -> u64 {
         let size = |axis: &[usize]| self.atoms.shape(&[axis.to_vec()])[0].as_known();
         match (size(among_batch), size(rows)) {
             (Some(1), _) => 0,
-            (Some(products), Some(rows)) if products > rows => 360,
-            (None, _) => 360,
-            _ => 12,
+            (Some(products), Some(rows)) if products > rows => 3 * cost::NODE,
+            (None, _) => 3 * cost::NODE,
+            _ => cost::least(true),
         }
     }
 
@@ -418,8 +429,43 @@ mod tests {
     }
 
     #[test]
+    fn heads_that_share_keys_are_rows() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,6,T,8] q, float[B,3,8,S] k) => (float[B,6,T,S] y) {
+                one = Constant <value_ints = [2]> ()
+                u = Unsqueeze (k, one)
+                n = Constant <value_ints = [1, 1, 2, 1, 1]> ()
+                e = Expand (u, n)
+                a = Constant <value_ints = [0, 6, 8, -1]> ()
+                r = Reshape (e, a)
+                y = MatMul (q, r)
+            }",
+            "g (float[B,6,T,8] q, float[B,3,8,S] k) => (float[B,6,T,S] y) {
+                v0 = Constant <value_ints = [0, 3, -1, 8]> ()
+                v1 = Reshape (q, v0)
+                v2 = MatMul (v1, k)
+                v3 = Constant <value_ints = [0, 6, -1, 0]> ()
+                y = Reshape (v2, v3)
+            }",
+        );
+    }
+
+    #[test]
     fn good_arrangements_are_unchanged() {
         for text in [
+            // Repeats along an axis that both operands lack, and along a summed one.
+            "g (float[1,T,8] x, float[1,8,S] k) => (float[6,T,S] y) {
+                n = Constant <value_ints = [6, 1, 1]> ()
+                a = Expand (x, n)
+                b = Expand (k, n)
+                y = MatMul (a, b)
+            }",
+            "g (float[T,1] x, float[8,S] k) => (float[T,S] y) {
+                n = Constant <value_ints = [1, 8]> ()
+                a = Expand (x, n)
+                y = MatMul (a, k)
+            }",
             "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) { y = MatMul (x, w) }",
             "g (float[5,6] x, float[5,7] w) => (float[6,7] y) {
                 t = Transpose (x)

@@ -5,7 +5,7 @@
 use onnx::ValueId;
 use tensor::Dim;
 
-use crate::movement::{Step, emit};
+use crate::movement::{Step, emit, reshaped};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -34,8 +34,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the bias is not split like the last axis".into());
     }
     let old = m.graph().producer(split).into_iter().collect::<Vec<_>>();
-    let (from, to, tail) = (whole.clone(), m.ty(y).shape.clone(), tail.clone());
-    let bias = emit(m, bias, &[Step::Reshape(tail, vec![size])], &[])?;
+    let (from, to) = (whole.clone(), m.ty(y).shape.clone());
+    let bias = reshaped(m, bias, &[size])?;
     let root = m.root().clone();
     let sum = m.like(&root, vec![Some(product), Some(bias)])?;
     Ok(vec![emit(m, sum, &[Step::Reshape(from, to)], &old)?])

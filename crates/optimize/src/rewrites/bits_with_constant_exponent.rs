@@ -2,7 +2,7 @@
 //! integer. Random numbers between one and two are generated this way.
 
 use onnx::{Attr, Attrs, ValueId, attrs};
-use tensor::{DType, Kind};
+use tensor::{DType, DTypeKind};
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -24,7 +24,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// Returns the bits below the exponent, and the exponent as a power of two.
 fn parts(m: &Match<'_>, x: ValueId, to: DType, bits: i32) -> Option<(ValueId, i32)> {
-    if m.ty(x).dtype.kind() != Kind::Unsigned {
+    if m.ty(x).dtype.kind() != DTypeKind::Unsigned {
         return None;
     }
     let node = m.producer(x, &["BitwiseOr"])?;
@@ -54,7 +54,7 @@ fn length(m: &Match<'_>, x: ValueId) -> i32 {
     let Some(node) = m.producer(x, &["BitShift", "Cast"]) else { return all };
     let right = matches!(node.attr("direction"), Some(Attr::String(s)) if &**s == "RIGHT");
     match (node.input(0), node.input(1)) {
-        (Some(inner), None) if m.ty(inner).dtype.kind() == Kind::Unsigned => {
+        (Some(inner), None) if m.ty(inner).dtype.kind() == DTypeKind::Unsigned => {
             all.min(length(m, inner))
         }
         (Some(inner), Some(amount)) if right => {

@@ -16,7 +16,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let shaped = m.operand(0)?;
-    let node = m.producer(shaped, &["Expand", "Reshape", "Squeeze", "Unsqueeze"]);
+    let node = m.producer_with(shaped, |op| op.is_reshape() || op.name == "Expand");
     let node = node.ok_or("the operand is not just reshaped")?.clone();
     if node.block() != m.root().block() {
         return Err("the shape is changed in another block".into());

@@ -2,7 +2,7 @@
 //! `Cast(x)`, if no number is negative: a cast to integers rounds towards zero.
 
 use onnx::{ValueId, attrs};
-use tensor::{DType, Kind};
+use tensor::{DType, DTypeKind};
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -62,18 +62,18 @@ fn precision(dtype: DType) -> Option<u32> {
 /// Returns `true` if `to` can represent every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
     match (from.kind(), to.kind()) {
-        (Kind::Bool, Kind::Bool | Kind::Signed | Kind::Unsigned) => true,
-        (Kind::Bool, Kind::Float) => precision(to).is_some(),
-        (Kind::Signed | Kind::Unsigned, Kind::Signed | Kind::Unsigned) => {
+        (DTypeKind::Bool, DTypeKind::Bool | DTypeKind::Signed | DTypeKind::Unsigned) => true,
+        (DTypeKind::Bool, DTypeKind::Float) => precision(to).is_some(),
+        (DTypeKind::Signed | DTypeKind::Unsigned, DTypeKind::Signed | DTypeKind::Unsigned) => {
             match (from.int_range(), to.int_range()) {
                 (Some((low, high)), Some((least, most))) => least <= low && high <= most,
                 _ => false,
             }
         }
-        (Kind::Signed | Kind::Unsigned, Kind::Float) => {
+        (DTypeKind::Signed | DTypeKind::Unsigned, DTypeKind::Float) => {
             precision(to).is_some_and(|bits| from.bits() <= bits)
         }
-        (Kind::Float, Kind::Float) => matches!(
+        (DTypeKind::Float, DTypeKind::Float) => matches!(
             (from, to),
             (DType::F16 | DType::BF16, DType::F32 | DType::F64) | (DType::F32, DType::F64)
         ),
@@ -91,13 +91,13 @@ fn is_direct(from: DType, through: DType, to: DType) -> bool {
         return false;
     }
     match to.kind() {
-        Kind::Bool => true,
-        Kind::Float => true,
-        Kind::Signed | Kind::Unsigned => {
-            from.kind() == Kind::Bool
+        DTypeKind::Bool => true,
+        DTypeKind::Float => true,
+        DTypeKind::Signed | DTypeKind::Unsigned => {
+            from.kind() == DTypeKind::Bool
                 || (from.is_integer() && (through.is_integer() || is_exact(from, to)))
         }
-        Kind::Complex => false,
+        DTypeKind::Complex => false,
     }
 }
 

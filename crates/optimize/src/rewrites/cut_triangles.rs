@@ -1,5 +1,6 @@
 //! `Where(triangle, x, 0)` → `Trilu(x)`. `Softmax(Where(triangle, x, c))` → `Softmax(Trilu(x) +
-//! Where(triangle, 0, c))`, if the added mask is a constant or shared.
+//! Where(triangle, 0, c))`, if the added mask is a constant or shared. `Where(triangle, 0, c)` of
+//! symbolic size → `Trilu(Expand(c))`.
 //!
 //! Kernels of `Where` may run on one thread and pass over all elements three times. `Trilu` works
 //! in place and writes half of them, and `Add` uses all threads. Hidden elements stay hidden, even
@@ -18,6 +19,9 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "Trilu", roots: Roots::Named(&["Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    if m.constant(m.operand(1)?).is_some() && m.constant(m.operand(2)?).is_some() {
+        return Ok(vec![filled(m)?]);
+    }
     let masked = Masked::at(m)?;
     let Masked { mask, x, is_shown, fill } = masked;
     let ty = m.ty(x).clone();
@@ -32,6 +36,34 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let added = added(m, &masked)?;
     let cut = cut(m, x, kept)?;
     Ok(vec![m.op("Add", &[cut, added], Attrs::new())?])
+}
+
+/// Returns a number inside the triangle and zero elsewhere, in place of a choice between the two.
+fn filled(m: &mut Match<'_>) -> Result<ValueId, Skip> {
+    let (mask, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
+    let ty = m.ty(m.result()?).clone();
+    // Other choices by the mask, those of other layers, are about to be replaced as well.
+    let is_choice = |id| m.graph().node(id).is("Where");
+    if m.constant(mask).is_some() || !m.graph().value(mask).consumers().all(is_choice) {
+        return Err("the mask is computed anyway".into());
+    }
+    let triangle = m.facts().triangle(mask, &ty.shape).ok_or("the mask is not a triangle")?;
+    let is_zero = |value| {
+        let number = m.constant(value).and_then(Tensor::splat);
+        number.is_some_and(|number| number == 0.0 && number.is_sign_positive())
+    };
+    let (fill, kept) = match (is_zero(yes), is_zero(no)) {
+        (true, false) => (no, triangle.complement()),
+        (false, true) => (yes, triangle),
+        _ => return Err("neither number is zero".into()),
+    };
+    check_movement(m.forms(), "Trilu", "", ty.dtype)?;
+    // One size at a time, so that inputs come before the mask, which would have to be computed.
+    let sizes = ty.shape.iter().map(|dim| m.sizes(std::slice::from_ref(dim), mask));
+    let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
+    let sizes = m.op("Concat", &sizes, attrs! { axis: 0 })?;
+    let filled = m.op("Expand", &[fill, sizes], Attrs::new())?;
+    cut(m, filled, kept)
 }
 
 /// Returns `x` inside the triangle and zero elsewhere.
@@ -149,6 +181,44 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn a_mask_of_symbolic_size_is_filled() {
+        let text = |mask: &str, sides: &str| {
+            format!(
+                "g (float[B,T] x) => (float[T,T] y) {{
+                    n = Shape <start = 1, end = 2> (x)
+                    none = Constant <value_ints = [0]> ()
+                    size = Squeeze (n, none)
+                    start = Constant <value = int64 {{0}}> ()
+                    step = Constant <value = int64 {{1}}> ()
+                    places = Range (start, size, step)
+                    one = Constant <value_ints = [1]> ()
+                    rows = Unsqueeze (places, one)
+                    mask = {mask}
+                    zero = Constant <value_float = 0.0> ()
+                    low = Constant <value_float = -1e9> ()
+                    y = Where (mask, {sides})
+                }}"
+            )
+        };
+        let filled = "g (float[B,T] x) => (float[T,T] y) {
+                    low = Constant <value_float = -1e9> ()
+                    k = Constant <value = int64 {1}> ()
+                    v0 = Shape <start = 1, end = 2> (x)
+                    v1 = Shape <start = 1, end = 2> (x)
+                    v2 = Concat <axis = 0> (v0, v1)
+                    v4 = Expand (low, v2)
+                    y = Trilu (v4, k)
+                }";
+        let causal = "GreaterOrEqual (rows, places)";
+        rewrites_to(&REWRITE, &text(causal, "zero, low"), filled);
+        let strict = "Less (rows, places)";
+        rewrites_to(&REWRITE, &text(strict, "low, zero"), filled);
+        stays(&REWRITE, &text(causal, "low, low"));
+        stays(&REWRITE, &text("Equal (rows, places)", "zero, low"));
+    }
+
     #[test]
     fn positions_that_a_person_may_replace_are_no_triangle() {
         let text = |positions: &str, declared: &str| {

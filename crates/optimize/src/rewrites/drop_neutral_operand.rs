@@ -7,7 +7,7 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::expand_what_is_moved::repeats;
+use super::expand_after_movement::repeats;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {

@@ -1,71 +1,73 @@
-//! `Transpose(f(x))` → `f(Transpose(x))`, if `x` is a product or data movement that can absorb the
-//! transpose. `f` must be exact, and its other operands must only vary along axes that the
+//! `Transpose(f(x))` → `f(Transpose(x))`, if `x` leads to a product or data movement that can absorb
+//! the transpose. `f` must be exact, and its other operands must only vary along axes that the
 //! transpose preserves.
 
 use onnx::operators::{Operator, Trait};
-use onnx::{Node, ValueId};
+use onnx::{Node, ValueId, fold};
 
-use super::compose_transposes::permutation;
+use crate::movement::{AxisMap, Change, Pushed, push};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "hoist_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
 /// The maximum number of operators between the transpose and the node that absorbs it.
-const REACH: usize = 6;
+const REACH: usize = 8;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let value = m.operand(0)?;
-    let perm = permutation(m.root(), m.ty(value).rank())?;
-    let kept = perm.iter().rev().zip((0..perm.len()).rev()).take_while(|(p, i)| **p == *i as i64);
-    let kept = kept.count();
-    let (node, x) = passed(m, value, kept).ok_or("the operand is not moved element by element")?;
-    let node = node.clone();
-    let mut from = x;
+    let order = AxisMap::of(m.graph(), m.root()).ok_or("the order of axes is not known")?;
+    let (node, pushed, x) =
+        passed(m, m.operand(0)?, &order).ok_or("the operand is not moved element by element")?;
+    let (node, mut from) = (node.clone(), x);
+    let mut is_arithmetic = is_arithmetic(node.operator());
     for _ in 0..REACH {
         if let Some(movement) = m.producer_with(from, |op| op.is_movement() || op.name == "MatMul")
         {
-            if movement.block() != m.root().block() || !m.is_used_once(from) {
+            // The layout pass decides about products and activations.
+            let is_absorbed = is_arithmetic || movement.is("Transpose");
+            if !is_absorbed || movement.block() != m.root().block() || !m.is_used_once(from) {
                 break;
             }
             let root = m.root().clone();
-            let first = m.like(&root, vec![Some(x)])?;
-            let replaced =
-                |input: &Option<ValueId>| if *input == Some(x) { Some(first) } else { *input };
-            let inputs = node.inputs.iter().map(replaced).collect();
-            return Ok(vec![m.like(&node, inputs)?]);
+            let moved = |m: &mut Match<'_>, value| match value == x {
+                true => m.like(&root, vec![Some(x)]),
+                false => Ok(value),
+            };
+            return Ok(vec![pushed.emit(m, &node, moved)?]);
         }
-        match passed(m, from, kept) {
-            Some((_, operand)) => from = operand,
-            None => break,
-        }
+        let Some((node, _, operand)) = passed(m, from, &order) else { break };
+        is_arithmetic &= self::is_arithmetic(node.operator());
+        from = operand;
     }
     Err("nothing can absorb the movement".into())
 }
 
-/// Returns the producer of `value`, and the only operand that a transpose would move on to, if the
-/// transpose preserves the last `kept` axes.
-fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node, ValueId)> {
-    let node = m.producer_with(value, |op| is_passed(op) || op.name == "Softmax")?;
+/// Returns the producer of `value`, the changes that let it work on operands transposed to `order`,
+/// and the only operand that the transpose moves.
+fn passed<'m>(
+    m: &'m Match<'_>,
+    value: ValueId,
+    order: &AxisMap,
+) -> Option<(&'m Node, Pushed, ValueId)> {
+    let node = m.producer_with(value, |op| op.has(Trait::Exact) || op.name == "Softmax")?;
     if !m.is_used_once(value) || node.block() != m.root().block() {
         return None;
     }
-    let rank = m.ty(value).rank() as i64;
-    // A softmax computes all rows in the same way, regardless of their position.
-    let is_last = matches!(node.int("axis", -1), axis if axis == -1 || axis == rank - 1);
-    if node.is("Softmax") && (!is_last || kept == 0) {
-        return None;
+    let mut pushed = push(m.graph(), node, order)?;
+    // A softmax along the last axis computes all rows in the same way, regardless of their position.
+    if let Change::Axis(axis) = pushed.change {
+        let is_last = order.kept() > 0 && fold::axis(axis, order.rank()) == Ok(order.rank() - 1);
+        pushed.change = is_last.then_some(Change::Nothing)?;
     }
-    let mut moved = node.inputs.iter().flatten().filter(|input| m.ty(**input).rank() > kept);
+    let is_moved = |input: &&ValueId| m.ty(**input).rank() > order.kept();
+    let mut moved = node.inputs.iter().flatten().filter(is_moved);
     let (x, None) = (*moved.next()?, moved.next()) else { return None };
-    let same = m.ty(x).shape == m.ty(value).shape;
-    same.then_some((node, x))
+    (m.ty(x).shape == m.ty(value).shape).then_some((node, pushed, x))
 }
 
-/// Returns `true` if the operator is exact arithmetic. Activations stay: the layout pass decides about products
-/// between them.
-fn is_passed(op: &Operator) -> bool {
-    op.has(Trait::Exact) && (op.broadcasts() || matches!(op.name, "Abs" | "Cast" | "Neg"))
+/// Returns `true` if the operator is not an activation.
+fn is_arithmetic(op: &Operator) -> bool {
+    op.broadcasts() || matches!(op.name, "Abs" | "Cast" | "Neg" | "Softmax")
 }
 
 #[cfg(test)]
@@ -135,6 +137,38 @@ mod tests {
                 t = Transpose <perm = [1, 0, 2]> (a)
                 w = Softmax <axis = -1> (t)
                 y = Transpose <perm = [2, 0, 1]> (w)
+            }",
+        );
+    }
+
+    #[test]
+    fn transposes_meet_across_operators() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                a = Transpose <perm = [0, 2, 1]> (x)
+                b = Relu (a)
+                c = LeakyRelu <alpha = 0.5> (b)
+                y = Transpose <perm = [0, 2, 1]> (c)
+            }",
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                a = Transpose <perm = [0, 2, 1]> (x)
+                v0 = Transpose <perm = [0, 2, 1]> (a)
+                v1 = Relu (v0)
+                y = LeakyRelu <alpha = 0.5> (v1)
+            }",
+        );
+    }
+
+    #[test]
+    fn transposes_with_other_consumers_are_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2,3] x) => (float[2,3] y, float[3,2] z) {
+                a = Transpose (x)
+                b = Relu (a)
+                y = Transpose (b)
+                z = Exp (b)
             }",
         );
     }

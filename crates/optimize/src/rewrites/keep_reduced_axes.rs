@@ -1,9 +1,10 @@
 //! A reduction whose axes are restored with size one → the same reduction with `keepdims`.
 
 use onnx::operators::Operator;
-use onnx::{Attr, Attrs, ValueId, fold};
+use onnx::{Attr, ValueId};
 use tensor::Dim;
 
+use crate::movement::{reduced_axes, set_attr};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -20,28 +21,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the reduction has other readers".into());
     }
     let x = node.input(0).ok_or("an operand is missing")?;
-    let axes = match (node.attr("axis"), node.input(1)) {
-        (Some(Attr::Int(axis)), _) => vec![*axis],
-        // `ArgMax` has one axis, which is an attribute. Other reductions take their axes as an
-        // operand.
-        (_, Some(axes)) => m.ints(axes).ok_or("the axes are not known")?,
-        _ if node.op.name.starts_with("Arg") => vec![0],
-        _ => return Err("the axes are not given".into()),
-    };
     let mut kept = m.ty(x).shape.clone();
-    for axis in axes {
-        let axis = fold::axis(axis, kept.len())?;
+    for axis in reduced_axes(m.graph(), node).ok_or("the axes are not known")? {
         kept[axis] = Dim::Known(1);
     }
     if kept != m.ty(y).shape {
         return Err("the axes are not put back".into());
     }
     let mut node = node.clone();
-    let attrs: &mut Attrs = &mut node.attrs;
-    attrs.retain(|(name, _)| *name != "keepdims");
-    attrs.push(("keepdims", Attr::Int(1)));
-    let inputs = node.inputs.clone();
-    Ok(vec![m.like(&node, inputs)?])
+    set_attr(&mut node.attrs, "keepdims", Attr::Int(1));
+    Ok(vec![m.like(&node, node.inputs.clone())?])
 }
 
 #[cfg(test)]

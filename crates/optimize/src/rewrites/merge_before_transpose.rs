@@ -2,11 +2,8 @@
 //! `x`, as groups of channels are after a group norm. Consumers can then use the layout of `x`.
 
 use onnx::ValueId;
-use tensor::Dim;
-use tensor::division::product;
 
-use super::compose_transposes::permutation;
-use crate::movement::{Step, emit};
+use crate::movement::{Atoms, Chain, emit};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -14,47 +11,24 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (moved, result) = (m.operand(0)?, m.result()?);
-    let transpose = m.graph().producer(moved).filter(|_| m.is_used_once(moved));
-    let transpose = transpose.ok_or("nothing is moved for this alone")?;
-    let node = m.graph().node(transpose);
-    let x = node.input(0).filter(|_| node.is("Transpose") && node.block() == m.root().block());
+    let nodes = Chain::to(m, result).nodes;
+    let [.., transpose, _] = *nodes else { return Err("nothing is transposed".into()) };
+    let x =
+        m.graph().node(transpose).input(0).filter(|_| m.graph().node(transpose).is("Transpose"));
     let x = x.ok_or("nothing is transposed")?;
-    let perm = permutation(node, m.ty(moved).rank())?;
-    let perm: Result<Vec<usize>, _> = perm.into_iter().map(usize::try_from).collect();
-    let perm = perm.map_err(|_| "an axis is negative")?;
-    let groups = merged(&m.ty(moved).shape, &m.ty(result).shape).ok_or("no axes are merged")?;
-    let mut parts: Vec<&[usize]> = Vec::new();
-    let mut rest = perm.as_slice();
-    for count in groups {
-        let (axes, others) = rest.split_at(count);
-        if axes.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
-            return Err("axes are merged that were apart".into());
-        }
-        parts.push(axes);
-        rest = others;
+    if !m.is_used_once(moved) {
+        return Err("the transposed value has other readers".into());
     }
-    let mut before = parts.clone();
-    before.sort_unstable();
-    let from = m.ty(x).shape.clone();
-    let to: Vec<Dim> =
-        before.iter().map(|axes| product(&from[axes[0]..axes[0] + axes.len()])).collect();
-    let place = |axes: &&[usize]| before.iter().position(|other| other == axes).map(|i| i as i64);
-    let perm = parts.iter().map(place).collect::<Option<Vec<i64>>>().ok_or("an axis is lost")?;
-    let steps = [Step::Reshape(from, to), Step::Transpose(perm)];
+    let nodes = [transpose, m.id()];
+    let (atoms, from, to) = Atoms::moved(m.graph(), x, &nodes)?;
+    let (from, to) = (atoms.layout(from), atoms.layout(to));
+    let is_inside =
+        |axis: &Vec<usize>| to.iter().any(|all| axis.iter().all(|atom| all.contains(atom)));
+    if to.len() >= from.len() || !from.iter().all(is_inside) {
+        return Err("no axes are merged".into());
+    }
+    let steps = atoms.reshaped_first(from, to).ok_or("axes are merged that were apart")?;
     Ok(vec![emit(m, x, &steps, &[m.id(), transpose])?])
-}
-
-/// Returns the number of axes that each axis of `to` consists of, if some axes are merged and all
-/// others are unchanged.
-fn merged(from: &[Dim], to: &[Dim]) -> Option<Vec<usize>> {
-    let mut rest = from;
-    let mut counts = Vec::new();
-    for size in to {
-        let count = (1..=rest.len()).find(|count| product(&rest[..*count]) == *size)?;
-        counts.push(count);
-        rest = &rest[count..];
-    }
-    (rest.is_empty() && to.len() < from.len()).then_some(counts)
 }
 
 #[cfg(test)]

@@ -8,9 +8,7 @@ mod cast_before_reshape;
 pub(crate) mod channels;
 mod compose_casts;
 mod compose_concats;
-pub(crate) mod compose_reshapes;
-pub(crate) mod compose_transposes;
-mod constant_reshape_target;
+mod compose_movements;
 mod conv_bias;
 mod conv_padding;
 mod cut_triangles;
@@ -23,31 +21,29 @@ mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
 mod drop_unused_padding;
-mod expand_what_is_moved;
+mod expand_after_movement;
 mod floored_modulo;
 mod fold_constants;
 mod fold_parameters;
+mod gather_constant_indices;
 mod gather_from_reversed;
 mod gather_from_the_end;
-mod gather_known_places;
-mod gather_one_place;
 mod gather_single_slice;
 mod hoist_transposes;
-mod join_transposes;
 mod keep_reduced_axes;
 mod masked;
 mod masked_scores;
 mod matmul_add_to_gemm;
 mod merge_before_transpose;
 mod move_blocks;
+mod narrow_gather_indices;
 mod pad_with_one_number;
 mod pool_average;
-mod reduce_what_is_moved;
 mod repeat_pixels;
 mod resize_nearest;
 mod resize_pixels;
 mod reverse_twice;
-mod shorten_movements;
+mod round_once;
 mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
@@ -63,9 +59,9 @@ use crate::recognize::{batch_norm, resample};
 use crate::runner::Rules;
 
 pub(crate) use arrange_product::Arranged;
+pub(crate) use compose_movements::Composed;
 pub(crate) use fold_constants::Folded;
 pub(crate) use masked_scores::Scores;
-pub(crate) use shorten_movements::Shortened;
 
 /// A group of rewrites that are applied together until none of them matches.
 ///
@@ -136,20 +132,15 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Simplify, &compose_concats::REWRITE),
     (Phase::Simplify, &cast_before_reshape::REWRITE),
     (Phase::Simplify, &keep_reduced_axes::REWRITE),
-    (Phase::Simplify, &compose_reshapes::REWRITE),
-    (Phase::Simplify, &constant_reshape_target::REWRITE),
-    (Phase::Simplify, &compose_transposes::REWRITE),
-    (Phase::Simplify, &shorten_movements::REWRITE),
+    (Phase::Simplify, &compose_movements::REWRITE),
     (Phase::Simplify, &shrink_constant_operand::REWRITE),
     (Phase::Simplify, &drop_operand_broadcast::REWRITE),
-    (Phase::Simplify, &expand_what_is_moved::REWRITE),
-    (Phase::Simplify, &join_transposes::REWRITE),
-    (Phase::Simplify, &reduce_what_is_moved::REWRITE),
+    (Phase::Simplify, &expand_after_movement::REWRITE),
     (Phase::Simplify, &hoist_transposes::REWRITE),
     (Phase::Simplify, &sink_unit_axes::REWRITE),
     (Phase::Simplify, &take_from_concat::REWRITE),
-    (Phase::Simplify, &gather_known_places::REWRITE),
-    (Phase::Simplify, &gather_one_place::REWRITE),
+    (Phase::Simplify, &gather_constant_indices::REWRITE),
+    (Phase::Simplify, &narrow_gather_indices::REWRITE),
     (Phase::Simplify, &gather_from_the_end::REWRITE),
     (Phase::Simplify, &gather_from_reversed::REWRITE),
     (Phase::Simplify, &reverse_twice::REWRITE),
@@ -168,9 +159,11 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Fuse, &resize_nearest::REWRITE),
     (Phase::Fuse, &resample::weights::REWRITE),
     (Phase::Fuse, &matmul_add_to_gemm::REWRITE),
+    (Phase::Fuse, &round_once::REWRITE),
     (Phase::FuseConvolutions, &conv_bias::REWRITE),
     (Phase::FuseConvolutions, &conv_padding::REWRITE),
     (Phase::FuseConvolutions, &batch_norm::REWRITE),
+    (Phase::FuseConvolutions, &round_once::REWRITE),
     (Phase::FuseConvolutions, &pool_average::REWRITE),
     (Phase::Settle, &add_mask::REWRITE),
     (Phase::Settle, &cut_triangles::REWRITE),

@@ -60,10 +60,7 @@ impl Moved {
             return Err("what is on the way is used elsewhere".into());
         }
         let x = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
-        let mut atoms = Atoms::default();
-        let from = atoms.add(&m.ty(x).shape)?;
-        let to = atoms.view(atoms.layout(from).clone());
-        atoms.follow(to, graph, nodes)?;
+        let (atoms, from, to) = Atoms::moved(graph, x, nodes)?;
         let (from, to) = (atoms.layout(from).clone(), atoms.layout(to).clone());
         if from.len() != 4 || to.len() != 4 {
             return Err("it is not a picture".into());

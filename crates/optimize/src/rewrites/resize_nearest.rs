@@ -92,7 +92,8 @@ fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
         let (a, b) = (node.input(0)?, node.input(1));
         value = match node.op.name {
             "Cast" if matches!(m.ty(node.outputs[0]).dtype, DType::I32 | DType::I64) => a,
-            "Reshape" | "Squeeze" | "Unsqueeze" | "Floor" => a,
+            "Floor" => a,
+            _ if node.is_reshape() => a,
             "Clip" => {
                 let (low, high) = (m.facts().interval(b?), m.facts().interval(node.input(2)?));
                 (low.is_at_most(&zero) && high.is_at_least(&last)).then_some(a)?

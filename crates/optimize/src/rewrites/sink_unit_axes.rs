@@ -2,11 +2,11 @@
 //! that are inserted before a softmax and removed after it disappear.
 
 use onnx::operators::Axes;
-use onnx::{Attr, Node, NodeId, Use, ValueId, fold};
+use onnx::{Attr, Node, Use, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::Dim;
 
-use crate::movement::{Step, emit, unit_axes};
+use crate::movement::{AxisMap, Change, Step, emit, push, reshaped, set_attr, unit_axes};
 use crate::passes::layout;
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -21,32 +21,27 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
 /// The maximum number of operators up to the data movement.
 const REACH: usize = 24;
 
-/// The effect of an operator on axes.
-enum Kind {
-    /// The operands broadcast to the result.
-    Elementwise,
-    /// The operator works along `axes`, and keeps them if `kept`.
-    Along { axes: Vec<usize>, kept: bool },
-    /// A product with a constant matrix along the last axis. One leading axis must remain.
-    Product { rank: usize },
-}
-
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let y = m.result()?;
-    if !is_sinkable(m, m.root()) {
+    let (y, root) = (m.result()?, m.root());
+    if !is_sinkable(m, root) {
         return Err("it may belong to a softmax".into());
     }
-    let inputs: SmallVec<[ValueId; 4]> = m.root().inputs.iter().flatten().copied().collect();
-    let kind = kind(m, m.id()).ok_or("the axes are not known")?;
-    let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
+    let broadcasts = root.operator().axes == Axes::Elementwise;
+    let count = if broadcasts { root.inputs.len() } else { 1 };
+    let operands: SmallVec<[ValueId; 4]> =
+        root.inputs.iter().take(count).flatten().copied().collect();
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
-    if matches!(kind, Kind::Elementwise) && operands.iter().any(|value| is_laid_out(m, *value)) {
+    if broadcasts && operands.iter().any(|value| is_laid_out(m, *value)) {
         return Err("the layout between convolutions is chosen as a whole".into());
     }
+    if root.is("MatMul") && m.graph().tensor(m.operand(1)?).is_none() {
+        return Err("the right operand is not a constant".into());
+    }
     // Axes refer to the broadcast operands.
-    let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+    let pushed = |gone: &[usize]| push(m.graph(), root, &AxisMap::without(gone, rank));
+    let goes = |axis: &usize| is_one(m, &operands, rank, *axis) && pushed(&[*axis]).is_some();
     // Guards of a single index are recognised as a whole.
-    if matches!(m.root().op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
+    if matches!(root.op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
     }
     if !(0..rank).any(|axis| goes(&axis)) {
@@ -69,90 +64,35 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         (!axes.is_empty()).then_some(axes)
     };
     let gone = spelled_out.or_else(of_constants).ok_or("no operand has inserted axes")?;
-    let root = m.root().clone();
-    if let Kind::Along { axes, kept: false } = &kind
-        && let Some((source, all)) = inserted(m, inputs[0])
+    let pushed = pushed(&gone).ok_or("the axes are needed")?;
+    let root = root.clone();
+    if let Change::Operand(_, axes) = &pushed.change
+        && pushed.results.is_some()
+        && let Some((source, all)) = inserted(m, operands[0])
         && all.contains(&gone)
     {
         // The inserted axis is at the position of the reduced one, if that were kept.
-        let axes: Vec<usize> =
-            axes.iter().map(|axis| axis - gone.iter().filter(|g| *g < axis).count()).collect();
         let mut shape = m.ty(source).shape.clone();
-        axes.iter().for_each(|axis| shape[*axis] = Dim::Known(1));
+        for axis in axes.to_i64s().unwrap_or_default() {
+            let axis = fold::axis(axis, shape.len())?;
+            shape[axis] = Dim::Known(1);
+        }
         if shape == m.ty(y).shape {
-            let mut node = root;
-            node.attrs.retain(|(name, _)| *name != "keepdims");
-            node.attrs.push(("keepdims", Attr::Int(1)));
-            let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
-            let axes = m.i64s(&axes);
-            return Ok(vec![m.like(&node, vec![Some(source), Some(axes)])?]);
+            let mut node = root.clone();
+            set_attr(&mut node.attrs, "keepdims", Attr::Int(1));
+            return Ok(vec![pushed.emit(m, &node, |_, _| Ok(source))?]);
         }
     }
     if !is_taken_in(m, y, &mut { REACH }) {
         return Err("no movement follows".into());
     }
-
-    let mut fewer = Vec::new();
-    for value in operands {
-        fewer.push(Some(without(m, *value, rank, &gone)?));
-    }
-    let before = |axis: usize| gone.iter().filter(|other| **other < axis).count();
-    let mut node = root.clone();
-    let mut put_back: Vec<usize> = gone.clone();
-    if let Kind::Along { axes, kept } = &kind {
-        let axes_now: Vec<i64> = axes.iter().map(|axis| (axis - before(*axis)) as i64).collect();
-        if let Some(attr) = node.attrs.iter_mut().find(|(name, _)| *name == "axis") {
-            attr.1 = Attr::Int(axes_now[0]);
-        } else {
-            fewer.push(Some(m.i64s(&axes_now)));
-        }
-        if !kept {
-            let reduced_before = |axis: usize| axes.iter().filter(|other| **other < axis).count();
-            put_back = gone.iter().map(|axis| axis - reduced_before(*axis)).collect();
-        }
-    }
-    if let Kind::Product { .. } = kind {
-        fewer.push(Some(inputs[1]));
-    }
-    let result = m.like(&node, fewer)?;
-    let (from, mut to) = (m.ty(result).shape.clone(), m.ty(result).shape.clone());
-    for axis in put_back {
-        if axis > to.len() {
-            return Err("the axes cannot be put back".into());
-        }
-        to.insert(axis, Dim::Known(1));
-    }
+    let result = pushed.emit(m, &root, |m, value| without(m, value, rank, &gone))?;
+    let map = pushed.results.unwrap_or_else(|| AxisMap::without(&gone, rank));
+    let to = map.shape_before(&m.ty(result).shape);
     if to != m.ty(y).shape {
         return Err("the result's shape is not the one expected".into());
     }
-    Ok(vec![emit(m, result, &[Step::Reshape(from, to)], &[])?])
-}
-
-fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
-    let node = m.graph().node(id);
-    let rank = m.ty(node.input(0)?).rank();
-    let axes = match node.op.name {
-        "LogSoftmax" | "Softmax" => vec![node.int("axis", -1)],
-        "MatMul" => {
-            let matrix = node.input(1)?;
-            let is_matrix = m.graph().tensor(matrix).is_some() && m.ty(matrix).rank() == 2;
-            return (is_matrix && rank > 2).then_some(Kind::Product { rank });
-        }
-        name if name.starts_with("Reduce") => m.ints(node.input(1)?)?,
-        _ => return Some(Kind::Elementwise),
-    };
-    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank).ok());
-    let axes = axes.collect::<Option<Vec<_>>>()?;
-    let kept = !node.op.name.starts_with("Reduce") || node.int("keepdims", 1) == 1;
-    (!axes.is_empty()).then_some(Kind::Along { axes, kept })
-}
-
-fn is_along(kind: &Kind, axis: usize) -> bool {
-    match kind {
-        Kind::Elementwise => false,
-        Kind::Along { axes, .. } => axes.contains(&axis),
-        Kind::Product { rank } => axis == 0 || axis + 1 == *rank,
-    }
+    Ok(vec![reshaped(m, result, &to)?])
 }
 
 /// Returns `true` if all operands, broadcast to `rank` axes, have size one along `axis`.
@@ -225,7 +165,7 @@ fn without(
     let kept = |(axis, dim): (usize, Dim)| (!gone.contains(&axis)).then_some(dim);
     let to: Vec<Dim> = shape.iter().cloned().enumerate().filter_map(kept).collect();
     if m.constant(value).is_some() {
-        return emit(m, value, &[Step::Reshape(shape, to)], &[]);
+        return reshaped(m, value, &to);
     }
     const FOR_GOOD: Skip = Skip::Because("another operand needs the axes");
     let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();

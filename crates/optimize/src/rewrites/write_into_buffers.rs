@@ -8,7 +8,8 @@
 use onnx::{Assumption, Attr, Attrs, ValueId, attrs};
 use tensor::Dim;
 
-use crate::index_vectors::{Element, reshaped};
+use crate::index_vectors::Element;
+use crate::movement::reshaped;
 use crate::recognize::check_movement;
 use crate::{Match, Rewrite, Roots, Skip};
 

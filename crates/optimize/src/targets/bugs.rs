@@ -1,6 +1,6 @@
 //! Bugs of runtimes in valid models, and changes that avoid them.
 //!
-//! Each bug has a program that demonstrates it, which `tests/test_runtime_bugs.py` runs. A bug can be
+//! Each bug has a program that demonstrates it, which `tests/targets/test_runtime_bugs.py` runs. A bug can be
 //! deleted once its program is correct in all relevant versions. `scripts/hunt_runtime_rewrites.py`
 //! searches for more.
 

@@ -38,8 +38,8 @@ const MOST_HOSTILE_ERROR: f64 = 4.0;
 /// The measurements of a runtime.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// The rows, sorted by operator.
-    rows: &'static [Row],
+    /// Tables that are sorted by operator. The first one with an operator and a type decides.
+    tables: &'static [&'static [Row]],
     /// The kernels that were measured.
     pub(crate) kernels: Kernels,
     /// The operators that are better as one node in any form, by type and by whether all numbers
@@ -48,9 +48,9 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Returns the measurements in `rows`, which are sorted by operator.
-    pub(super) const fn new(rows: &'static [Row], kernels: Kernels) -> Self {
-        Self { rows, kernels, better: OnceLock::new() }
+    /// Returns the measurements in `tables`, which are sorted by operator.
+    pub(super) const fn new(tables: &'static [&'static [Row]], kernels: Kernels) -> Self {
+        Self { tables, kernels, better: OnceLock::new() }
     }
 
     /// Returns `true` if `op` as one node is as exact on hostile numbers as the elementary form.
@@ -73,7 +73,8 @@ impl Measured {
     /// Returns `true` if [`Measured::is_better`] holds for any form of `op`.
     pub(crate) fn may_be_better(&self, op: &str, dtype: DType, finite: bool) -> bool {
         let better = self.better.get_or_init(|| {
-            let rows = self.rows.iter().flat_map(|row| [(row, false), (row, true)]);
+            let rows =
+                self.tables.iter().copied().flatten().flat_map(|row| [(row, false), (row, true)]);
             let better = rows
                 .filter(|(row, finite)| self.is_better(row.op, row.variant, row.dtype, *finite));
             better.map(|(row, finite)| (row.op, row.dtype, finite)).collect()
@@ -82,9 +83,11 @@ impl Measured {
     }
 
     fn find(&self, op: &str, variant: &str, dtype: DType) -> Option<&'static Row> {
-        let first = self.rows.partition_point(|row| row.op < op);
-        let mut rows = self.rows[first..].iter().take_while(|row| row.op == op);
-        rows.find(|row| row.variant == variant && row.dtype == dtype)
+        self.tables.iter().find_map(|table| {
+            let first = table.partition_point(|row| row.op < op);
+            let mut rows = table[first..].iter().take_while(|row| row.op == op);
+            rows.find(|row| row.variant == variant && row.dtype == dtype)
+        })
     }
 }
 
@@ -106,6 +109,8 @@ pub(super) const fn row(
 #[test]
 fn rows_are_sorted_by_operator() {
     for spec in super::ALL {
-        assert!(spec.measured.rows.is_sorted_by_key(|row| row.op));
+        for table in spec.measured.tables {
+            assert!(table.is_sorted_by_key(|row| row.op));
+        }
     }
 }

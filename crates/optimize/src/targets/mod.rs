@@ -6,12 +6,20 @@
 
 mod any;
 mod bugs;
+mod cuda;
+mod iree;
 mod kernels;
 mod measured;
 mod onnxruntime;
+mod onnxruntime_releases;
 mod onnxruntime_web;
+mod openvino;
+mod rten;
+mod spellings;
+mod tensorrt;
 #[cfg(test)]
 mod testing;
+mod tract;
 mod webgpu;
 
 use std::fmt;
@@ -22,7 +30,25 @@ pub(crate) use self::kernels::{Kernels, Right};
 pub(crate) use self::measured::Measured;
 
 /// All targets, sorted by name.
-static ALL: &[&Spec] = &[&any::SPEC, &onnxruntime::SPEC, &onnxruntime_web::SPEC, &webgpu::SPEC];
+static ALL: &[&Spec] = &[
+    &any::SPEC,
+    &cuda::SPEC,
+    &iree::SPEC,
+    &onnxruntime::SPEC,
+    &onnxruntime_web::SPEC,
+    &onnxruntime_releases::SPECS[0],
+    &onnxruntime_releases::SPECS[1],
+    &onnxruntime_releases::SPECS[2],
+    &onnxruntime_releases::SPECS[3],
+    &onnxruntime_releases::SPECS[4],
+    &onnxruntime_releases::SPECS[5],
+    &onnxruntime_releases::SPECS[6],
+    &openvino::SPEC,
+    &rten::SPEC,
+    &tensorrt::SPEC,
+    &tract::SPEC,
+    &webgpu::SPEC,
+];
 
 /// The target of models unless the user names another one.
 static DEFAULT: &Spec = &onnxruntime::SPEC;
@@ -39,13 +65,18 @@ pub struct Spec {
     /// The opset below which models are written only on request.
     pub(crate) lowest_opset: i64,
     /// The newest opset that the target loads.
-    pub(crate) newest_opset: i64,
+    pub newest_opset: i64,
     /// The kernels; `None` if the target runs all that the specification allows.
     pub(crate) kernels: Option<Kernels>,
     /// The kernels on the target's device, if it has one. Other nodes run on the CPU.
     pub(crate) on_device: Option<Kernels>,
+    /// `true` if nodes get casts or other forms so that they run on the device.
+    pub(crate) keeps_on_device: bool,
     /// The operators that run on the CPU although their elementary forms run on the device.
     pub elementary: &'static [&'static str],
+    /// The operators whose kernels compute in float32 on operands in half precision, and round their
+    /// results once.
+    pub(crate) rounds_once: &'static [&'static str],
     /// The measurements that decide which operators become one node.
     pub(crate) measured: &'static Measured,
     /// The bugs that models avoid.

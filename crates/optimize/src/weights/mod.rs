@@ -159,8 +159,8 @@ impl std::fmt::Display for Format {
 /// The name that nodes are emitted under.
 const NAME: &str = "smaller_weights";
 
-/// Stores the weights of a finished graph in the requested formats. Returns the patterns that
-/// matched nothing, if that is allowed.
+/// Stores the weights of a finished graph in the requested formats. Returns the patterns without
+/// effect: `*`, and others if `for_others` is set.
 pub fn shrink(
     graph: &mut Graph,
     origins: &mut Origins,
@@ -208,7 +208,11 @@ pub fn shrink(
     let mut missed = Vec::new();
     for ((pattern, formats), matched) in weights.formats.iter().zip(matched) {
         let kept = formats.contains(&Format::Keep) && matched.any;
-        if pattern == ALL || kept || matched.used {
+        if kept || matched.used {
+            continue;
+        }
+        if pattern == ALL {
+            missed.push(pattern.clone());
             continue;
         }
         match matched.refused {
@@ -415,10 +419,7 @@ fn look_up(edit: &mut Editor<'_>, id: NodeId, table: ValueId, wide: DType) -> Re
 fn beside<'e>(edit: &'e mut Editor<'_>, value: ValueId) -> Result<Builder<'e>, Error> {
     let graph = edit.graph();
     let first = graph.nodes_of(Graph::MAIN).next();
-    let reader = graph.value(value).uses().find_map(|use_| match use_ {
-        onnx::Use::Operand(id, _) => Some(id),
-        onnx::Use::Output(..) => None,
-    });
+    let reader = graph.value(value).consumers().next();
     // Weights are not widened inside the bodies of loops and branches. That would be repeated in
     // each execution, and runtimes may fail to load a product in a body whose integers are outside.
     let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;

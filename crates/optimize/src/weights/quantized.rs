@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use onnx::{Editor, Graph, Node, Use, ValueId, attrs};
-use tensor::{DType, Dim, Kind, Tensor};
+use onnx::{Editor, Graph, Node, ValueId, attrs};
+use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::readers::{Reader, readers};
 use super::{Error, beside};
@@ -96,9 +96,9 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
 /// type.
 fn is_exact(from: DType, to: DType) -> bool {
     match to.kind() {
-        Kind::Float => matches!(to, DType::F16 | DType::F32 | DType::F64),
+        DTypeKind::Float => matches!(to, DType::F16 | DType::F32 | DType::F64),
         // Differences may be negative.
-        Kind::Signed => to.bits() > from.bits(),
+        DTypeKind::Signed => to.bits() > from.bits(),
         _ => false,
     }
 }
@@ -263,9 +263,7 @@ fn integers(tensor: &Tensor) -> Option<Vec<i64>> {
 
 /// Returns the only consumer of a value.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
-    let mut uses = graph.value(value).uses();
-    let (Some(Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return None };
-    Some(graph.node(id))
+    graph.value(value).only_consumer().map(|(id, _)| graph.node(id))
 }
 
 /// Replaces the arithmetic by one node that widens the integers.

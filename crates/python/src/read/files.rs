@@ -29,7 +29,7 @@ pub(crate) struct LoadedTexts {
 }
 
 impl LoadedTexts {
-    /// A line of the file at `path`, counted from 1. Files that are not the user's come from
+    /// Returns a line of the file at `path`, counted from 1. Files that are not the user's come from
     /// `linecache`.
     pub(crate) fn line(&self, py: Python<'_>, path: &str, number: u32) -> Option<String> {
         if self.is_edited(path) {
@@ -48,7 +48,7 @@ impl LoadedTexts {
         self.edited.iter().any(|edited| edited == path)
     }
 
-    /// The places of a diagnostic with their source lines, and why some have none.
+    /// Formats the locations of a diagnostic with their source lines, and the reasons for missing lines.
     pub(crate) fn render(&self, py: Python<'_>, diagnostic: &Diagnostic) -> String {
         let mut text = diagnostic.render_places(&|path, number| self.line(py, path, number));
         let edited = diagnostic.places.iter().filter(|place| self.is_edited(&place.path));
@@ -75,7 +75,7 @@ impl Files {
         self.0.classify(path, |working| imports(py, working))
     }
 
-    /// The texts that the user's files had when Python loaded them.
+    /// Returns the texts that the user's files had when Python loaded them.
     pub(super) fn texts(
         &self,
         py: Python<'_>,

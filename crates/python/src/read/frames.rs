@@ -123,7 +123,7 @@ impl Tracebacks {
         Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
     }
 
-    /// The texts of the user's files that stacks were resolved to.
+    /// Returns the texts of the user's files that stacks were resolved to.
     pub(crate) fn texts(&self, py: Python<'_>) -> PyResult<LoadedTexts> {
         let known = self.0.borrow();
         let mut offsets: FxHashMap<Address, Vec<i64>> = FxHashMap::default();

@@ -63,7 +63,7 @@ pub(crate) struct StackOptions<'a, 'py> {
 /// itself.
 const MOST_NESTED: usize = 4;
 
-/// Why a jaxpr cannot be read, and what the message is made from.
+/// The reason that a jaxpr cannot be read, with the parts of the message.
 pub(crate) struct FailedRead {
     pub(crate) error: ReadError,
     pub(crate) stacks: Stacks,
@@ -160,7 +160,7 @@ struct Reader<'a, 'py> {
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
     /// The kinds of parameters, by their Python types.
-    kinds: ByType<params::Kind>,
+    kinds: ByType<params::ParamKind>,
     /// The names of parameters, with their objects, which keep the addresses valid.
     param_names: FxHashMap<Address, (ParamName, Bound<'py, PyAny>)>,
     name_of: &'a Bound<'py, PyAny>,

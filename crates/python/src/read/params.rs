@@ -13,7 +13,7 @@ use crate::jax_names::{DIM_EXPR, attr, class};
 
 /// The conversion of objects of one Python type.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum ParamKind {
     None,
     Bool,
     Int,
@@ -32,62 +32,62 @@ pub(super) enum Kind {
     Opaque,
 }
 
-fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
+fn classify(value: &Bound<'_, PyAny>) -> PyResult<ParamKind> {
     let py = value.py();
     let ty = value.get_type();
     Ok(if value.is_none() {
-        Kind::None
+        ParamKind::None
     } else if value.is_instance(class::python_enum(py)?)?
         || value.is_instance(class::primitive(py)?)?
     {
-        Kind::Enum
+        ParamKind::Enum
     } else if value.is_instance_of::<PyBool>() {
-        Kind::Bool
+        ParamKind::Bool
     } else if value.is_instance_of::<PyInt>() {
-        Kind::Int
+        ParamKind::Int
     } else if value.is_instance_of::<PyFloat>() {
-        Kind::Float
+        ParamKind::Float
     } else if value.is_instance_of::<PyComplex>() {
-        Kind::Complex
+        ParamKind::Complex
     } else if value.is_instance_of::<PyString>() {
-        Kind::Str
+        ParamKind::Str
     } else if value.is_instance_of::<PyTuple>() && value.hasattr(attr::_fields(py))? {
-        Kind::NamedTuple
+        ParamKind::NamedTuple
     } else if value.is_instance_of::<PyTuple>()
         || value.is_instance_of::<PyList>()
         || value.is_instance_of::<PySet>()
         || value.is_instance_of::<PyFrozenSet>()
         || value.is_instance_of::<PyRange>()
     {
-        Kind::Sequence
+        ParamKind::Sequence
     } else if value.is_instance_of::<PyDict>() {
-        Kind::Mapping
+        ParamKind::Mapping
     } else if value.is_instance(class::closed_jaxpr(py)?)?
         || value.is_instance(class::jaxpr(py)?)?
     {
-        Kind::Jaxpr
+        ParamKind::Jaxpr
     } else if value.is_instance(class::numpy_dtype(py)?)? {
-        Kind::DType
+        ParamKind::DType
     } else if value.is_instance(class::numpy_array(py)?)?
         || value.is_instance(class::numpy_scalar(py)?)?
         || value.is_instance(class::jax_array(py)?)?
     {
-        Kind::Array
+        ParamKind::Array
     } else if ty.name()?.to_cow()? == DIM_EXPR {
-        Kind::Dim
+        ParamKind::Dim
     } else if value.hasattr(attr::__dataclass_fields__(py))? {
-        Kind::Dataclass
+        ParamKind::Dataclass
     } else {
-        Kind::Opaque
+        ParamKind::Opaque
     })
 }
 
 impl<'py> Reader<'_, 'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         Ok(match self.kinds.of(value, || classify(value))? {
-            Kind::None => Param::None,
-            Kind::Bool => Param::Bool(value.extract()?),
-            Kind::Int => match (value.extract(), value.extract::<i128>()) {
+            ParamKind::None => Param::None,
+            ParamKind::Bool => Param::Bool(value.extract()?),
+            ParamKind::Int => match (value.extract(), value.extract::<i128>()) {
                 (Ok(int), _) => Param::Int(int),
                 // The largest unsigned integers do not fit a signed one.
                 (Err(_), Ok(int)) => match tensor::Tensor::int_scalar(tensor::DType::U64, int) {
@@ -96,47 +96,47 @@ impl<'py> Reader<'_, 'py> {
                 },
                 _ => Param::Opaque("int".into()),
             },
-            Kind::Float => Param::Float(value.extract()?),
-            Kind::Complex => {
+            ParamKind::Float => Param::Float(value.extract()?),
+            ParamKind::Complex => {
                 let value = value.cast::<PyComplex>().map_err(PyErr::from)?;
                 Param::Tensor(tensor::Tensor::complex_scalar(value.real(), value.imag()))
             }
-            Kind::Str => Param::Str(value.extract::<String>()?.into()),
-            Kind::Enum => {
+            ParamKind::Str => Param::Str(value.extract::<String>()?.into()),
+            ParamKind::Enum => {
                 Param::Enum(value.getattr(attr::name(self.py))?.extract::<String>()?.into())
             }
             // Nearly all of them are tuples, which give their length faster than iterators.
-            Kind::Sequence => Param::List(match value.cast_exact::<PyTuple>() {
+            ParamKind::Sequence => Param::List(match value.cast_exact::<PyTuple>() {
                 Ok(tuple) => tuple.iter().map(|item| self.param(&item)).collect::<Result<_>>()?,
                 Err(_) => {
                     value.try_iter()?.map(|item| self.param(&item?)).collect::<Result<_>>()?
                 }
             }),
-            Kind::NamedTuple => {
+            ParamKind::NamedTuple => {
                 let names: Vec<String> = value.getattr(attr::_fields(self.py))?.extract()?;
                 self.fields(value, names)?
             }
-            Kind::Dataclass => {
+            ParamKind::Dataclass => {
                 let fields = value.getattr(attr::__dataclass_fields__(self.py))?;
                 let keys = fields.cast_into::<PyMapping>().map_err(PyErr::from)?.keys()?;
                 self.fields(value, keys.extract()?)?
             }
-            Kind::Mapping => {
+            ParamKind::Mapping => {
                 let mut fields = Vec::new();
                 for (key, item) in value.cast::<PyDict>().map_err(PyErr::from)?.iter() {
                     fields.push((key.str()?.to_string().into(), self.param(&item)?));
                 }
                 Param::Fields(fields)
             }
-            Kind::DType => match self.dtype(value) {
+            ParamKind::DType => match self.dtype(value) {
                 Ok(dtype) => Param::DType(dtype),
                 Err(ReadError::DType(name)) => Param::Opaque(name.into()),
                 Err(other) => return Err(other),
             },
-            Kind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
-            Kind::Array => self.array_param(value)?,
-            Kind::Dim => Param::Dim(self.dim(value)?),
-            Kind::Opaque => Param::Opaque(value.get_type().name()?.to_string().into()),
+            ParamKind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
+            ParamKind::Array => self.array_param(value)?,
+            ParamKind::Dim => Param::Dim(self.dim(value)?),
+            ParamKind::Opaque => Param::Opaque(value.get_type().name()?.to_string().into()),
         })
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jaxpr::JaxprId;
 use lower::{Context, ExternalRule, ExternalRules, Parts, RuleError};
 use onnx::intern;
-use provenance::{Frame, Place, Span};
+use provenance::{Frame, SourceLocation, Span};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The line of the rule.
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
     pub(crate) help: Option<String>,
     /// The exception that the rule raised.
     pub(crate) cause: Option<PyErr>,
@@ -239,7 +239,7 @@ impl Rule {
             }
         };
         let definition = Span { line: self.function.line, ..Span::default() };
-        let place = Place {
+        let place = SourceLocation {
             label: Some("the rule".to_owned()),
             file: self.function.file.to_owned(),
             path: self.function.path.clone(),

@@ -73,7 +73,7 @@ pub(crate) enum How {
 
 /// A conversion, independent of the elements' values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Step {
+pub(crate) struct Conversion {
     /// The element type of the source.
     from: DType,
     /// The shape of the source, if it matters: blocks run along columns.
@@ -164,12 +164,12 @@ impl Reduced {
     }
 
     /// Returns the conversion, without its source.
-    pub(crate) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Conversion {
         let sizes = match self.how {
             How::Blocks(..) => Some(self.source.shape().to_vec()),
             How::Cast(_) | How::Rounded(_) => None,
         };
-        Step { from: self.source.dtype(), sizes, how: self.how }
+        Conversion { from: self.source.dtype(), sizes, how: self.how }
     }
 
     /// Returns `true` if the elements are available before the tensor is written.

@@ -50,9 +50,7 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let model = Model::open(&self.model, self.map.as_deref())?;
-        for remark in &model.remarks {
-            terminal.remark(remark)?;
-        }
+        terminal.remarks(&model.remarks)?;
         let index = Index::new(&model);
         let log = input::read(self.log.as_deref(), &index, terminal)?;
         let log = without_colors(&log);

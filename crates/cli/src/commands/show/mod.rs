@@ -82,9 +82,10 @@ const COLUMNS: [Column<'static>; 5] = [
 impl Show {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let model = Model::open(&self.model, self.map.as_deref())?;
-        for remark in &model.remarks {
-            terminal.remark(remark)?;
-        }
+        // The others print no lines, or report themselves that there are none.
+        let prints_lines = !self.text && !self.missed && !self.json;
+        let notes = if prints_lines { model.notes() } else { model.remarks.clone() };
+        terminal.remarks(&notes)?;
         for file in model.map.iter().flat_map(SourceMap::edited) {
             terminal.remark(&provenance::edited_since_loaded(file))?;
         }

@@ -1,7 +1,7 @@
 //! mulhi(x, y) → the upper half of a product: Mul in twice the width, or Mul of halves for 64 bits
 
 use onnx::ValueId;
-use tensor::{DType, Kind};
+use tensor::{DType, DTypeKind};
 
 use super::unsigned_words::halves;
 use crate::Context;
@@ -18,7 +18,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 fn upper_of_short<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
     let dtype = x.dtype();
-    let wide = if dtype.kind() == Kind::Signed { DType::I64 } else { DType::U64 };
+    let wide = if dtype.kind() == DTypeKind::Signed { DType::I64 } else { DType::U64 };
     let product = x.cast(wide) * y.cast(wide);
     // The sign is a bit like any other: everything above the upper half is cut off.
     let upper = product.cast(DType::U64) >> u64::from(dtype.bits());
@@ -35,7 +35,7 @@ fn upper_of_long<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
     let [low, high] = halves(a_high * b_low + carried).map(|half| half.cast(DType::U64));
     let carried = (a_low * b_high + low) >> 32_u64;
     let upper = (a_high * b_high + high + carried).cast(dtype);
-    if dtype.kind() != Kind::Signed {
+    if dtype.kind() != DTypeKind::Signed {
         return upper;
     }
     // As an unsigned number, a negative factor is too large by 2⁶⁴.

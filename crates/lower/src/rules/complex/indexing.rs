@@ -5,7 +5,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::gather;
 use crate::rules::indexing::indices::{Mode, Starts};
 use crate::rules::indexing::scatter::{Scatter, choose};
@@ -73,7 +73,7 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
             let at = cx.op("Gather", &[at, number], attrs! { axis: 0 })?;
             let update = updates.take(cx, 0, number)?;
             let next = write(cx, carry[0], at, update, monoid)?;
-            Ok(Round { carry: vec![next], stack: Vec::new() })
+            Ok(Iteration { carry: vec![next], stack: Vec::new() })
         })?;
         done.carry[0]
     };

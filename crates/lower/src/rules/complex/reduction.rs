@@ -4,7 +4,7 @@ use onnx::{Attrs, attrs};
 use tensor::Dim;
 
 use super::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts};
 
@@ -33,7 +33,7 @@ pub(in crate::rules) fn product(cx: &mut Context<'_>, x: Parts, axes: &[usize]) 
     for &axis in axes {
         x = match cx.shape(x.re())[axis].as_known() {
             Some(count) => by_halves(cx, x, axis as i64, count)?,
-            None => by_rounds(cx, x, axis)?,
+            None => by_loop(cx, x, axis)?,
         };
     }
     Ok(x)
@@ -56,14 +56,14 @@ fn by_halves(cx: &mut Context<'_>, x: Parts, axis: i64, count: i64) -> Result<Pa
     Ok(x)
 }
 
-fn by_rounds(cx: &mut Context<'_>, x: Parts, axis: usize) -> Result<Parts> {
+fn by_loop(cx: &mut Context<'_>, x: Parts, axis: usize) -> Result<Parts> {
     let mut shape = cx.shape(x.re()).to_vec();
     let extent = std::mem::replace(&mut shape[axis], Dim::Known(1));
     let one = Monoid::Mul.identity_like(cx, x)?;
     let one = one.each(cx, |cx, part| cx.expand(part, &shape))?;
     let done = repeat(cx, &extent, &[one], |cx, number, carry| {
         let factor = x.take(cx, axis as i64, number)?;
-        Ok(Round { carry: vec![carry[0].mul(cx, factor)?], stack: Vec::new() })
+        Ok(Iteration { carry: vec![carry[0].mul(cx, factor)?], stack: Vec::new() })
     })?;
     Ok(done.carry[0])
 }

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::{Op, ValueId, attrs};
-use tensor::{DType, Dim, Tensor, Type};
+use tensor::{Dim, Tensor, Type};
 
 use crate::rules::Result;
 use crate::{Context, Parts};
@@ -12,7 +12,7 @@ use crate::{Context, Parts};
 /// stacks. For a whole loop, the values that the last iteration passed on, and the stacks along a
 /// new first axis.
 #[derive(Debug)]
-pub(crate) struct Round {
+pub(crate) struct Iteration {
     pub(crate) carry: Vec<Parts>,
     pub(crate) stack: Vec<Parts>,
 }
@@ -24,25 +24,24 @@ pub(crate) fn repeat(
     cx: &mut Context<'_>,
     trips: &Dim,
     carry: &[Parts],
-    body: impl FnOnce(&mut Context<'_>, ValueId, &[Parts]) -> Result<Round>,
-) -> Result<Round> {
+    body: impl FnOnce(&mut Context<'_>, ValueId, &[Parts]) -> Result<Iteration>,
+) -> Result<Iteration> {
     let at = Location::caller();
     let types = types(cx, carry);
     let mut stack = Vec::new();
     let block = cx.block(|cx, block| {
-        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-        let round = cx.inputs(block, round);
+        let [number, condition] = cx.loop_inputs(block);
         let inputs = cx.inputs(block, types);
-        let number = cx.unsqueeze(round[0], &[0])?;
+        let number = cx.unsqueeze(number, &[0])?;
         let result = body(cx, number, &unpack(&inputs, carry))?;
         stack.clone_from(&result.stack);
         let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.flat());
-        Ok(std::iter::once(round[1]).chain(outputs).collect())
+        Ok(std::iter::once(condition).chain(outputs).collect())
     })?;
     let trips = number(cx, trips)?;
     let results = emit(cx, trips, carry, &stack, block, at)?;
     let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.flat()).count());
-    Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
+    Ok(Iteration { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
 }
 
 /// Runs `body` while its condition holds, but at most `limit` times.
@@ -56,7 +55,7 @@ pub(crate) fn repeat_while(
     let at = Location::caller();
     let types = types(cx, carry);
     let block = cx.block(|cx, block| {
-        cx.inputs(block, vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])]);
+        cx.loop_inputs(block);
         let inputs = cx.inputs(block, types);
         let (go_on, result) = body(cx, &unpack(&inputs, carry))?;
         let outputs = result.iter().flat_map(|e| e.flat());

@@ -6,6 +6,6 @@ pub(crate) mod debug;
 pub(crate) mod iteration;
 pub(crate) mod onnx_function;
 pub(crate) mod platform_index;
-pub(crate) mod rounds;
+pub(crate) mod row_loop;
 pub(crate) mod scan;
 pub(crate) mod while_;

@@ -8,7 +8,7 @@ use std::panic::Location;
 use jaxpr::JaxprId;
 use onnx::{Attrs, Op, ValueId, attrs};
 use tensor::bounds::at_least;
-use tensor::{DType, Dim, Tensor, Type};
+use tensor::{Dim, Tensor, Type};
 
 use crate::Context;
 use crate::rules::Result;
@@ -20,8 +20,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (consts, carry) = first.split_at(cx.in_count(num_consts));
     let length: Dim = cx.param("length")?;
     match length {
-        Dim::Known(0) => no_rounds(cx, num_carry, carry),
-        Dim::Known(1) => one_round(cx, consts, carry, xs),
+        Dim::Known(0) => without_iterations(cx, num_carry, carry),
+        Dim::Known(1) => single_iteration(cx, consts, carry, xs),
         // The operator `Scan` needs at least one row.
         _ if xs.is_empty() || !at_least(&length, 1) => counted(cx, consts, carry, xs),
         _ => over_arrays(cx, consts, carry, xs),
@@ -29,7 +29,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 /// Returns the results of a scan without iterations: the initial carry, and empty stacks.
-fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
+fn without_iterations(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
     let mut results = carry.to_vec();
     let widths: Vec<usize> = cx.out_widths().collect();
     for (index, width) in widths.into_iter().enumerate().skip(num_carry) {
@@ -41,7 +41,7 @@ fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Resul
 }
 
 /// Inlines a single iteration, which is faster than a loop.
-fn one_round(
+fn single_iteration(
     cx: &mut Context<'_>,
     consts: &[ValueId],
     carry: &[ValueId],
@@ -98,18 +98,17 @@ fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId], xs: &[Va
         None
     };
     let body = cx.block(|cx, block| {
-        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-        let round = cx.inputs(block, round);
+        let [number, condition] = cx.loop_inputs(block);
         let mut inputs = [consts, &cx.inputs(block, types)].concat();
         let row = match last {
-            Some(last) => cx.op("Sub", &[last, round[0]], Attrs::new())?,
-            None => round[0],
+            Some(last) => cx.op("Sub", &[last, number], Attrs::new())?,
+            None => number,
         };
         for x in xs {
             inputs.push(cx.op("Gather", &[*x, row], attrs! { axis: 0 })?);
         }
         let outputs = cx.inline(jaxpr, &inputs)?;
-        Ok([vec![round[1]], outputs].concat())
+        Ok([vec![condition], outputs].concat())
     })?;
     let go_on = cx.constant(Tensor::bools(&[], &[true]));
     let inputs = [trips, go_on].iter().chain(carry).map(|v| Some(*v)).collect();

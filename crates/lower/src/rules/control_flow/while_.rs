@@ -25,7 +25,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let start = if go_on == holds { init.to_vec() } else { [init, &[holds]].concat() };
     let types: Vec<Type> = start.iter().map(|v| cx.ty(*v).clone()).collect();
     let block = cx.block(|cx, block| {
-        cx.inputs(block, vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])]);
+        cx.loop_inputs(block);
         let carry = cx.inputs(block, types);
         let (carry, holds) = carry.split_at(init.len());
         let mut next = cx.inline(body, &[body_consts, carry].concat())?;

@@ -2,7 +2,7 @@
 //! becomes 0; numbers too large for an 8-bit float become infinity or NaN
 
 use onnx::{Assumption, ValueId, attrs};
-use tensor::{DType, Kind};
+use tensor::{DType, DTypeKind};
 
 use crate::formula::formulas;
 use crate::rules::Result;
@@ -67,7 +67,7 @@ fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
         // rounded.
         let inside = match to.kind() {
             _ if to.bits() >= 8 => inside,
-            Kind::Signed => inside.cast(DType::I8),
+            DTypeKind::Signed => inside.cast(DType::I8),
             _ => inside.cast(DType::U8),
         };
         let result = inside.cast(to);

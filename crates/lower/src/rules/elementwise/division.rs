@@ -3,7 +3,7 @@
 //! itself
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Kind};
+use tensor::{DType, DTypeKind};
 
 use crate::formula::{Num, formulas};
 use crate::rules::Result;
@@ -15,7 +15,7 @@ pub(crate) fn div(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     };
     let dtype = cx.dtype(x[0]);
     let (low, high) = range(dtype)?;
-    let all_ones = if dtype.kind() == Kind::Signed { -1 } else { high };
+    let all_ones = if dtype.kind() == DTypeKind::Signed { -1 } else { high };
     let [quotient] = formulas(cx, [x[0], x[1]], |[x, y]| {
         let Divisor { by, is_zero } = care.guarded(x, y, low);
         let quotient = x / by;
@@ -58,7 +58,7 @@ impl Care {
         }
         let known = cx.elements(x[1]).and_then(|divisors| divisors.to_ints());
         let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
-        let overflow = dtype.kind() == Kind::Signed && may_be(-1);
+        let overflow = dtype.kind() == DTypeKind::Signed && may_be(-1);
         (may_be(0) || overflow).then_some(Self { overflow })
     }
 

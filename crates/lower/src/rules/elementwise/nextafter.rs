@@ -12,10 +12,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let Some(float) = Float::of(dtype) else {
         return Err(RuleError::unsupported(format!("`nextafter` of {dtype} is not supported")));
     };
-    // Narrower types take the step in a wider type, and the conversion back rounds.
-    let wide = if dtype == DType::F32 { DType::F64 } else { dtype };
-    let operands = [cx.cast(x[0], wide)?, cx.cast(x[1], wide)?];
-    formula(cx, &operands, |[x, y]| float.step(x, y))
+    let infinite = |sign: f64| cx.repeats(x[1], sign * f64::INFINITY);
+    let upwards = infinite(1.0).then_some(true).or(infinite(-1.0).then_some(false));
+    // The conversion back to a narrower type rounds.
+    let operands = [cx.cast(x[0], DType::F64)?, cx.cast(x[1], DType::F64)?];
+    let next = formula(cx, &operands, |[x, y]| float.step(x, y, upwards))?;
+    Ok(vec![cx.cast(next[0], dtype)?])
 }
 
 /// The parameters of a floating-point type.
@@ -24,40 +26,58 @@ struct Float {
     places: i32,
     /// The binary logarithm of the smallest number.
     smallest: i32,
-    largest: f64,
-    /// `true` if no wider type exists.
-    widest: bool,
+    /// The binary logarithm of the first number that is too large.
+    end: i32,
 }
 
 impl Float {
     fn of(dtype: DType) -> Option<Self> {
-        let (places, smallest, largest) = match dtype {
-            DType::F16 => (11, -24, 65504.0),
-            DType::BF16 => (8, -133, 3.3895313892515355e38),
-            DType::F32 => (24, -149, f64::from(f32::MAX)),
-            DType::F64 => (53, -1074, f64::MAX),
+        let (places, smallest, end) = match dtype {
+            DType::F16 => (11, -24, 16),
+            DType::BF16 => (8, -133, 128),
+            DType::F32 => (24, -149, 128),
+            DType::F64 => (53, -1074, 1024),
             _ => return None,
         };
-        Some(Self { places, smallest, largest, widest: dtype == DType::F64 })
+        Some(Self { places, smallest, end })
     }
 
-    fn step<'f>(&self, x: Num<'f>, y: Num<'f>) -> Num<'f> {
-        // If the type cannot represent a fraction of the smallest number, everything is scaled up.
-        let scale = if self.widest { 110 } else { 0 };
-        let scaled = self.widest.then(|| {
-            let small = x.abs().less(exp2(self.smallest + self.places + 2 * scale));
-            small.select(x.constant(exp2(scale)), 1.0)
-        });
-        let from = scaled.map_or(x, |scale| x * scale);
+    /// Returns the number after `x` in the direction of `y`, which is infinite if `upwards` is known.
+    fn step<'f>(&self, x: Num<'f>, y: Num<'f>, upwards: Option<bool>) -> Num<'f> {
+        // A wider type has room for fractions of the smallest number and for numbers that are too
+        // large. The widest type has that room after scaling.
+        if self.end < 1024 {
+            return self.scaled_step(x, y, upwards, [self.smallest, self.end]);
+        }
+        let scale = 110;
+        let factor = x.abs().less(1.0).select(x.constant(exp2(scale)), exp2(-scale));
+        let ends = [self.smallest + scale, self.end - scale];
+        self.scaled_step(x * factor, y * factor, upwards, ends) / factor
+    }
+
+    fn scaled_step<'f>(
+        &self,
+        x: Num<'f>,
+        y: Num<'f>,
+        upwards: Option<bool>,
+        [smallest, end]: [i32; 2],
+    ) -> Num<'f> {
+        // Infinities become the first number that is too large. The step down from there gives the
+        // largest number.
+        let end = exp2(end);
+        let from = match upwards {
+            Some(true) => x.max(-end),
+            Some(false) => x.min(end),
+            None => x.max(-end).min(end),
+        };
         // Between 5/8 and 5/4 of the last place, or 4/5 of the smallest number; both round to one
         // unit.
-        let place = from.abs() * (1.25 * exp2(-self.places));
-        let step = place.max(0.8 * exp2(self.smallest + scale));
-        let next = from + y.greater(x).select(step, -step);
-        let next = scaled.map_or(next, |scale| next / scale);
-        let next = x.is_inf().select(x.sign() * self.largest, next);
-        let next = x.equals(y).select(y, next);
-        y.is_nan().select(y, next)
+        let step = (from.abs() * (1.25 * exp2(-self.places))).max(0.8 * exp2(smallest));
+        match upwards {
+            Some(true) => from + step,
+            Some(false) => from - step,
+            None => from + (y.max(-end).min(end) - from).sign() * step,
+        }
     }
 }
 

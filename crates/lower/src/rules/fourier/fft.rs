@@ -21,7 +21,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     // JAX converts real numbers to complex ones first. The transform of a single number is that
     // number.
-    let is_real = x.im().is_some_and(|im| cx.is_zero(im));
+    let is_real = x.im().is_some_and(|im| cx.repeats(im, 0.0));
     let changes = lengths.iter().any(|length| *length != Dim::Known(1));
     let x = if is_real && changes { Parts::Real(x.re()) } else { x };
     let (forward, inverse) = (dft::forward, dft::inverse);
@@ -60,8 +60,8 @@ fn number_of_results(cx: &mut Context<'_>, lengths: &[Dim], like: Parts) -> Resu
     if let Some(known) = number.as_known() {
         return cx.scalar_like(like.re(), known as f64);
     }
-    let number = cx.dims(&[number])?;
-    Ok(cx.cast(number, cx.dtype(like.re()))?)
+    let (number, dtype) = (cx.dims(&[number])?, cx.dtype(like.re()));
+    Ok(cx.cast(number, dtype)?)
 }
 
 /// Transforms `x` along several axes, counted from the last one.

@@ -4,7 +4,7 @@
 use jaxpr::Params;
 use onnx::facts::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
-use tensor::{DType, Dim, Kind, Tensor};
+use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
 use super::slices::{self, Cut};
@@ -59,7 +59,7 @@ pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
         (Some(Fill::Float(value)), Some(_)) => Tensor::scalar(dtype, value.trunc()),
         (Some(Fill::Float(value) | Fill::Complex(value, _)), _) => Tensor::scalar(dtype, value),
         (None, Some((low, high))) => {
-            let edge = if dtype.kind() == Kind::Signed { low } else { high };
+            let edge = if dtype.kind() == DTypeKind::Signed { low } else { high };
             Tensor::int_scalar(dtype, edge)
         }
         (None, None) if dtype == DType::Bool => Tensor::scalar(dtype, 1.0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr, JaxprId, Params};
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim, Kind, Tensor};
+use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
 use crate::rules::movement::pad;
@@ -52,7 +52,7 @@ pub(crate) fn add(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 pub(crate) fn sub(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let negative = match cx.dtype(x[2]).kind() {
-        Kind::Unsigned => {
+        DTypeKind::Unsigned => {
             let zero = cx.scalar_like(x[2], 0.0)?;
             cx.op("Sub", &[zero, x[2]], Attrs::new())?
         }

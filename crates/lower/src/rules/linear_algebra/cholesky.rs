@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::matrix;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -25,7 +25,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let row = column.adjoint(cx)?;
         let outer = column.mul(cx, row)?;
         let rest = carry[0].sub(cx, outer)?;
-        Ok(Round { carry: vec![rest], stack: vec![column, Parts::Real(root)] })
+        Ok(Iteration { carry: vec![rest], stack: vec![column, Parts::Real(root)] })
     })?;
     let columns = matrix::from_columns(cx, done.stack[0])?;
     let factor = matrix::lower(cx, columns, -1)?;

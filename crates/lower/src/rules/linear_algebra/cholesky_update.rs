@@ -4,7 +4,7 @@
 use super::matrix;
 use crate::formula::{Num, formulas};
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -25,7 +25,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
             let (c, d) = (cosine * vector, sine * row);
             [a - b, c + d]
         })?;
-        Ok(Round { carry: vec![Parts::Real(vector)], stack: vec![Parts::Real(row)] })
+        Ok(Iteration { carry: vec![Parts::Real(vector)], stack: vec![Parts::Real(row)] })
     })?;
     Ok(vec![matrix::from_rows(cx, done.stack[0])?.write(cx, 0)?])
 }

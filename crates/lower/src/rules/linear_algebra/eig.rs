@@ -9,7 +9,7 @@ use super::reflectors;
 use super::schur::Form;
 use crate::formula::formulas;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -118,7 +118,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
         // Scaling keeps all elements at most one.
         let size = row.size(cx)?;
         let size = cx.op("Max", &[size, one], Attrs::new())?;
-        Ok(Round { carry: vec![vectors.over(cx, size)?], stack: Vec::new() })
+        Ok(Iteration { carry: vec![vectors.over(cx, size)?], stack: Vec::new() })
     })?;
     Ok(done.carry[0])
 }

@@ -6,7 +6,7 @@ use tensor::Dim;
 use super::jacobi::{self, Pairs};
 use super::matrix;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts, RuleError};
 
@@ -72,7 +72,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
             let a = pairs.rotate(cx, rows, by)?.conj(cx)?;
             let a = a.keep(cx, zeros)?;
             let vectors = pairs.rotate(cx, vectors, by)?;
-            Ok(Round { carry: vec![a, vectors], stack: Vec::new() })
+            Ok(Iteration { carry: vec![a, vectors], stack: Vec::new() })
         })?;
         let rest = sweep.carry[0].keep(cx, beside)?;
         let rest = matrix::sum_of_squares(cx, rest)?;

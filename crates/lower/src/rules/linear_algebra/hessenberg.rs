@@ -6,7 +6,7 @@ use tensor::Dim;
 use super::matrix;
 use super::reflectors::reduce_column;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -23,7 +23,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let steps = n.clone() - Dim::Known(1);
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let step = reduce_column(cx, carry[0], places, at)?;
-        Ok(Round { carry: vec![step.rest], stack: vec![step.packed, step.reflector.tau] })
+        Ok(Iteration { carry: vec![step.rest], stack: vec![step.packed, step.reflector.tau] })
     })?;
     let columns = matrix::from_columns(cx, done.stack[0])?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;

@@ -5,7 +5,7 @@ use tensor::{Dim, DimOp};
 
 use super::matrix;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -37,7 +37,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let share = factors.mul(cx, row)?;
         let rest = rest.sub(cx, share)?;
         let stack = vec![factors, row, Parts::Real(pivot)];
-        Ok(Round { carry: vec![rest, Parts::Real(order), Parts::Real(used)], stack })
+        Ok(Iteration { carry: vec![rest, Parts::Real(order), Parts::Real(used)], stack })
     })?;
     let order = done.carry[1].re();
     let left = matrix::from_columns(cx, done.stack[0])?;
@@ -124,7 +124,7 @@ pub(crate) fn permutation(cx: &mut Context<'_>, pivots: ValueId, size: &Dim) -> 
     let done = repeat(cx, &shape[shape.len() - 1], &[Parts::Real(initial)], |cx, at, carry| {
         let pivot = cx.op("Gather", &[pivots, at], attrs! { axis: -1 })?;
         let (order, _) = swap(cx, carry[0].re(), places, at, pivot, -1)?;
-        Ok(Round { carry: vec![Parts::Real(order)], stack: Vec::new() })
+        Ok(Iteration { carry: vec![Parts::Real(order)], stack: Vec::new() })
     })?;
     Ok(done.carry[0].re())
 }

@@ -7,7 +7,7 @@ use super::lu;
 use super::matrix;
 use super::reflectors::{self, Reflector, Reflectors};
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -81,7 +81,7 @@ fn pivoted(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts, ValueId
         let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
         let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
         let carry = vec![rest, Parts::Real(order)];
-        Ok(Round { carry, stack: vec![reflector.vector, reflector.tau] })
+        Ok(Iteration { carry, stack: vec![reflector.vector, reflector.tau] })
     })?;
     let vectors = matrix::from_columns(cx, done.stack[0])?;
     let taus = matrix::from_columns(cx, done.stack[1])?;

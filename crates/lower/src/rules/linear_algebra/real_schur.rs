@@ -12,7 +12,7 @@ use super::reflectors::{self, Order, Reflectors, reduce_column};
 use super::schur::{Corner, is_patient, steps_for};
 use crate::formula::formulas;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -53,7 +53,7 @@ fn hessenberg(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<(Parts, Parts)>
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let step = reduce_column(cx, carry[0], places, at)?;
         let stack = vec![step.reflector.vector, step.reflector.tau];
-        Ok(Round { carry: vec![step.rest], stack })
+        Ok(Iteration { carry: vec![step.rest], stack })
     })?;
     let vectors = matrix::from_columns(cx, done.stack[0])?;
     let taus = matrix::from_columns(cx, done.stack[1])?;
@@ -91,37 +91,33 @@ impl Blocks {
     /// exists.
     fn step(&self, cx: &mut Context<'_>, carry: &[Parts]) -> Result<(ValueId, Vec<Parts>)> {
         let (a, basis, known, waited) = (carry[0], carry[1], carry[2].re(), carry[3].re());
-        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
         let ends = self.ends(cx, a)?;
         // The index of each row's block, along columns and along rows.
         let last_axis = cx.scalar(DType::I64, -1.0)?;
         let block = cx.op("CumSum", &[ends, last_axis], Attrs::new())?;
         let rows = Parts::Real(block).transpose(cx)?.re();
-        let below = cx.op("Greater", &[rows, block], Attrs::new())?;
-        let staying = cx.op("Not", &[below], Attrs::new())?;
+        let [staying, same] = formulas(cx, [rows, block], |[row, column]| {
+            [!row.greater(column), row.equals(column).cast(DType::I64)]
+        })?;
         let a = a.keep(cx, staying)?;
 
-        let same = cx.op("Equal", &[rows, block], Attrs::new())?;
-        let (sizes, axes) = (cx.cast(same, DType::I64)?, cx.i64s(&[-2]));
-        let sizes = cx.op("ReduceSum", &[sizes, axes], attrs! { keepdims: true })?;
-        let two = cx.scalar(DType::I64, 2.0)?;
-        let large = cx.op("Greater", &[sizes, two], Attrs::new())?;
-        let candidates = cx.op("Where", &[large, self.numbers, zero], Attrs::new())?;
+        let axes = cx.i64s(&[-2]);
+        let sizes = cx.op("ReduceSum", &[same, axes], attrs! { keepdims: true })?;
+        let [candidates] = formulas(cx, [sizes, self.numbers], |[size, number]| {
+            [size.greater(2.0).select(number, 0.0)]
+        })?;
         let axes = cx.i64s(&[-1]);
         let last = cx.op("ReduceMax", &[candidates, axes], attrs! { keepdims: true })?;
-        // A block of more than two rows does not end with the first one.
-        let more = cx.op("Greater", &[last, zero], Attrs::new())?;
-
         let count = cx.op("ReduceMax", &[block, axes], attrs! { keepdims: true })?;
-        let longer = cx.op("Add", &[waited, one], Attrs::new())?;
-        let unchanged = cx.op("Equal", &[count, known], Attrs::new())?;
-        let waited = cx.op("Where", &[unchanged, longer, zero], Attrs::new())?;
-
         let mine = Parts::Real(block).pick(cx, -1, last)?.re();
-        let column = cx.op("Equal", &[rows, mine], Attrs::new())?;
-        let row = cx.op("Equal", &[block, mine], Attrs::new())?;
-        let inside = cx.op("And", &[row, column], Attrs::new())?;
-        let inside = cx.op("And", &[inside, more], Attrs::new())?;
+        let values = [last, count, known, waited, rows, block, mine];
+        let [more, waited, inside] =
+            formulas(cx, values, |[last, count, known, waited, row, column, mine]| {
+                // A block of more than two rows does not end with the first one.
+                let more = last.greater(0.0);
+                let waited = count.equals(known).select(waited + 1.0, 0.0);
+                [more, waited, column.equals(mine) & row.equals(mine) & more]
+            })?;
         let window = a.keep(cx, inside)?;
         let (sum, product) = self.shifts(cx, window, last, waited)?;
         let square = window.matmul(cx, window)?;

@@ -5,7 +5,7 @@ use tensor::{Dim, DimOp};
 
 use super::matrix;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::{Context, Parts};
 
 /// Reflectors H₀, H₁, …: the columns of (…, m, k), and the factors τ (…, 1, k).
@@ -142,7 +142,7 @@ pub(crate) fn factor(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Part
         let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
         let rest = reflector.adjoint(cx)?.apply(cx, carry[0])?;
         let row = rest.take(cx, -2, at)?;
-        Ok(Round { carry: vec![rest], stack: vec![reflector.vector, reflector.tau, row] })
+        Ok(Iteration { carry: vec![rest], stack: vec![reflector.vector, reflector.tau, row] })
     })?;
     let vectors = matrix::from_columns(cx, done.stack[0])?;
     let taus = matrix::from_columns(cx, done.stack[1])?;
@@ -151,7 +151,7 @@ pub(crate) fn factor(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Part
 }
 
 /// The results of one step of a two-sided reduction to the diagonals.
-pub(crate) struct Step {
+pub(crate) struct ReducedColumn {
     pub(crate) column: Parts,
     pub(crate) reflector: Reflector,
     pub(crate) beta: ValueId,
@@ -168,7 +168,7 @@ pub(crate) fn reduce_column(
     a: Parts,
     places: ValueId,
     at: ValueId,
-) -> Result<Step> {
+) -> Result<ReducedColumn> {
     let column = a.take(cx, -1, at)?;
     let one = cx.i64s(&[1]);
     let next = cx.op("Add", &[at, one], Attrs::new())?;
@@ -176,7 +176,7 @@ pub(crate) fn reduce_column(
     let rest = reflector.apply_right(cx, a)?;
     let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
     let packed = reflector.packed(cx, column, beta, places, next)?;
-    Ok(Step { column, reflector, beta, packed, rest })
+    Ok(ReducedColumn { column, reflector, beta, packed, rest })
 }
 
 /// The order that reflectors are applied in.
@@ -227,7 +227,7 @@ impl Reflectors {
                 true => reflector.apply(cx, carry[0])?,
                 false => reflector.apply_right(cx, carry[0])?,
             };
-            Ok(Round { carry: vec![next], stack: Vec::new() })
+            Ok(Iteration { carry: vec![next], stack: Vec::new() })
         })?;
         Ok(done.carry[0])
     }

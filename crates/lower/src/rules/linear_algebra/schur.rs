@@ -97,12 +97,11 @@ impl Limits {
     /// continue.
     fn step(&self, cx: &mut Context<'_>, carry: &[Parts]) -> Result<(ValueId, Vec<Parts>)> {
         let (a, basis, left, waited) = (carry[0], carry[1], carry[2].re(), carry[3].re());
-        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
-        let last = cx.op("Sub", &[left, one], Attrs::new())?;
+        let within = [left, self.places, self.numbers];
+        let [last, block] = formulas(cx, within, |[left, row, column]| {
+            [left - 1.0, row.less(left) & column.less(left)]
+        })?;
         let shift = self.shift(cx, a, last, waited)?;
-        let upper = cx.op("Less", &[self.places, left], Attrs::new())?;
-        let front = cx.op("Less", &[self.numbers, left], Attrs::new())?;
-        let block = cx.op("And", &[upper, front], Attrs::new())?;
         let (n, _) = matrix::sides(cx, a);
         let eye = matrix::eye(cx, cx.dtype(a.re()), &n, &n)?;
         let diagonal = shift.mul(cx, Parts::Real(eye))?;
@@ -112,20 +111,20 @@ impl Limits {
         let a = adjoint.matmul(cx, a)?.matmul(cx, unitary)?;
         let basis = basis.matmul(cx, unitary)?;
 
-        let row = cx.op("Equal", &[self.places, last], Attrs::new())?;
-        let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
-        let rest = cx.op("And", &[row, before], Attrs::new())?;
+        let [rest] = formulas(cx, [self.places, self.numbers, last], |[row, column, last]| {
+            [row.equals(last) & column.less(last)]
+        })?;
         let (size, axes) = (a.keep(cx, rest)?.size(cx)?, cx.i64s(&[-2, -1]));
         let size = cx.op("ReduceSum", &[size, axes], attrs! { keepdims: true })?;
-        let found = cx.op("LessOrEqual", &[size, self.negligible], Attrs::new())?;
-        let vanishing = cx.op("And", &[rest, found], Attrs::new())?;
-        let staying = cx.op("Not", &[vanishing], Attrs::new())?;
+        let values = [rest, size, self.negligible, last, left, waited];
+        let [staying, left, waited, more] =
+            formulas(cx, values, |[rest, size, negligible, last, left, waited]| {
+                let found = size.at_most(negligible);
+                let left = found.select(last.max(1.0), left);
+                let waited = found.select(0.0, waited + 1.0);
+                [!(rest & found), left, waited, left.greater(1.0)]
+            })?;
         let a = a.keep(cx, staying)?;
-        let fewer = cx.op("Max", &[last, one], Attrs::new())?;
-        let left = cx.op("Where", &[found, fewer, left], Attrs::new())?;
-        let longer = cx.op("Add", &[waited, one], Attrs::new())?;
-        let waited = cx.op("Where", &[found, zero, longer], Attrs::new())?;
-        let more = cx.op("Greater", &[left, one], Attrs::new())?;
         let carry = vec![a, basis, Parts::Real(left), Parts::Real(waited)];
         Ok((matrix::any(cx, more)?, carry))
     }

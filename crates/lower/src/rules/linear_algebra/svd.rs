@@ -9,7 +9,7 @@ use super::matrix;
 use super::reflectors;
 use crate::formula::formulas;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
 use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -194,7 +194,7 @@ fn orthogonalize(
                 next.push(pairs.rotate(cx, *rows, by)?);
             }
             next.push(Parts::Real(worst));
-            Ok(Round { carry: next, stack: Vec::new() })
+            Ok(Iteration { carry: next, stack: Vec::new() })
         })?;
         let worst = sweep.carry.pop().map_or(none, crate::parts::Parts::re);
         let more = cx.op("Greater", &[worst, limit], Attrs::new())?;
@@ -214,8 +214,8 @@ fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> R
         return cx.scalar_like(rows.re(), epsilon * (known as f64).sqrt());
     }
     let count = cx.dims(std::slice::from_ref(n))?;
-    let count = cx.squeeze(count, &[0])?;
-    let count = cx.cast(count, cx.dtype(rows.re()))?;
+    let (count, dtype) = (cx.squeeze(count, &[0])?, cx.dtype(rows.re()));
+    let count = cx.cast(count, dtype)?;
     let [error] = formulas(cx, [count], |[count]| [count.sqrt() * epsilon])?;
     Ok(error)
 }

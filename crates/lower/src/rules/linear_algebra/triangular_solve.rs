@@ -6,7 +6,7 @@ use tensor::Dim;
 
 use super::matrix;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -59,7 +59,7 @@ pub(crate) fn solve(
         }
         let share = column.mul(cx, unknown)?;
         let rest = carry[0].sub(cx, share)?;
-        Ok(Round { carry: vec![rest], stack: vec![unknown] })
+        Ok(Iteration { carry: vec![rest], stack: vec![unknown] })
     })?;
     let rows = done.stack[0];
     let rows = if forward { rows } else { matrix::reversed(cx, rows, 0)? };

@@ -7,7 +7,7 @@ use tensor::Dim;
 use super::matrix;
 use super::reflectors::reduce_column;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
@@ -41,7 +41,7 @@ fn reduce(cx: &mut Context<'_>, given: Parts) -> Result<Vec<Parts>> {
         let step = reduce_column(cx, carry[0], places, at)?;
         let diagonal = Parts::Real(step.column.take(cx, -2, at)?.re());
         let stack = vec![step.packed, diagonal, Parts::Real(step.beta), step.reflector.tau];
-        Ok(Round { carry: vec![step.rest], stack })
+        Ok(Iteration { carry: vec![step.rest], stack })
     })?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;
     let packed = matrix::from_columns(cx, done.stack[0])?.concat(cx, -1, last)?;

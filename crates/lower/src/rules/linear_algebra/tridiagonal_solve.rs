@@ -10,7 +10,7 @@ use tensor::{DType, Dim};
 use super::matrix;
 use crate::formula::formulas;
 use crate::rules::Result;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::{Context, Parts};
 
 const ONE: Dim = Dim::Known(1);
@@ -119,7 +119,7 @@ fn eliminate(
             let scale = cx.op("Where", &[exchange, exchanged, scale], Attrs::new())?;
             rest.push(Parts::Real(scale));
         }
-        Ok(Round { carry: rest, stack: pivot.to_vec() })
+        Ok(Iteration { carry: rest, stack: pivot.to_vec() })
     })?;
     let mut rows = [below; 4];
     for (row, stack) in rows.iter_mut().zip(done.stack) {
@@ -237,7 +237,7 @@ fn substitute(
             Some(amount) => steadied(cx, row[0], rest, amount)?,
         };
         let unknown = rest.div(cx, pivot)?;
-        Ok(Round { carry: vec![unknown, carry[0]], stack: vec![unknown] })
+        Ok(Iteration { carry: vec![unknown, carry[0]], stack: vec![unknown] })
     })?;
     let found = matrix::reversed(cx, done.stack[0], 0)?;
     matrix::from_rows(cx, found)

@@ -22,40 +22,40 @@ pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 pub(crate) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    scan(cx, x, Step::Monoid(Monoid::Mul))
+    scan(cx, x, CombiningStep::Monoid(Monoid::Mul))
 }
 
 pub(crate) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    scan(cx, x, Step::Monoid(Monoid::Max))
+    scan(cx, x, CombiningStep::Monoid(Monoid::Max))
 }
 
 pub(crate) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    scan(cx, x, Step::Monoid(Monoid::Min))
+    scan(cx, x, CombiningStep::Monoid(Monoid::Min))
 }
 
 pub(crate) fn logsumexp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    scan(cx, x, Step::LogAddExp)
+    scan(cx, x, CombiningStep::LogAddExp)
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+enum CombiningStep {
     Monoid(Monoid),
     LogAddExp,
 }
 
-impl Step {
+impl CombiningStep {
     fn identity(self, cx: &mut Context<'_>, like: Parts) -> Result<Parts> {
         match self {
-            Step::Monoid(monoid) => monoid.identity_like(cx, like),
-            Step::LogAddExp => Monoid::Max.identity_like(cx, like),
+            CombiningStep::Monoid(monoid) => monoid.identity_like(cx, like),
+            CombiningStep::LogAddExp => Monoid::Max.identity_like(cx, like),
         }
     }
 
     fn combine(self, cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
         match self {
-            Step::Monoid(monoid) => monoid.combine(cx, a, b),
-            Step::LogAddExp if a.im().is_some() => complex::log_add_exp(cx, a, b),
-            Step::LogAddExp => Ok(Parts::Real(log_add_exp(cx, a.re(), b.re())?)),
+            CombiningStep::Monoid(monoid) => monoid.combine(cx, a, b),
+            CombiningStep::LogAddExp if a.im().is_some() => complex::log_add_exp(cx, a, b),
+            CombiningStep::LogAddExp => Ok(Parts::Real(log_add_exp(cx, a.re(), b.re())?)),
         }
     }
 }
@@ -71,12 +71,12 @@ fn log_add_exp(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> 
     Ok(cx.op("Add", &[larger, rest], Attrs::new())?)
 }
 
-fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
+fn scan(cx: &mut Context<'_>, x: &[Parts], step: CombiningStep) -> Result<Vec<Parts>> {
     let (axis, reverse): (usize, bool) = (cx.param("axis")?, cx.param("reverse")?);
     let x = x[0];
     let identity = step.identity(cx, x)?;
     let Some(extent) = cx.shape(x.re())[axis].as_known() else {
-        return Ok(vec![by_rounds(cx, x, step, axis, reverse)?]);
+        return Ok(vec![by_loop(cx, x, step, axis, reverse)?]);
     };
     let (mut value, mut distance) = (x, 1);
     while distance < extent {
@@ -93,10 +93,10 @@ fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
 }
 
 /// Combines at the same distances for a symbolic extent, one per iteration of a loop.
-fn by_rounds(
+fn by_loop(
     cx: &mut Context<'_>,
     x: Parts,
-    step: Step,
+    step: CombiningStep,
     axis: usize,
     reverse: bool,
 ) -> Result<Parts> {

@@ -2,7 +2,7 @@
 
 use jaxpr::{Atom, Jaxpr, JaxprId};
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim, Kind, Tensor};
+use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use crate::rules::complex;
 use crate::rules::{Equation, Result};
@@ -108,7 +108,7 @@ impl Monoid {
 
     /// Returns the identity: the constant `e` for which `e` combined with any `x` is `x`.
     pub(crate) fn identity(self, cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
-        let float = dtype.kind() == Kind::Float;
+        let float = dtype.kind() == DTypeKind::Float;
         let tensor = match (self, dtype.int_range()) {
             (Monoid::Add, _) => Tensor::scalar(dtype, 0.0),
             (Monoid::Mul, _) => Tensor::scalar(dtype, 1.0),

@@ -32,8 +32,8 @@ fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> (Num<'f>, Num<'f>) {
     let one = x.filled(1.0);
     let start = [counts, one, one, zero, zero];
     let [_, _, sum, _, slope] =
-        repeat(SERIES_LIMIT, start, |round, [open, term, sum, dterm, slope]| {
-            let place = a + (round.cast(a.dtype()) + 1.0);
+        repeat(SERIES_LIMIT, start, |index, [open, term, sum, dterm, slope]| {
+            let place = a + (index.cast(a.dtype()) + 1.0);
             let factor = x / place;
             let dterm = dterm * factor - term * factor / place;
             let term = term * factor;
@@ -52,9 +52,9 @@ fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> (Num<'f>, Num<'f>) {
     let (p1, q1) = (x + 1.0, (x + (2.0 - a)) * x);
     let value = p1 / q1;
     let start = [counts, value, value * x / q1, p1, q1, x.filled(1.0), x, zero, -x, zero, zero];
-    let results = repeat(FRACTION_LIMIT, start, |round, carry| {
+    let results = repeat(FRACTION_LIMIT, start, |index, carry| {
         let [open, value, slope, p1, q1, p2, q2, dp1, dq1, dp2, dq2] = carry;
-        let n = round.cast(a.dtype()) + 1.0;
+        let n = index.cast(a.dtype()) + 1.0;
         let (across, down) = (x + (2.0 - a) + n * 2.0, (1.0 - a + n) * n);
         let (p, q) = (p1 * across - p2 * down, q1 * across - q2 * down);
         let dp = dp1 * across - p1 - dp2 * down + p2 * n;

@@ -64,8 +64,8 @@ pub(crate) const FRACTION_LIMIT: u32 = 2000;
 /// Computes `1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + …` where `counts` holds.
 fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
     let one = x.filled(1.0);
-    let [_, _, sum] = repeat(SERIES_LIMIT, [counts, one, one], |round, [open, term, sum]| {
-        let term = term * (x / (a + (round.cast(a.dtype()) + 1.0)));
+    let [_, _, sum] = repeat(SERIES_LIMIT, [counts, one, one], |index, [open, term, sum]| {
+        let term = term * (x / (a + (index.cast(a.dtype()) + 1.0)));
         let next = sum + term;
         let still = open & (term / next).greater(x.epsilon());
         (still.any(), [still, term, open.select(next, sum)])
@@ -80,8 +80,8 @@ fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
     let one = x.filled(1.0);
     let (p1, q1) = (x + 1.0, (x + (2.0 - a)) * x);
     let start = [counts, p1 / q1, p1, q1, one, x];
-    let [_, result, ..] = repeat(FRACTION_LIMIT, start, |round, [open, result, p1, q1, p2, q2]| {
-        let n = round.cast(a.dtype()) + 1.0;
+    let [_, result, ..] = repeat(FRACTION_LIMIT, start, |index, [open, result, p1, q1, p2, q2]| {
+        let n = index.cast(a.dtype()) + 1.0;
         let (across, down) = (x + (2.0 - a) + n * 2.0, (1.0 - a + n) * n);
         let (p, q) = (p1 * across - p2 * down, q1 * across - q2 * down);
         let defined = !q.equals(0.0);

@@ -49,8 +49,8 @@ fn fraction<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
     let nonzero = |x: Num<'f>| x.abs().less(small).select(small, x);
     // Before the first iteration the value is 0, which a small number replaces.
     let (start, zero) = (x.filled(small), x.filled(0.0));
-    let [.., value] = repeat(limit - 1, [start, zero, start], |round, [c, d, value]| {
-        let term = term(a, b, x, round);
+    let [.., value] = repeat(limit - 1, [start, zero, start], |index, [c, d, value]| {
+        let term = term(a, b, x, index);
         let c = nonzero(term / c + 1.0);
         let d = 1.0 / nonzero(term * d + 1.0);
         let factor = c * d;
@@ -61,8 +61,8 @@ fn fraction<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>) -> Num<'f> {
 }
 
 /// Returns the numerator of an iteration: 1, then `d₁`, `d₂`, ….
-fn term<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>, round: Num<'f>) -> Num<'f> {
-    let n = round.cast(x.dtype());
+fn term<'f>(a: Num<'f>, b: Num<'f>, x: Num<'f>, index: Num<'f>) -> Num<'f> {
+    let n = index.cast(x.dtype());
     let m = (n * 0.5).floor();
     let twice = a + m * 2.0;
     // For `m` = 0, a factor that could be zero cancels.

@@ -39,6 +39,18 @@ pub(super) fn clip(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![fresh(b, x, result)?])
 }
 
+/// Writes `Clip` as `Max` and `Min`.
+pub(super) fn limits(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let mut result = x;
+    for (index, op) in [(1, "Max"), (2, "Min")] {
+        if let Some(bound) = node.input(index) {
+            result = b.op(op, &[result, bound], Attrs::new())?;
+        }
+    }
+    Ok(vec![fresh(b, x, result)?])
+}
+
 pub(super) fn relu(b: &mut Builder<'_>, node: &Node) -> Results {
     let zero = b.int(DType::I64, 0)?;
     Ok(vec![pick(b, "Greater", operand(node, 0)?, zero)?])

@@ -58,11 +58,11 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
     for (axis, step) in summed.iter().rev().zip(steps) {
         let ones = ones(b, total, *axis, step, dtype)?;
         let operands = match step {
-            Step::Rows => [ones, total],
-            Step::Columns | Step::MaybeNone => [total, ones],
+            ProductForm::Rows => [ones, total],
+            ProductForm::Columns | ProductForm::MaybeNone => [total, ones],
         };
         total = b.op("MatMul", &operands, Attrs::new())?;
-        if step == Step::MaybeNone {
+        if step == ProductForm::MaybeNone {
             total = b.squeeze(total, &[*axis as i64])?;
         }
     }
@@ -75,7 +75,7 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
 
 /// The form of the product with ones along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ProductForm {
     /// The last axis, by a vector.
     Columns,
     /// The last axis of a value that may otherwise be empty, by a matrix. Runtimes may reject a
@@ -87,15 +87,15 @@ enum Step {
 
 /// Returns the steps that sum over `axes`, the last one first. All axes but the last two must not
 /// be summed.
-fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<Step>> {
+fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<ProductForm>> {
     let is_some = |dims: &[Dim]| dims.iter().all(|dim| dim.as_known().is_some_and(|n| n > 0));
     let mut shape = shape.to_vec();
     let mut steps = Vec::new();
     for axis in axes.iter().rev() {
         steps.push(match shape.len() - axis {
-            1 if is_some(&shape[..*axis]) => Step::Columns,
-            1 => Step::MaybeNone,
-            2 if is_some(&shape[..*axis]) => Step::Rows,
+            1 if is_some(&shape[..*axis]) => ProductForm::Columns,
+            1 => ProductForm::MaybeNone,
+            2 if is_some(&shape[..*axis]) => ProductForm::Rows,
             _ => return None,
         });
         shape.remove(*axis);
@@ -107,9 +107,15 @@ fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<Step>> {
 const LARGEST: usize = 1024;
 
 /// Emits as many ones as `x` has elements along an axis.
-fn ones(b: &mut Builder<'_>, x: ValueId, axis: usize, step: Step, dtype: DType) -> Result<ValueId> {
+fn ones(
+    b: &mut Builder<'_>,
+    x: ValueId,
+    axis: usize,
+    step: ProductForm,
+    dtype: DType,
+) -> Result<ValueId> {
     let size = b.shape(x)[axis].as_known();
-    let is_matrix = step == Step::MaybeNone;
+    let is_matrix = step == ProductForm::MaybeNone;
     let one = |shape: &[usize]| {
         let element = match dtype {
             DType::I32 => 1i32.to_le_bytes().to_vec(),

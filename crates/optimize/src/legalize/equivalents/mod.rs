@@ -58,6 +58,8 @@ enum Gap {
     Integer,
     /// It has none for integers, nor double precision to compute them in.
     IntegerWithoutDouble,
+    /// The device has none for integers, and has those of the equivalent.
+    IntegerOnDevice,
     /// It has none for signed integers of 64 bits.
     Int64,
     /// It has none for unsigned integers of 64 bits.
@@ -68,7 +70,7 @@ impl Gap {
     /// Returns `true` if a missing kernel for `dtype` is this gap.
     fn has(self, dtype: DType, has_double: bool) -> bool {
         match self {
-            Gap::Opset => false,
+            Gap::Opset | Gap::IntegerOnDevice => false,
             Gap::Float => dtype.is_float(),
             Gap::Double => dtype == DType::F64,
             Gap::Integer => dtype.is_integer(),
@@ -96,6 +98,7 @@ static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
     ("BitwiseOr", &[Gap::Opset], bitwise::or),
     ("BitwiseXor", &[Gap::Opset], bitwise::xor),
     ("Clip", &[Gap::Int64], integer_order::clip),
+    ("Clip", &[Gap::Integer, Gap::IntegerOnDevice], integer_order::limits),
     ("Conv", &[Gap::Double, Gap::Integer], conv::by_windows),
     ("ConvTranspose", &[Gap::Double], conv_transpose::by_conv),
     ("Cosh", &[Gap::Double], hyperbolic::cosh),
@@ -149,6 +152,11 @@ pub(super) fn for_type(op: &str, dtype: DType, has_double: bool) -> Option<Equiv
 /// Returns the equivalent of `op` for opsets that do not have it.
 pub(super) fn for_opset(op: &str) -> Option<Equivalent> {
     find(op, |gap| matches!(gap, Gap::Opset))
+}
+
+/// Returns the equivalent of `op` for a device without a kernel for `dtype`.
+pub(super) fn for_device(op: &str, dtype: DType) -> Option<Equivalent> {
+    find(op, |gap| matches!(gap, Gap::IntegerOnDevice) && dtype.is_integer())
 }
 
 fn find(op: &str, is_met: impl Fn(Gap) -> bool) -> Option<Equivalent> {

@@ -238,11 +238,7 @@ fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
 
 /// Returns the only consumer of a value.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
-    let mut uses = graph.value(value).uses();
-    match (uses.next(), uses.next()) {
-        (Some(Use::Operand(id, _)), None) => Some(graph.node(id)),
-        _ => None,
-    }
+    graph.value(value).only_consumer().map(|(id, _)| graph.node(id))
 }
 
 /// Inserts the head and query axes of a token mask one by one, as indexing with `None` does.

@@ -14,19 +14,19 @@
 //! norm follows, it may even move on its own, because runtimes fuse the norm into a convolution
 //! but not into a product.
 
+mod convolution;
 mod cut;
-mod movable;
-mod norm;
-mod permutation;
 mod relay;
 
-use onnx::{BlockId, Graph, NodeId, Use, ValueId};
+use onnx::operators::Axes;
+use onnx::{BlockId, Graph, Node, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensor::{Dim, Type};
+use tensor::Type;
 
+use self::convolution::{Convolution, convolves, order_for_norm};
 use self::cut::{MOVES, NEVER, Network, Place, STAYS};
-use self::movable::{Change, Move, movement, order_for_norm};
-use self::permutation::Permutation;
+use crate::movement::cost::{self, elements};
+use crate::movement::{AxisMap, Change, Pushed, push, reduced_axes};
 use crate::targets::Convolutions;
 use crate::{Changed, Editor, Error, Form, Pass};
 
@@ -35,12 +35,6 @@ pub(crate) const PASS: Pass = Pass { name: "layout", run };
 /// The operator that products become.
 pub(crate) const CONVOLUTION: &str = "Conv";
 
-/// The cost of a node, in moved elements.
-const NODE: u64 = 1000;
-/// The cost of a node that moves no elements.
-const RENAME: u64 = 250;
-/// The assumed size of a symbolic dimension.
-const UNKNOWN: u64 = 16;
 /// The resolution of costs: the number of units per element.
 const SHARE: u64 = 1 << 16;
 /// The upper bound for the number of elements of a value.
@@ -83,11 +77,11 @@ fn convolutions(edit: &Editor<'_>) -> Option<Convolutions> {
 
 /// Returns the orders that a block transposes to or from, most frequent first, and the orders in
 /// which a product followed by a norm would be a convolution.
-fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
+fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<AxisMap> {
     let (graph, convolutions) = (edit.graph(), convolutions(edit));
-    let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
+    let mut counts: FxHashMap<AxisMap, usize> = FxHashMap::default();
     for node in graph.nodes_of(block).map(|id| graph.node(id)) {
-        if let Some(order) = Permutation::of(node) {
+        if let Some(order) = AxisMap::of(graph, node) {
             *counts.entry(order.inverse()).or_default() += 0;
             *counts.entry(order).or_default() += 1;
         } else if let Some(convolutions) = convolutions
@@ -102,18 +96,62 @@ fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
 }
 
 /// Returns the cost of transposing a value.
-fn cost(ty: &Type, order: &Permutation) -> u64 {
-    if order.only_renames(&ty.shape) {
-        return RENAME * SHARE;
-    }
-    elements(&ty.shape).saturating_add(NODE).min(MOST) * SHARE
+fn cost(ty: &Type, order: &AxisMap) -> u64 {
+    cost::of_transpose(&ty.shape, order).min(MOST) * SHARE
 }
 
-/// Returns the number of elements, with an assumed size for symbolic dimensions.
-fn elements(shape: &[Dim]) -> u64 {
-    let size = |n: i64| u64::try_from(n).unwrap_or(0);
-    let sizes = shape.iter().map(|dim| dim.as_known().map_or(UNKNOWN, size));
-    sizes.fold(1, u64::saturating_mul)
+/// The changes that let a node work on transposed operands.
+struct Move {
+    pushed: Pushed,
+    /// The gain of a product that becomes a convolution.
+    convolution: Option<Convolution>,
+}
+
+impl Move {
+    /// Returns the changes that let `node` work on operands transposed to `order`, if it can.
+    /// `convolutions` is `None` if products do not become convolutions.
+    fn of(
+        graph: &Graph,
+        node: &Node,
+        order: &AxisMap,
+        convolutions: Option<Convolutions>,
+    ) -> Option<Self> {
+        // A quick check, because most nodes are asked about several orders.
+        let values = [node.input(0)?, *node.outputs.first()?];
+        if values.iter().all(|value| graph.ty(*value).rank() != order.rank()) {
+            return None;
+        }
+        let (pushed, convolution) = match node.operator().axes {
+            Axes::MatMul => {
+                let convolution = convolves(graph, node, order, convolutions?)?;
+                let pushed = Pushed { operands: vec![0], results: None, change: Change::Nothing };
+                (pushed, Some(convolution))
+            }
+            // Kernels normalise along the last axis.
+            Axes::Softmax => return None,
+            _ => (push(graph, node, order)?, None),
+        };
+        let fits = pushed.results.as_ref().is_none_or(AxisMap::is_identity);
+        fits.then_some(Self { pushed, convolution })
+    }
+
+    /// Returns `true` if the results are transposed as well.
+    fn transposes_results(&self) -> bool {
+        self.pushed.results.is_none()
+    }
+
+    /// Returns `true` if the node itself stays the same.
+    fn changes_nothing(&self) -> bool {
+        self.convolution.is_none() && matches!(self.pushed.change, Change::Nothing)
+    }
+
+    /// Returns `true` if a reduction combines contiguous elements that would no longer be contiguous.
+    fn scatters(&self, graph: &Graph, node: &Node, order: &AxisMap) -> bool {
+        let Change::Operand(..) = self.pushed.change else { return false };
+        let (now, then) = (order.rank() - 1, order.sources()[order.rank() - 1]);
+        let reduced = reduced_axes(graph, node);
+        reduced.is_some_and(|axes| axes.contains(&now) && !axes.contains(&then))
+    }
 }
 
 /// A node that can move.
@@ -124,7 +162,7 @@ struct Candidate {
 }
 
 /// Returns the nodes of a block that are to work on transposed operands, in order.
-fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
+fn moving(edit: &Editor<'_>, block: BlockId, order: &AxisMap) -> Vec<(NodeId, Move)> {
     let (graph, convolutions) = (edit.graph(), convolutions(edit));
     let mut network = Network::new();
     let mut candidates = Vec::new();
@@ -134,10 +172,9 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
         if settled.add(graph, id) {
             continue;
         }
-        let movement = movement(graph, graph.node(id), order, convolutions);
+        let movement = Move::of(graph, graph.node(id), order, convolutions);
         let Some(movement) = movement else { continue };
-        if let (Change::Convolution(_), Some(weight)) = (&movement.change, graph.node(id).input(1))
-        {
+        if let (Some(_), Some(weight)) = (movement.convolution, graph.node(id).input(1)) {
             let can_move = || weight_can_move(graph, block, weight, order, convolutions);
             if !*weights.entry(weight).or_insert_with(can_move) {
                 continue;
@@ -162,15 +199,15 @@ fn weight_can_move(
     graph: &Graph,
     block: BlockId,
     weight: ValueId,
-    order: &Permutation,
+    order: &AxisMap,
     convolutions: Option<Convolutions>,
 ) -> bool {
     let moves = |place: Use| {
         let Use::Operand(id, 1) = place else { return false };
         let node = graph.node(id);
-        let movement = movement(graph, node, order, convolutions);
+        let movement = Move::of(graph, node, order, convolutions);
         let movement = movement.filter(|_| node.block() == block);
-        movement.is_some_and(|movement| matches!(movement.change, Change::Convolution(_)))
+        movement.is_some_and(|movement| movement.convolution.is_some())
     };
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
 }
@@ -217,7 +254,7 @@ impl Settled {
 struct Costs<'a> {
     graph: &'a Graph,
     block: BlockId,
-    order: &'a Permutation,
+    order: &'a AxisMap,
     candidates: &'a [Candidate],
     settled: Settled,
     network: Network,
@@ -244,10 +281,10 @@ impl Costs<'_> {
         self.products();
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
-            if candidate.movement.scatters {
-                self.network.edge(STAYS, candidate.place, RENAME * SHARE);
+            if candidate.movement.scatters(self.graph, node, self.order) {
+                self.network.edge(STAYS, candidate.place, cost::RENAME * SHARE);
             }
-            if candidate.movement.results {
+            if candidate.movement.transposes_results() {
                 for &value in &node.outputs {
                     self.result(value, candidate.place, &candidates);
                     seen.insert(value);
@@ -256,7 +293,7 @@ impl Costs<'_> {
         }
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
-            for value in candidate.movement.operands.iter().filter_map(|&i| node.input(i)) {
+            for value in candidate.movement.pushed.operands.iter().filter_map(|&i| node.input(i)) {
                 if self.settled.contains(self.graph, value) {
                     continue;
                 }
@@ -276,8 +313,8 @@ impl Costs<'_> {
         let mut others: FxHashMap<ValueId, Place> = FxHashMap::default();
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
-            let (&Change::Convolution(convolution), Some(image), Some(weight)) =
-                (&candidate.movement.change, node.input(0), node.input(1))
+            let (Some(convolution), Some(image), Some(weight)) =
+                (candidate.movement.convolution, node.input(0), node.input(1))
             else {
                 continue;
             };
@@ -320,8 +357,7 @@ impl Costs<'_> {
                     continue;
                 };
                 // A reduction works better where its axes are adjacent.
-                let passes = matches!(candidate.movement.change, Change::Nothing);
-                if passes && seen.insert(id) {
+                if candidate.movement.changes_nothing() && seen.insert(id) {
                     self.network.edge(candidate.place, MOVES, 1);
                     self.gains = true;
                     values.extend(&self.graph.node(id).outputs);
@@ -338,7 +374,7 @@ impl Costs<'_> {
                 continue;
             };
             if let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i])
-                && candidate.movement.operands.contains(&index)
+                && candidate.movement.pushed.operands.contains(&index)
             {
                 if readers.candidates.last() != Some(&candidate.place) {
                     readers.candidates.push(candidate.place);
@@ -349,7 +385,7 @@ impl Costs<'_> {
             let is_here = node.block() == self.block;
             if is_here && self.order.is_made_by(self.graph, node) {
                 readers.transposed = true;
-            } else if !is_here || Permutation::of(node).is_none() {
+            } else if !is_here || AxisMap::of(self.graph, node).is_none() {
                 // Two consecutive transposes become one, regardless of the first.
                 readers.others = true;
             }
@@ -381,7 +417,8 @@ impl Costs<'_> {
         let producer = self.graph.producer(value).map(|id| self.graph.node(id));
         let back = self.order.inverse();
         let opposite = producer.is_some_and(|node| back.is_made_by(self.graph, node));
-        let is_transposed = opposite || producer.and_then(Permutation::of).is_some();
+        let is_transposed =
+            opposite || producer.and_then(|node| AxisMap::of(self.graph, node)).is_some();
         if is_transposed && !readers.others && !readers.transposed {
             self.gains |= opposite;
             self.if_any_stays(&readers.candidates, MOVES, cost);
@@ -401,8 +438,8 @@ impl Costs<'_> {
             if ANCHORS.contains(&node.op.name) && node.op.domain.is_empty() {
                 return true;
             }
-            let movement = movement(self.graph, node, self.order, None);
-            if !movement.is_some_and(|m| matches!(m.change, Change::Nothing)) {
+            let movement = Move::of(self.graph, node, self.order, None);
+            if !movement.is_some_and(|movement| movement.changes_nothing()) {
                 return false;
             }
             let mut operands = node.inputs.iter().flatten();

@@ -1,13 +1,12 @@
 //! Rebuilds nodes to work on transposed operands, and inserts transposes between them and all other
 //! nodes.
 
-use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
+use onnx::{Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
-use super::movable::{Change, Move};
-use super::permutation::Permutation;
-use super::{CONVOLUTION, PASS};
+use super::{CONVOLUTION, Move, PASS};
+use crate::movement::{AxisMap, Change};
 use crate::{Changed, Editor, Error, Problem};
 
 /// Returns `ty` with leading unit axes, up to `rank` axes.
@@ -20,7 +19,7 @@ pub(super) fn widened(ty: &Type, rank: usize) -> Type {
 /// Rebuilds nodes of one block, given in order, on operands that are transposed to `order`.
 pub(super) fn relay(
     edit: &mut Editor<'_>,
-    order: &Permutation,
+    order: &AxisMap,
     nodes: Vec<(NodeId, Move)>,
 ) -> Result<Changed, Error> {
     let (known, kernels) = (FxHashMap::default(), FxHashMap::default());
@@ -43,8 +42,8 @@ pub(super) fn relay(
 
 struct Relay<'a, 'e> {
     edit: &'a mut Editor<'e>,
-    order: &'a Permutation,
-    back: Permutation,
+    order: &'a AxisMap,
+    back: AxisMap,
     /// The transposed counterparts of values.
     known: FxHashMap<ValueId, ValueId>,
     /// The weights of convolutions that replace the weights of products.
@@ -63,65 +62,40 @@ impl Relay<'_, '_> {
         movement: &Move,
         moving: &FxHashSet<NodeId>,
     ) -> Result<Option<NodeId>, Error> {
-        let node = self.graph().node(id).clone();
-        let mut inputs = node.inputs.clone();
-        for &index in &movement.operands {
-            if let Some(value) = inputs[index] {
-                inputs[index] = Some(self.transposed(value, id)?);
+        let mut node = self.graph().node(id).clone();
+        for &index in &movement.pushed.operands {
+            if let Some(value) = node.inputs[index] {
+                node.inputs[index] = Some(self.transposed(value, id)?);
             }
         }
-        let mut attrs = node.attrs.clone();
-        let mut sizes = None;
-        let mut op = node.op;
-        match &movement.change {
-            Change::Nothing => {}
-            Change::Axis(axis) => set(&mut attrs, "axis", Attr::Int(*axis)),
-            Change::Axes(name, axes) => set(&mut attrs, name, Attr::Ints(axes.clone())),
-            Change::Operand(index, tensor) => {
-                let value = self.edit.graph_mut().intern_constant(tensor.clone());
-                inputs.resize(inputs.len().max(index + 1), None);
-                inputs[*index] = Some(value);
-            }
-            Change::Sizes(axes) => match **axes {
-                [axis] => attrs = attrs! { start: axis, end: axis + 1 },
-                _ => {
-                    attrs = Attrs::new();
-                    sizes = Some(axes.clone());
-                }
-            },
-            Change::Convolution(_) => {
-                op = Op::onnx(CONVOLUTION);
-                attrs = Attrs::new();
-                if let Some(weight) = inputs[1] {
-                    inputs[1] = Some(self.kernel(weight, id)?);
-                }
+        let change = &movement.pushed.change;
+        change.apply(&mut node, |tensor| self.edit.graph_mut().intern_constant(tensor));
+        if movement.convolution.is_some() {
+            (node.op, node.attrs) = (Op::onnx(CONVOLUTION), Attrs::new());
+            if let Some(weight) = node.inputs[1] {
+                node.inputs[1] = Some(self.kernel(weight, id)?);
             }
         }
-        let made = match sizes {
-            Some(sizes) => vec![self.sizes(id, inputs, &sizes)?],
-            None => self.made_like(&node, (op, inputs, attrs), movement.results, id),
+        let transposed = movement.transposes_results();
+        let made = match change {
+            Change::Sizes(sizes) if sizes.len() != 1 => vec![self.sizes(id, &node, sizes)?],
+            _ => self.remade(&node, transposed, id),
         };
         for (old, new) in node.outputs.iter().zip(&made) {
-            self.hand_on(id, *old, *new, movement.results, moving)?;
+            self.hand_on(id, *old, *new, transposed, moving)?;
         }
         Ok(made.first().and_then(|value| self.graph().producer(*value)))
     }
 
-    /// Adds a copy of the node with other operands and attributes, or another operator. Returns its
-    /// results.
-    fn made_like(
-        &mut self,
-        node: &Node,
-        parts: (Op, Vec<Option<ValueId>>, Attrs),
-        transposed: bool,
-        id: NodeId,
-    ) -> Vec<ValueId> {
+    /// Adds `node` in place of the node `id`. Returns its results.
+    fn remade(&mut self, node: &Node, transposed: bool, id: NodeId) -> Vec<ValueId> {
         let of = |value: &ValueId| {
             let ty = self.graph().ty(*value);
             let shape = if transposed { self.order.apply(&ty.shape) } else { ty.shape.clone() };
             Type::new(ty.dtype, shape)
         };
         let types: Vec<Type> = node.outputs.iter().map(of).collect();
+        let parts = (node.op, node.inputs.clone(), node.attrs.clone());
         let new = self.edit.remake(id, parts, types);
         let results = self.graph().node(new).outputs.clone();
         if !transposed {
@@ -148,13 +122,8 @@ impl Relay<'_, '_> {
     }
 
     /// Emits a selection of the sizes of a value.
-    fn sizes(
-        &mut self,
-        id: NodeId,
-        inputs: Vec<Option<ValueId>>,
-        sizes: &[i64],
-    ) -> Result<ValueId, Error> {
-        let whole: Vec<ValueId> = inputs.into_iter().flatten().collect();
+    fn sizes(&mut self, id: NodeId, node: &Node, sizes: &[i64]) -> Result<ValueId, Error> {
+        let whole: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
         let shape = self.emit(id, "Shape", &whole, Attrs::new())?;
         let indices = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(sizes));
         self.emit(id, "Gather", &[shape, indices], attrs! { axis: 0 })
@@ -309,7 +278,7 @@ impl Relay<'_, '_> {
             let Some(source) = node.input(0) else { continue };
             let heirs = match self.graph().producer(source) {
                 Some(producer) => vec![producer],
-                None => self.graph().value(source).readers().filter(|by| *by != id).collect(),
+                None => self.graph().value(source).consumers().filter(|by| *by != id).collect(),
             };
             self.edit.remove(id, &heirs);
         }
@@ -321,11 +290,4 @@ impl Relay<'_, '_> {
 fn can_be_renamed(shape: &[Dim]) -> bool {
     let unknown = shape.iter().filter(|dim| dim.as_known().is_none()).count();
     unknown < 2 && !shape.contains(&Dim::Known(0))
-}
-
-fn set(attrs: &mut Attrs, name: &'static str, value: Attr) {
-    match attrs.iter_mut().find(|(key, _)| *key == name) {
-        Some((_, old)) => *old = value,
-        None => attrs.push((name, value)),
-    }
 }

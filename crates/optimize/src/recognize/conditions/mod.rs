@@ -45,7 +45,7 @@ fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 
 fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let slope = found.value("slope").ok_or("there is no slope")?;
-    // An infinite slope gives NaN at zero. A slope that was learned is finite whatever replaces it.
+    // An infinite slope gives NaN at zero. A learned slope stays finite if its elements are replaced.
     let Some(slope) = found.m.graph().tensor(slope) else {
         return Err(missed("the slope is computed, so it may be infinite"));
     };

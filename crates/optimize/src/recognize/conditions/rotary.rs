@@ -7,7 +7,7 @@ use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
 
 use super::missed;
-use crate::movement::{self, Step};
+use crate::movement::{Step, reshaped};
 use crate::recognize::Form as OperatorForm;
 use crate::recognize::found::Found;
 use crate::recognize::parts::{self, Part};
@@ -192,10 +192,7 @@ fn is_front_of_more(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     let is_front = Part::Front.whole(run, size).is_some();
     let mut reader = m.result()?;
     loop {
-        let mut uses = graph.value(reader).uses();
-        let (Some(onnx::Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else {
-            return Ok(false);
-        };
+        let Some((id, 0)) = graph.value(reader).only_consumer() else { return Ok(false) };
         let node = graph.node(id);
         match (node.op.name, &*node.outputs) {
             ("Reshape", [next]) => reader = *next,
@@ -292,9 +289,7 @@ fn once(
             let inner = once(m, operand, written, steps + 1)?;
             m.like(&node, vec![Some(inner), node.input(1)])
         }
-        "Reshape" | "Squeeze" | "Unsqueeze"
-            if m.ty(operand).shape.last() == m.ty(table).shape.last() =>
-        {
+        _ if node.is_reshape() && m.ty(operand).shape.last() == m.ty(table).shape.last() => {
             let inner = once(m, operand, written, steps + 1)?;
             let mut shape = m.ty(table).shape.clone();
             shape.pop();
@@ -406,14 +401,6 @@ impl Form {
         let (batch, positions) = (product(batch), lead[at].clone());
         Self { batch, positions, heads, heads_last, varies_by_batch, spread }
     }
-}
-
-fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Skip> {
-    let from = m.ty(value).shape.clone();
-    if from == to {
-        return Ok(value);
-    }
-    movement::emit(m, value, &[Step::Reshape(from, to.to_vec())], &[])
 }
 
 /// Returns `0, 1, 2, …` for each example.

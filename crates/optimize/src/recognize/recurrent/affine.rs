@@ -101,8 +101,8 @@ impl<'g> Analysis<'g> {
                     let axis = perm.iter().position(|p| usize::try_from(*p) == Ok(whole.axis))?;
                     Some(Affine { axis, ..whole })
                 }),
-                "Reshape" | "Squeeze" | "Unsqueeze" => self.reshaped(node, value, depth),
                 "Identity" => inner(node, 0),
+                _ if node.is_reshape() => self.reshaped(node, value, depth),
                 _ => None,
             },
         };

@@ -377,11 +377,7 @@ fn joined(
 
 /// Returns the only node that reads `value`.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
-    let mut uses = graph.value(value).uses();
-    match (uses.next(), uses.next()) {
-        (Some(Use::Operand(reader, _)), None) => Some(reader),
-        _ => None,
-    }
+    graph.value(value).only_consumer().map(|(reader, _)| reader)
 }
 
 /// Concatenates two tensors along their first axis.

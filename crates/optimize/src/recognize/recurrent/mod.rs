@@ -253,8 +253,7 @@ fn kept(graph: &Graph, carried: Carried) -> Option<ValueId> {
 
 /// Returns the carried state after an optional reset.
 fn reset(graph: &Graph, carried: Carried) -> Option<ValueId> {
-    let mut uses = graph.value(carried.inside).uses();
-    let (Some(Use::Operand(id, 1 | 2)), None) = (uses.next(), uses.next()) else { return None };
+    let (id, 1 | 2) = graph.value(carried.inside).only_consumer()? else { return None };
     let node = graph.node(id);
     node.outputs.first().copied().filter(|_| node.is("Where"))
 }

@@ -5,7 +5,7 @@ mod matrix;
 mod sized;
 pub(crate) mod weights;
 
-use onnx::{Attrs, Graph, Node, Use, ValueId, attrs};
+use onnx::{Attrs, Graph, Node, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
@@ -58,11 +58,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// Returns the product that computes `value`, together with the preceding one if that resizes
 /// another axis.
 fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
-    let outer = Step::of(graph, value).ok_or("the matrix does not resample")?;
+    let outer = ResampledAxis::of(graph, value).ok_or("the matrix does not resample")?;
     let last = outer.order[outer.axis];
     let (x, order) = (outer.x, outer.order.to_vec());
     let one = Chain { x, resized: vec![(last, outer.sized.clone())], order, filter: outer.filter };
-    let Some(inner) = Step::of(graph, outer.x).filter(|inner| inner.axis != last) else {
+    let Some(inner) = ResampledAxis::of(graph, outer.x).filter(|inner| inner.axis != last) else {
         return Ok(one);
     };
     let Some(filter) = outer.filter.with(inner.filter).filter(|_| outer.is_alone) else {
@@ -74,7 +74,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
 }
 
 /// A product that resamples one axis of a value, possibly after a transpose.
-struct Step {
+struct ResampledAxis {
     x: ValueId,
     /// The axis of `x` that corresponds to each axis of the product.
     order: [usize; RANK],
@@ -86,7 +86,7 @@ struct Step {
     is_alone: bool,
 }
 
-impl Step {
+impl ResampledAxis {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let node = graph.node(graph.producer(value)?);
         let as_it_is = std::array::from_fn(|axis| axis);
@@ -143,10 +143,7 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
 fn is_resized_further(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     for _ in 0..3 {
-        let mut uses = graph.value(value).uses();
-        let (Some(Use::Operand(id, index)), None) = (uses.next(), uses.next()) else {
-            return false;
-        };
+        let Some((id, index)) = graph.value(value).only_consumer() else { return false };
         let node = graph.node(id);
         match node.op.name {
             "Transpose" | "Reshape" => value = node.outputs[0],

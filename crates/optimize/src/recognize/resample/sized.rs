@@ -132,8 +132,10 @@ impl<'g> Look<'g> {
     }
 
     fn unmoved(&self, mut value: ValueId) -> ValueId {
-        while let Some(source) =
-            ["Reshape", "Squeeze", "Unsqueeze"].into_iter().find_map(|op| self.operand(value, op))
+        while let Some(id) = self.graph.producer(value)
+            && let node = self.graph.node(id)
+            && node.is_reshape()
+            && let Some(source) = node.input(0)
         {
             value = source;
         }

@@ -12,7 +12,9 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: schema::NEWEST,
     kernels: None,
     on_device: None,
+    keeps_on_device: false,
     elementary: &[],
+    rounds_once: &[],
     // The runtime is unknown, so the measurements of the usual one decide.
     measured: &onnxruntime::MEASURED,
     bugs: &[],

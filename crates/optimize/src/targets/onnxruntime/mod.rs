@@ -9,12 +9,16 @@ mod tests;
 use onnx::schema;
 
 use super::kernels::Runs;
+use super::measured::Row;
 use super::{Convolutions, Kernels, Measured, Spec};
 
 /// The table of kernels, which builds for other platforms start from.
 pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
 
-pub(super) static MEASURED: Measured = Measured::new(measured::ROWS, Kernels(&[KERNELS]));
+/// The measurements, which providers for other devices start from.
+pub(super) static ROWS: &[Row] = measured::ROWS;
+
+pub(super) static MEASURED: Measured = Measured::new(&[ROWS], Kernels(&[KERNELS]));
 
 pub(super) static SPEC: Spec = Spec {
     name: "onnxruntime",
@@ -25,7 +29,9 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: schema::NEWEST,
     kernels: Some(Kernels(&[KERNELS])),
     on_device: None,
+    keeps_on_device: false,
     elementary: &[],
+    rounds_once: &[],
     measured: &MEASURED,
     bugs: &bugs::BUGS,
     // `scripts/measure_pointwise.py` measures these.

@@ -136,8 +136,8 @@ impl Lengths {
     }
 }
 
-/// A bias must not be what `Attention` takes for a mask of everything. One that was learned is finite
-/// whatever replaces it.
+/// Checks that `Attention` does not mistake a bias for a mask of everything. A learned bias stays
+/// finite if its elements are replaced.
 fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
     let least = f64::from(f32::MIN) * 0.99;
     let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);

@@ -72,12 +72,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let before = climb_to(found, first, q)?;
 
     let mut atoms = Atoms::default();
-    // Reads keys and values from before they are repeated for the heads that share them.
-    let is_repeated = |value| repeated(found.m, &Chain::to(found.m, value)).is_some();
-    let is_shared = is_repeated(v) && is_repeated(q) != is_repeated(k);
-    let of = if is_shared { shared_operand } else { operand };
-    let mut q = of(found.m, &mut atoms, q, &before)?;
-    let mut k = of(found.m, &mut atoms, k, &[])?;
+    let mut q = operand(found.m, &mut atoms, q, &before)?;
+    let mut k = operand(found.m, &mut atoms, k, &[])?;
     let mut scores = atoms.product(q.moved, k.moved)?;
     let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
     let graph = found.m.graph();
@@ -102,7 +98,7 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         };
         *here = Some(atoms.view(atoms.layout(scores).clone()));
     }
-    let v = of(found.m, &mut atoms, v, &[])?;
+    let v = operand(found.m, &mut atoms, v, &[])?;
     let result = match weights == left {
         true => atoms.product(scores, v.moved)?,
         false => atoms.product(v.moved, scores)?,
@@ -260,35 +256,6 @@ fn operand(
     }
 }
 
-/// Does the same as `operand`, but starts before the elements are repeated along an axis.
-fn shared_operand(
-    m: &Match<'_>,
-    atoms: &mut Atoms,
-    value: ValueId,
-    more: &[NodeId],
-) -> Result<Operand, Skip> {
-    let chain = Chain::to(m, value);
-    let Some((from, axis)) = repeated(m, &chain) else { return operand(m, atoms, value, more) };
-    let once = operand(m, atoms, from, &[])?;
-    let copies = atoms.add(&[m.ty(chain.source).shape[axis].clone()])?;
-    let mut layout = atoms.layout(once.moved).clone();
-    layout[axis] = atoms.layout(copies).concat();
-    let moved = atoms.view(layout);
-    atoms.follow(moved, m.graph(), &chain.nodes)?;
-    atoms.follow(moved, m.graph(), more)?;
-    Ok(Operand { moved, ..once })
-}
-
-/// Returns the value that is repeated along one axis before the data movement, and the axis.
-fn repeated(m: &Match<'_>, chain: &Chain) -> Option<(ValueId, usize)> {
-    let from = m.producer(chain.source, &["Expand"])?.input(0)?;
-    let (before, after) = (&m.ty(from).shape, &m.ty(chain.source).shape);
-    let differs = |axis: &usize| before[*axis] != after[*axis];
-    let mut axes = (0..before.len()).filter(differs);
-    let axis = axes.next().filter(|axis| before[*axis] == Dim::Known(1))?;
-    (before.len() == after.len() && axes.next().is_none()).then_some((from, axis))
-}
-
 /// Returns the axes of a value that is broadcast against `against`.
 fn broadcast(m: &Match<'_>, value: ValueId, against: &Layout) -> Result<Layout, Skip> {
     let shape = &m.ty(value).shape;
@@ -305,9 +272,7 @@ fn broadcast(m: &Match<'_>, value: ValueId, against: &Layout) -> Result<Layout, 
 fn end(m: &Match<'_>, atoms: &mut Atoms, result: usize) -> Result<usize, Skip> {
     let graph = m.graph();
     let (mut value, mut nodes) = (m.result()?, Vec::new());
-    loop {
-        let mut uses = graph.value(value).uses();
-        let (Some(onnx::Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else { break };
+    while let Some((id, 0)) = graph.value(value).only_consumer() {
         let node = graph.node(id);
         match &*node.outputs {
             [next] if node.is_movement() && node.block() == m.root().block() => value = *next,
@@ -355,7 +320,7 @@ fn best_plan(
     if !fits {
         return Err(missed("queries, keys and values do not have the same heads"));
     }
-    let mut best: Option<((usize, bool), Plan)> = None;
+    let mut best: Option<((u64, bool), Plan)> = None;
     for first in 0..=shared.len() {
         for (start, count) in runs(rows.len()) {
             let queries = rows[start..start + count].to_vec();
@@ -385,7 +350,8 @@ fn best_plan(
                 if is_flat && !countable {
                     continue;
                 }
-                let cost = steps.iter().chain([&after]).map(|s| movement::cost(s, false)).sum();
+                let cost =
+                    steps.iter().chain([&after]).map(|s| movement::cost::of_plan(s, false)).sum();
                 // At equal cost, prefers a single batch axis.
                 let rank = (cost, first != 1);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {

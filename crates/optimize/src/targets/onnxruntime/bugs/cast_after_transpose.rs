@@ -47,8 +47,8 @@ fn moves_first(transpose: &Node) -> bool {
     transpose.ints("perm").is_none_or(|perm| perm.len() > 2 && perm.first() != Some(&0))
 }
 
-/// A value in another type, for `at`: what is transposed on its way has that type before. The casts have the origin
-/// `origin`.
+/// Casts `value` for its consumer `at`. Transposes between the cast and the consumer come after the cast. The casts
+/// have the origin `origin`.
 pub(super) fn cast_first(
     work: &mut Work<'_>,
     at: NodeId,

@@ -1,0 +1,210 @@
+//! A `Transpose` of an `Expand`, or a `Reshape` of one that only adds or removes unit axes → an
+//! `Expand` of the moved operand. Less data is moved, and consumers may broadcast themselves.
+
+use onnx::operators::Operator;
+use onnx::{ValueId, attrs};
+use tensor::Dim;
+
+use crate::movement::{AxisMap, Step, emit};
+use crate::{Match, Rewrite, Roots, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "expand_after_movement", roots: Roots::With(Operator::is_movement), try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (wide, y) = (m.operand(0)?, m.result()?);
+    let node = m.producer(wide, &["Expand"]).ok_or("the operand is not expanded")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
+    if node.block() != m.root().block() || !m.is_used_once(wide) {
+        return Err("the expanded value has other readers".into());
+    }
+    let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
+    if narrow.len() > expanded.len() {
+        return Err("the operand has more axes".into());
+    }
+    let one = Dim::Known(1);
+    let missing = expanded.len() - narrow.len();
+    let full = [vec![one.clone(); missing], narrow.clone()].concat();
+    let (steps, moved) = if let Some(order) = AxisMap::of(m.graph(), m.root()) {
+        let moved = order.apply(&full);
+        let mut steps = vec![Step::Transpose(order)];
+        if missing > 0 {
+            steps.insert(0, Step::Reshape(narrow, full));
+        }
+        (steps, moved)
+    } else {
+        let mut axes = full.iter().zip(&expanded).filter(|(_, wide)| **wide != one);
+        let mut moved = Vec::new();
+        for dim in &m.ty(y).shape {
+            moved.push(if *dim == one {
+                one.clone()
+            } else {
+                let (narrow, wide) = axes.next().ok_or("elements change places")?;
+                if wide != dim {
+                    return Err("elements change places".into());
+                }
+                narrow.clone()
+            });
+        }
+        if axes.next().is_some() {
+            return Err("elements change places".into());
+        }
+        let is_same = moved == narrow;
+        let steps = if is_same { Vec::new() } else { vec![Step::Reshape(narrow, moved.clone())] };
+        (steps, moved)
+    };
+    let (sizes, shape) = (node.input(1), m.ty(y).shape.clone());
+    let sizes = sizes.ok_or("an operand is missing")?;
+    let told = Told::of(m, sizes, &moved, &shape).ok_or("a symbolic size is expanded to")?;
+    let moved = emit(m, x, &steps, &[m.id()])?;
+    let target = told.emit(m)?;
+    Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
+}
+
+/// The shape operand of an `Expand`: numbers, and values that hold one size each.
+struct Told(Vec<Result<i64, ValueId>>);
+
+impl Told {
+    /// Returns the shape operand of an `Expand` between the given shapes, based on `sizes`, the
+    /// shape operand of the original one.
+    fn of(m: &Match<'_>, sizes: ValueId, from: &[Dim], to: &[Dim]) -> Option<Self> {
+        if let Some(known) = repeats(from, to) {
+            return Some(Self(known.into_iter().map(Ok).collect()));
+        }
+        let concat = m.producer(sizes, &["Concat"]);
+        let parts = concat.map_or(vec![Some(sizes)], |concat| concat.inputs.clone());
+        let part = |dim: &Dim| {
+            let holds = |part: &ValueId| {
+                m.graph().content(*part).is_some_and(|held| held == std::slice::from_ref(dim))
+            };
+            parts.iter().flatten().copied().find(holds)
+        };
+        let missing = to.len().checked_sub(from.len())?;
+        let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
+        let told = |(from, to): (&Dim, &Dim)| match to.as_known() {
+            _ if from == to => Some(Ok(1)),
+            Some(known) => Some(Ok(known)),
+            None => part(to).map(Err),
+        };
+        from.zip(to).map(told).collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn emit(self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
+        let mut parts: Vec<ValueId> = Vec::new();
+        for run in self.0.chunk_by(|a, b| a.is_ok() && b.is_ok()) {
+            let numbers: Result<Vec<i64>, ValueId> = run.iter().copied().collect();
+            parts.push(numbers.map_or_else(|part| part, |numbers| m.i64s(&numbers)));
+        }
+        match parts[..] {
+            [whole] => Ok(whole),
+            _ => Ok(m.op("Concat", &parts, attrs! { axis: 0 })?),
+        }
+    }
+}
+
+/// Returns the shape operand of an `Expand` between the given shapes, if it is known: all sizes of
+/// the new shape, or one for axes that do not change.
+pub(super) fn repeats(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
+    if let Some(sizes) = to.iter().map(Dim::as_known).collect() {
+        return Some(sizes);
+    }
+    let missing = to.len().checked_sub(from.len())?;
+    let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
+    let told = |(from, to): (&Dim, &Dim)| if from == to { Some(1) } else { to.as_known() };
+    from.zip(to).map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn operands_are_moved_before_the_expand() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[1,5] x) => (bool[5,2,3] y) {
+                a = Constant <value_ints = [2, 3, 5]> ()
+                e = Expand (x, a)
+                y = Transpose <perm = [2, 0, 1]> (e)
+            }",
+            "g (bool[1,5] x) => (bool[5,2,3] y) {
+                v0 = Constant <value_ints = [1, 1, 5]> ()
+                v1 = Reshape (x, v0)
+                v2 = Transpose <perm = [2, 0, 1]> (v1)
+                v3 = Constant <value_ints = [5, 2, 3]> ()
+                y = Expand (v2, v3)
+            }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (bool[1,1,5] x) => (bool[2,1,5] y) {
+                a = Constant <value_ints = [1, 2, 5]> ()
+                e = Expand (x, a)
+                b = Constant <value_ints = [2, 1, 5]> ()
+                y = Reshape (e, b)
+            }",
+            "g (bool[1,1,5] x) => (bool[2,1,5] y) {
+                b = Constant <value_ints = [2, 1, 5]> ()
+                y = Expand (x, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn unchanged_symbolic_sizes_are_omitted() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[B,1,T] x) => (bool[T,3,B] y) {
+                a = Constant <value_ints = [1, 3, 1]> ()
+                e = Expand (x, a)
+                y = Transpose <perm = [2, 1, 0]> (e)
+            }",
+            "g (bool[B,1,T] x) => (bool[T,3,B] y) {
+                v0 = Transpose <perm = [2, 1, 0]> (x)
+                v1 = Constant <value_ints = [1, 3, 1]> ()
+                y = Expand (v0, v1)
+            }",
+        );
+    }
+
+    #[test]
+    fn symbolic_sizes_are_permuted() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[B,1,1,T] x) => (bool[B,T,3,1,T] y) {
+                t = Shape <start = 3> (x)
+                a = Constant <value_ints = [1]> ()
+                b = Constant <value_ints = [3]> ()
+                s = Concat <axis = 0> (a, b, t, a)
+                e = Expand (x, s)
+                y1 = Transpose <perm = [0, 2, 1, 3]> (e)
+                c = Constant <value_ints = [3]> ()
+                y = Unsqueeze (y1, c)
+            }",
+            "g (bool[B,1,1,T] x) => (bool[B,T,3,1,T] y) {
+                t = Shape <start = 3> (x)
+                v0 = Transpose <perm = [0, 2, 1, 3]> (x)
+                v1 = Constant <value_ints = [0, 1, 1, 1, -1]> ()
+                v2 = Reshape (v0, v1)
+                v3 = Constant <value_ints = [1]> ()
+                v4 = Constant <value_ints = [3, 1, 1]> ()
+                v5 = Concat <axis = 0> (v3, t, v4)
+                y = Expand (v2, v5)
+            }",
+        );
+    }
+
+    #[test]
+    fn merged_axes_are_unchanged() {
+        stays(
+            &REWRITE,
+            "g (bool[1,5] x) => (bool[10] y) {
+                a = Constant <value_ints = [2, 5]> ()
+                e = Expand (x, a)
+                b = Constant <value_ints = [10]> ()
+                y = Reshape (e, b)
+            }",
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Other spellings of operators, for targets that do not accept the usual one, one file each.
+
+mod counted_loops;
+mod half_gemm;
+mod initial_states;
+mod scans;
+mod uneven_padding;
+
+pub(super) use counted_loops::COUNTED_LOOPS;
+pub(super) use half_gemm::HALF_GEMM;
+pub(super) use initial_states::INITIAL_STATES;
+pub(super) use scans::{SCANS, STACKED_SYMBOLIC_ROWS};
+pub(super) use uneven_padding::UNEVEN_PADDING;
+
+#[cfg(test)]
+mod testing {
+    use onnx::{check_types, text};
+    use provenance::Origins;
+
+    use crate::legalize::{Error, avoid_bugs};
+    use crate::testing::graph;
+    use crate::{Forms, Target};
+
+    /// Returns the text of a model after its spelling was adapted to a target.
+    pub(super) fn spelled(model: &str, target: &str) -> Result<String, Error> {
+        let mut origins = Origins::default();
+        let mut graph = graph(model, &mut origins);
+        let target = Target::find(target).unwrap();
+        avoid_bugs(&mut graph, &mut origins, 18, target, &Forms::auto(18))?;
+        check_types(&graph, 18).unwrap();
+        Ok(text::print(&graph))
+    }
+}

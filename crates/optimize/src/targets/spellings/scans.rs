@@ -1,0 +1,157 @@
+//! `Scan` → `Loop`, for targets without scans.
+
+use std::panic::Location;
+
+use onnx::{Attrs, Builder, Node, NodeId, Op, Result, ValueId, attrs};
+use tensor::{DType, Tensor, Type};
+
+use crate::Roots;
+use crate::legalize::{Error, Work};
+use crate::loops::Loop;
+use crate::targets::Bug;
+
+/// Targets without scans.
+pub(in crate::targets) static SCANS: Bug =
+    Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid };
+
+/// Targets whose scans stack only one row of a symbolic size.
+pub(in crate::targets) static STACKED_SYMBOLIC_ROWS: Bug =
+    Bug { name: "stacked_symbolic_rows", roots: Roots::Named(&["Scan"]), avoid: refuse };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
+    let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
+    let node = work.graph().node(id).clone();
+    let axes = ["scan_input_axes", "scan_output_axes"];
+    let Some(rows) =
+        node.input(found.carried).filter(|_| axes.iter().all(|a| node.attr(a).is_none()))
+    else {
+        return Ok(());
+    };
+    let body = found.body;
+    let (inputs, outputs) = {
+        let block = work.graph().block(body);
+        (block.inputs.clone(), block.outputs().to_vec())
+    };
+    let graph = work.edit.graph_mut();
+    let index = graph.add_input(body, Type::new(DType::I64, Vec::new()));
+    let goes_on = graph.add_input(body, Type::new(DType::Bool, Vec::new()));
+    let (carried, elements) = inputs.split_at(found.carried);
+    let first = work.graph().nodes_of(body).next();
+    let origin = node.origin;
+    let length = {
+        let b = &mut work.builder(id, Some(id));
+        let length = b.op("Shape", &[rows], attrs! { start: 0, end: 1 })?;
+        b.squeeze(length, &[0])?
+    };
+    for (number, element) in elements.iter().enumerate() {
+        let Some(rows) = node.input(found.carried + number) else { return Ok(()) };
+        let backwards = is_backwards(&node, "scan_input_directions", number);
+        let b = &mut work.edit.builder_at("Scan", origin, body, first);
+        let row = row(b, rows, index, backwards.then_some(length))?;
+        work.edit.replace_uses(*element, row);
+    }
+    let goes_on_still = {
+        let b = &mut work.edit.builder_at("Scan", origin, body, None);
+        b.op("Identity", &[goes_on], Attrs::new())?
+    };
+    let results: Vec<ValueId> = {
+        // The rows that were results as they came are results of other nodes now.
+        let now = work.graph().block(body).outputs().to_vec();
+        debug_assert_eq!(now.len(), outputs.len());
+        std::iter::once(goes_on_still).chain(now).collect()
+    };
+    work.edit.graph_mut().set_outputs(body, &results);
+    let inputs = [index, goes_on].into_iter().chain(carried.iter().copied()).collect();
+    work.edit.set_inputs(body, inputs);
+    // The body moves to the new node.
+    work.edit.attrs_mut(id).clear();
+    let b = &mut work.builder(id, Some(id));
+    let always = b.constant(Tensor::bools(&[], &[true]));
+    let initial = node.inputs[..found.carried].iter().copied();
+    let operands = [Some(length), Some(always)].into_iter().chain(initial).collect();
+    let (count, at) = (node.outputs.len(), Location::caller());
+    let mut results = b.emit(Op::onnx("Loop"), operands, attrs! { body: body }, count, at)?;
+    for (number, result) in results[found.carried..].iter_mut().enumerate() {
+        if is_backwards(&node, "scan_output_directions", number) {
+            *result = reversed(b, *result)?;
+        }
+    }
+    Ok(work.substitute(id, &results)?)
+}
+
+fn refuse(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
+    let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
+    let node = work.graph().node(id);
+    let is_symbolic = |value: &&ValueId| work.graph().ty(**value).static_shape().is_none();
+    let Some(stacked) = node.outputs[found.carried..].iter().find(is_symbolic) else {
+        return Ok(());
+    };
+    Err(Error::Unsupported {
+        op: node.op.name,
+        dtype: work.graph().ty(*stacked).dtype,
+        target: work.target,
+        reason:
+            "it stacks results of symbolic sizes incorrectly; export the model with numbers in \
+                 place of these sizes"
+                .to_owned(),
+        origin: node.origin,
+    })
+}
+
+fn is_backwards(node: &Node, attr: &str, index: usize) -> bool {
+    node.ints(attr).and_then(|all| all.get(index)) == Some(&1)
+}
+
+/// Returns the row at `index`, counted from the end if the number of rows is given.
+fn row(
+    b: &mut Builder<'_>,
+    rows: ValueId,
+    index: ValueId,
+    length: Option<ValueId>,
+) -> Result<ValueId> {
+    let index = match length {
+        Some(length) => {
+            let (one, behind) =
+                (b.int(DType::I64, 1)?, b.op("Sub", &[length, index], Attrs::new())?);
+            b.op("Sub", &[behind, one], Attrs::new())?
+        }
+        None => index,
+    };
+    b.op("Gather", &[rows, index], attrs! { axis: 0 })
+}
+
+fn reversed(b: &mut Builder<'_>, rows: ValueId) -> Result<ValueId> {
+    let [start, end, axis] = [-1, i64::MIN, 0].map(|number| b.i64s(&[number]));
+    let step = start;
+    b.op("Slice", &[rows, start, end, axis, step], Attrs::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::targets::spellings::testing::spelled;
+
+    fn scan(batch: &str) -> String {
+        format!(
+            "g (float[{batch},2] h, float[6,{batch},2] x) => (float[{batch},2] last, float[6,{batch},2] all) {{
+                last, all = Scan <num_scan_inputs = 1, scan_input_directions = [1], scan_output_directions = [1], body = b (float[{batch},2] s, float[{batch},2] r) => (float[{batch},2] n, float[{batch},2] o) {{
+                    n = Add (s, r)
+                    o = Mul (n, r)
+                }}> (h, x)
+            }}"
+        )
+    }
+
+    #[test]
+    fn a_scan_is_a_loop_over_rows() {
+        let text = spelled(&scan("B"), "rten").unwrap();
+        assert!(text.contains("Loop") && !text.contains("Scan"), "{text}");
+        assert!(text.contains("Gather") && text.contains("Slice"), "{text}");
+    }
+
+    #[test]
+    fn stacks_of_symbolic_rows_are_refused() {
+        let error = spelled(&scan("B"), "iree").unwrap_err();
+        assert!(error.to_string().contains("symbolic sizes"), "{error}");
+        assert!(spelled(&scan("3"), "iree").unwrap().contains("Scan"));
+    }
+}

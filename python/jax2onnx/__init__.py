@@ -7,30 +7,49 @@ if TYPE_CHECKING:
     from jax2onnx._checking.allclose import allclose
     from jax2onnx._checking.explain_errors import explain_errors
     from jax2onnx._checking.onnxruntime_web import allclose_onnxruntime_web
+    from jax2onnx._checking.readiness import Check, Readiness, readiness
     from jax2onnx._checking.verification import LineError, Verification
     from jax2onnx._checking.verify import verify
     from jax2onnx._core import LoweringContext, Value
     from jax2onnx._export.lowering_rules import local_lowerings, lowering
-    from jax2onnx._export.provenance_level import stacktrace_metadata
+    from jax2onnx._export.provenance_level import Provenance, stacktrace_metadata
     from jax2onnx._export.source_map import SourceMap
     from jax2onnx._export.to_onnx import to_onnx
     from jax2onnx._export.to_onnx_set import to_onnx_set
+    from jax2onnx._exported.boundary import Input, Output
+    from jax2onnx._exported.export import export
+    from jax2onnx._exported.exported_model import ExportedModel, Page, Profile
     from jax2onnx._tracing.checkpoint import Checkpoint, Stored
     from jax2onnx._tracing.functions import onnx_function
     from jax2onnx._tuning.mixed_precision import LinePrecision, MixedPrecision, mixed_precision
     from jax2onnx._tuning.quantize import Quantization, WeightError, quantize
-    from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
+    from jax2onnx.errors import (
+        InternalError,
+        InvalidInputError,
+        Jax2OnnxError,
+        MismatchError,
+        UnsupportedError,
+    )
 
 __all__ = [
+    "Check",
     "Checkpoint",
+    "ExportedModel",
+    "Input",
     "InternalError",
     "InvalidInputError",
     "Jax2OnnxError",
     "LineError",
     "LinePrecision",
     "LoweringContext",
+    "MismatchError",
     "MixedPrecision",
+    "Output",
+    "Page",
+    "Profile",
+    "Provenance",
     "Quantization",
+    "Readiness",
     "SourceMap",
     "Stored",
     "UnsupportedError",
@@ -40,11 +59,13 @@ __all__ = [
     "allclose",
     "allclose_onnxruntime_web",
     "explain_errors",
+    "export",
     "local_lowerings",
     "lowering",
     "mixed_precision",
     "onnx_function",
     "quantize",
+    "readiness",
     "stacktrace_metadata",
     "to_onnx",
     "to_onnx_set",
@@ -61,16 +82,26 @@ _MODULES = {
     "_core": ("LoweringContext", "Value"),
     "_checking.explain_errors": ("explain_errors",),
     "_tracing.functions": ("onnx_function",),
-    "_export.provenance_level": ("stacktrace_metadata",),
+    "_export.provenance_level": ("Provenance", "stacktrace_metadata"),
     "_tuning.mixed_precision": ("LinePrecision", "MixedPrecision", "mixed_precision"),
     "_tuning.quantize": ("Quantization", "WeightError", "quantize"),
     "_export.lowering_rules": ("local_lowerings", "lowering"),
     "_export.to_onnx_set": ("to_onnx_set",),
+    "_exported.boundary": ("Input", "Output"),
+    "_exported.export": ("export",),
+    "_exported.exported_model": ("ExportedModel", "Page", "Profile"),
     "_export.source_map": ("SourceMap",),
     "_checking.verification": ("LineError", "Verification"),
     "_checking.verify": ("verify",),
     "_checking.onnxruntime_web": ("allclose_onnxruntime_web",),
-    "errors": ("InternalError", "InvalidInputError", "Jax2OnnxError", "UnsupportedError"),
+    "_checking.readiness": ("Check", "Readiness", "readiness"),
+    "errors": (
+        "InternalError",
+        "InvalidInputError",
+        "Jax2OnnxError",
+        "MismatchError",
+        "UnsupportedError",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

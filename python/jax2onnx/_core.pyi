@@ -32,6 +32,7 @@ __all__ = [
     "assumptions",
     "before_inlining",
     "beyond_models",
+    "command",
     "common_subsequence",
     "controls",
     "convert",
@@ -230,9 +231,9 @@ class Results:
 
 @final
 class GraphListing:
-    """A model's graph, the graphs inside its nodes, and its functions, for tests."""
+    """A model's graph with the graphs inside its nodes and its functions, or one function."""
 
-    def __new__(cls, model: str | bytes) -> Self: ...
+    def __new__(cls, model: str | bytes, function: str | None = None) -> Self: ...
     def text(self, metadata: bool) -> str:
         """Formats the model as text, one line for each input, constant, node and output."""
 
@@ -324,6 +325,9 @@ class SourceMap:
     @staticmethod
     def read(path: str) -> SourceMap:
         """Reads a map file, or the map inside a model file."""
+
+    def names(self) -> list[str]:
+        """Returns the names of the nodes, in the order of the map."""
 
     def lookup(self, name: str) -> list[Source]:
         """Returns the sources of the node that computes the value `name`, or is named `name`."""
@@ -573,6 +577,9 @@ def same_values(one: bytes, other: bytes) -> dict[str, str]:
     """Returns the names in the model `other` of the values of `one` that are computed in the same
     way: by the same operators, from the same inputs by position and the same weights by name.
     """
+
+def command(argv: Sequence[str]) -> tuple[int, str, str]:
+    """Runs a command that needs no Python. Returns the exit status, the output and the errors."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

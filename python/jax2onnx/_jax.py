@@ -246,6 +246,17 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
 
 
+def bodies_of(eqn: Any) -> list[Any]:
+    """Returns the jaxprs among the parameters of an equation, with or without constants."""
+    found: list[Any] = []
+    for param in eqn.params.values():
+        if hasattr(param, "eqns"):  # asking for the type takes longer
+            found.append(param)
+        elif type(param) is tuple or type(param) is list:
+            found += [entry for entry in param if hasattr(entry, "eqns")]
+    return found
+
+
 def without_references(closed: Any) -> Any:
     """Converts references (`jax.new_ref`) in a jaxpr to values that each write replaces."""
     if not any(type(effect).__name__ == "InternalMutableArrayEffect" for effect in closed.effects):
@@ -274,6 +285,46 @@ def implementations(primitive: Any) -> list[Callable[..., Any]]:
         if getattr(rule, "__qualname__", "").startswith(mlir.lower_fun.__qualname__):
             found.append(dict(cells(rule))["fun"])
     return found
+
+
+def pallas_loops(eqn: Any) -> Callable[..., Any]:
+    """Returns a function that runs a Pallas kernel as a loop over its grid, in JAX's operations."""
+    from jax._src.pallas import hlo_interpreter
+
+    params = {name: value for name, value in eqn.params.items() if name != "interpret"}
+    return lambda *operands: hlo_interpreter.pallas_call_hlo_interpret(*operands, **params)
+
+
+def stablehlo_module(exported: Any) -> Any:
+    """Returns the module of a function that `jax.export` wrote, as an operation of MLIR."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir.dialects import stablehlo
+
+    context: Any = mlir.make_ir_context()
+    with context:
+        module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    return module.operation
+
+
+def geqrf(x: Any) -> list[Any]:
+    """Returns Householder reflectors and their scales."""
+    from jax._src.lax import linalg
+
+    return list(linalg.geqrf(x))
+
+
+def larger_size(a: Any, b: Any) -> Any:
+    """Returns the larger of two sizes, which may be symbolic."""
+    from jax import core
+
+    return core.max_dim(a, b)
+
+
+def smaller_size(a: Any, b: Any) -> Any:
+    """Returns the smaller of two sizes, which may be symbolic."""
+    from jax import core
+
+    return core.min_dim(a, b)
 
 
 def equations_in(jaxpr: Any) -> Iterator[Any]:
@@ -316,3 +367,29 @@ def as_if_in(eqn: Any, inside: Sequence[Any] | None = None) -> AbstractContextMa
 def levels(eqn: Any) -> tuple[Any, ...]:
     """Returns the levels of an equation's name stack, each with a name."""
     return tuple(eqn.source_info.name_stack.stack)
+
+
+def frames_of(eqn: Any) -> list[Any]:
+    """Returns the call stack of an equation, innermost frame first, up to the function whose trace
+    contains it. Frames have `file_name`, `function_name` and `line_num`.
+    """
+    traceback = eqn.source_info.traceback
+    frames = [] if traceback is None else traceback.frames
+    # Newer versions end the stack there by themselves.
+    tracers = (i for i, f in enumerate(frames) if f.function_name.startswith("trace_to_jaxpr"))
+    return list(frames[: next(tracers, len(frames))])
+
+
+def is_key(value: Any) -> bool:
+    """Returns `True` for a random key, or integers that may be one or count its uses."""
+    dtype: Any = getattr(value, "dtype", None)
+    if dtype is None:
+        return False
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)) or (
+        dtype == np.uint32 and value.size <= 4
+    )
+
+
+def scopes_of(eqn: Any) -> list[str]:
+    """Returns the names of the scopes that an equation is in, without transformations."""
+    return [level.name for level in levels(eqn) if type(level).__name__ == "Scope"]

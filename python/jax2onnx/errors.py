@@ -41,6 +41,10 @@ class InvalidInputError(Jax2OnnxError, ValueError):
     """An argument of `to_onnx` is wrong."""
 
 
+class MismatchError(Jax2OnnxError, AssertionError):
+    """A model computes something else than the function that it was exported from."""
+
+
 class InternalError(Jax2OnnxError, RuntimeError):
     """A bug in jax2onnx."""
 

@@ -5,15 +5,17 @@ Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
 """
 
 import difflib
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jax2onnx._core import GraphListing
 from jax2onnx._export.result import path_or_bytes
+from jax2onnx.errors import bad_option
 
 __all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
 
@@ -31,6 +33,8 @@ def expect_graph(
     unused_inputs: Iterable[str] | None = None,
     initializers: Iterable[str] = (),
     metadata: Mapping[str, Mapping[str, Expected]] | None = None,
+    mode: Literal["all", "any"] = "all",
+    function: str | None = None,
 ) -> None:
     """Asserts that a model's graph looks as expected.
 
@@ -40,8 +44,10 @@ def expect_graph(
         model: A model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
         *paths: Operators that follow each other, such as `"Gemm{transB=1}:Bx256 -> Relu:Bx256"`.
             Each step is an operator (`*` for any, `domain::Name` outside ONNX's own domain), then
-            attributes in braces and the shape of the result after a colon, if they matter. A shape
-            is `Bx256` or `[B, 256]`, with `?` for any size; `scalar` has no axes.
+            attributes in braces, operands in parentheses and the shape of the result after a colon,
+            if they matter. An operand is a constant (`2.0`, `True`, `[1, 2]`), a name, `none` if it
+            is absent or `?`: `Clip(?, 0.0, 6.0)`. A shape is `Bx256` or `[B, 256]`, with `?` for
+            any size; `scalar` has no axes.
         counts: The number of nodes of each operator.
         absent: Operators that do not occur.
         unused_inputs: Exactly the inputs of the model that nothing reads.
@@ -50,14 +56,21 @@ def expect_graph(
         result. A value is a string, a regular expression to search for, a function that
         returns whether the value is right, or `None` for a key that must be absent. For an
         operator, all its nodes are checked.
+        mode: With `"any"`, one of the paths is enough.
+        function: Searches only this function, given by its name with or without its domain.
 
     Raises:
         AssertionError: The graph differs. The message lists all differences and shows the graph.
-        InvalidInputError: A path cannot be read.
+        InvalidInputError: A path cannot be read, or there is no such function.
     """
-    graph = GraphListing(path_or_bytes(model))
+    if mode not in ("all", "any"):
+        raise bad_option("mode", mode, ("all", "any"))
+    graph = GraphListing(path_or_bytes(model), function)
+    missing = [_missing_path(graph, path) for path in paths]
+    if mode == "any" and not all(missing):
+        missing = []
     differences = [
-        *_missing_paths(graph, paths),
+        *itertools.chain.from_iterable(missing),
         *_wrong_counts(graph, {**dict.fromkeys(absent, 0), **(counts or {})}),
         *_wrong_inputs(graph, unused_inputs),
         *_missing_initializers(graph, initializers),
@@ -104,12 +117,9 @@ def graph_text(model: Any, *, metadata: bool = True) -> str:
     return GraphListing(path_or_bytes(model)).text(metadata)
 
 
-def _missing_paths(graph: GraphListing, paths: Iterable[str]) -> Iterator[str]:
-    for path in paths:
-        found = graph.missing(path)
-        if found is not None:
-            yield f"- {path}"
-            yield f"+ {found}"
+def _missing_path(graph: GraphListing, path: str) -> list[str]:
+    found = graph.missing(path)
+    return [] if found is None else [f"- {path}", f"+ {found}"]
 
 
 def _wrong_counts(graph: GraphListing, counts: Mapping[str, int]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._checking.compare import difference
+from jax2onnx._checking.compare import difference, not_numbers
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor
 from jax2onnx._export.options import Layout, positions
 from jax2onnx._tracing.inputs import Specs, check_arguments
@@ -70,7 +70,7 @@ def allclose(
 
 
 def compare(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | None,
     runnable: Runnable,
     run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]],
     inputs: Sequence[Any],
@@ -82,42 +82,48 @@ def compare(
     inputs_as_nchw: Layout,
     outputs_as_nchw: Layout,
 ) -> tuple[bool, str]:
-    """Compares the outputs of `run` with the results of `fn`. Returns `True` if they are close, and
-    a message that lists the differences.
+    """Compares the outputs of `run` with the results of `fn`, or with onnxruntime's if there is no
+    function. Returns `True` if they are close, and a message that lists the differences.
     """
     with _jax.precision(double=double):
         args, kwargs = arguments(inputs, input_params, double=double)
-        check_arguments(signature_of(fn), args, kwargs, function_of(fn))
-        with restored(fn):
-            expected = jax.tree_util.tree_leaves_with_path(fn(*args, **kwargs))
+        wanted = []
+        if fn is not None:
+            check_arguments(signature_of(fn), args, kwargs, function_of(fn))
+            with restored(fn):
+                wanted = [
+                    as_tensor(leaf) for leaf in jax.tree_util.tree_leaves(fn(*args, **kwargs))
+                ]
     feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
     in_names = [value.name for value in runnable.inputs]
     out_names = [value.name for value in runnable.outputs]
     if len(feeds) != len(in_names):
-        return False, f"the model has {len(in_names)} inputs, but the function has {len(feeds)}"
-    if len(expected) != len(out_names):
-        return (
-            False,
-            f"the model has {len(out_names)} outputs, but the function has {len(expected)}",
-        )
+        return False, f"the model has {len(in_names)} inputs, but {len(feeds)} are given"
+    if fn is not None and len(wanted) != len(out_names):
+        return False, f"the model has {len(out_names)} outputs, but the function has {len(wanted)}"
     ranks = [array.ndim for array in feeds]
     for i in positions("inputs_as_nchw", inputs_as_nchw, in_names, ranks):
         feeds[i] = feeds[i].transpose(NCHW)
-    wanted = [as_tensor(leaf) for _, leaf in expected]
+    if fn is None:
+        wanted = runnable.run(feeds)
     ranks = [array.ndim for array in wanted]
     for i in positions("outputs_as_nchw", outputs_as_nchw, out_names, ranks):
         wanted[i] = wanted[i].transpose(NCHW)
     wanted = [
         runnable.at_boundary(o, array) for o, array in zip(runnable.outputs, wanted, strict=True)
     ]
-    wrong = []
+    wrong, nan = [], []
     for name, one, other in zip(out_names, wanted, run(feeds), strict=True):
-        apart = difference(one, other, rtol, atol)
+        reference = "onnxruntime" if fn is None else "JAX"
+        apart = difference(one, other, rtol, atol, reference=reference)
         if apart is not None:
             wrong.append(f"`{name}` differs: {apart}")
+        elif (count := not_numbers(one)) > 0:
+            nan.append(f"`{name}` has {count} NaN of {one.size} elements on both sides")
     if wrong:
         return False, "\n".join(wrong)
-    return True, f"all {len(wanted)} outputs agree (rtol={rtol:g}, atol={atol:g})"
+    which = "the output agrees" if len(wanted) == 1 else f"all {len(wanted)} outputs agree"
+    return True, "\n".join([f"{which} (rtol={rtol:g}, atol={atol:g})", *nan])
 
 
 def arguments(

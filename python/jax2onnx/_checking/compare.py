@@ -149,6 +149,11 @@ def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
     return Error(float(off.max()), float(off.sum()), int(finite.sum()), noise)
 
 
+def not_numbers(array: np.ndarray) -> int:
+    """Counts the elements that are NaN."""
+    return 0 if array.dtype.kind in "iub" else int(np.sum(np.isnan(_wide(array))))
+
+
 def not_finite(expected: np.ndarray, found: np.ndarray) -> str | None:
     """Counts the elements that are NaN or infinite only in `found`. Returns None for zero."""
     if expected.shape != found.shape or found.dtype.kind in "iub":

@@ -120,7 +120,7 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
     text += _operands(finding.operands)
     text += _numbers(finding, reference)
     certainty = _certainty(finding, others)
-    text.append(f"  sure:  {certainty}")
+    text.append(f"  confidence: {certainty}")
     return Described(text, place, rule, _name(node), module, certainty)
 
 

@@ -68,7 +68,7 @@ def _while(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
 
 
 # The runs of bodies, by the name of the control flow in the table of primitives.
-BODIES = {"branches": _branch, "rounds": _scan, "while": _while}
+BODIES = {"branches": _branch, "iterations": _scan, "while": _while}
 
 
 def converted(closed: Any) -> "Model | None":

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import onnx
 
 # The largest protobuf message, with room for additions.
-_MESSAGE = (1 << 31) - (1 << 24)
+MESSAGE = (1 << 31) - (1 << 24)
 
 NCHW = (0, 3, 1, 2)
+NHWC = (0, 2, 3, 1)
 
 
 # ONNX's codes for the types of onnxruntime.
@@ -36,11 +37,12 @@ class Runnable:
     """A model that can run."""
 
     def __init__(self, model: Any) -> None:
-        require("onnx", "running a model", extra="runtime")
-        require("onnxruntime", "running a model", extra="runtime")
+        require("onnx", "running a model")
+        require("onnxruntime", "running a model")
         import onnx
 
         self.folder: str | None = None
+        self._session: tuple[Any, list[np.dtype[Any] | None]] | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, str | os.PathLike):
             path = os.fspath(model)
@@ -65,7 +67,7 @@ class Runnable:
         """Moves the weights of a model that is too large for one message to files."""
         import onnx
 
-        if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < _MESSAGE:
+        if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < MESSAGE:
             return model
         self._scratch = tempfile.TemporaryDirectory()
         self.folder = self._scratch.name
@@ -77,10 +79,28 @@ class Runnable:
 
     def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the model and returns its outputs."""
-        copy, types = self._returning()
+        if self._session is None:
+            copy, types = self._returning()
+            self._session = session_of(copy, self.folder, optimised=True), types
         pairs = zip(self.inputs, feeds, strict=True)
         given = {i.name: _checked(i, self.at_boundary(i, array)) for i, array in pairs}
-        return fetched(session_of(copy, self.folder, optimised=True), given, types)
+        session, types = self._session
+        return fetched(session, given, types)
+
+    def values(self, feeds: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Returns onnxruntime's values of the inputs, by name."""
+        return {name: tensor_value(array) for name, array in self.feeds(feeds).items()}
+
+    def whole(self) -> "onnx.ModelProto":
+        """Returns the model with the weights that are in other files."""
+        import onnx
+
+        if self.folder is None:
+            return self.proto
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self.proto)
+        onnx.load_external_data_for_model(copy, self.folder)
+        return copy
 
     def refused(self) -> Exception | None:
         """Returns the error that onnxruntime raises on loading the model, or None."""

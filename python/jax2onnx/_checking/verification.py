@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from jax2onnx import _core
@@ -75,6 +76,13 @@ class Verification:
     def __str__(self) -> str:
         """Returns the message."""
         return self.message
+
+    def _repr_html_(self) -> str:
+        color = "green" if self.ok else "#b00020"
+        text = (
+            self.message if self.ok or not self.by_line else f"{self.message}\n\n{self.table(10)}"
+        )
+        return f'<pre style="border-left:4px solid {color};padding-left:8px">{escape(text)}</pre>'
 
     def to_json(self) -> str:
         """Returns the result as JSON. Infinite signal-to-noise ratios are null."""

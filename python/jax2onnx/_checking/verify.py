@@ -12,14 +12,12 @@ from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.allclose import arguments
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.graph import Graph
-from jax2onnx._checking.runtime import Runnable, as_tensor, dtype_of
+from jax2onnx._checking.runtime import NHWC, Runnable, as_tensor, dtype_of
 from jax2onnx._checking.verification import Verification, answering
 from jax2onnx._export import result
 from jax2onnx._export.options import FUNCTIONS, Layout, Options
 from jax2onnx._export.to_onnx import Converted, convert
 from jax2onnx.errors import InvalidInputError
-
-NHWC = (0, 2, 3, 1)
 
 
 def verify(
@@ -84,7 +82,11 @@ def verify(
 
         def subject(made: Converted) -> Subject:
             return Subject(
-                made.traced.jaxpr, leaves, made.model, made.inputs_as_nchw, made.outputs_as_nchw
+                made.traced.jaxpr,
+                leaves,
+                made.model,
+                [*made.boundary.inputs_as_nchw],
+                [*made.boundary.outputs_as_nchw],
             )
 
         chosen = _most_alike(map(converted, FUNCTIONS), runnable)

@@ -1,4 +1,7 @@
-"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` runs `to_onnx` from the shell."""
+"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` runs `to_onnx` from the shell.
+
+`jax2onnx export ARTIFACT` exports a function that `jax.export` serialized.
+"""
 
 import ast
 import importlib
@@ -9,19 +12,20 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from jax2onnx._export.options import is_same_file
+from jax2onnx._export.options import is_same_file, nearest
 from jax2onnx._python.objects import PACKAGE
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError
 
 FAILED, WRONG_USAGE = 1, 2
 
-_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<dtype>\w*)\[(?P<shape>[^\[\]]*)\]")
+_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<spec>\w*\[[^\[\]]*\])")
 
 
 def run(
@@ -36,6 +40,10 @@ def run(
     assume: Sequence[str],
     compute: Sequence[str],
     weights: Sequence[str],
+    x64: bool,
+    onnx_functions: str | None,
+    training: str | None,
+    name: str | None,
     missed: bool,
     record: Path | None,
     record_weights: bool,
@@ -51,16 +59,24 @@ def run(
             options["target"] = target
         if assume:
             options["assume"] = list(assume)
-        for name, texts in (("compute", compute), ("weights", weights)):
+        for option, texts in (("compute", compute), ("weights", weights)):
             if texts:
-                options[name] = _patterns(name, texts)
+                options[option] = _patterns(option, texts)
+        given = {"functions": onnx_functions, "training": training, "model_name": name}
+        options |= {option: value for option, value in given.items() if value is not None}
+        if x64:
+            options["enable_double_precision"] = True
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
-        fn, name, file = _load(function)
-        path = output or Path(f"{name}.onnx")
+        if _is_artifact(function):
+            fn, loaded, file = _artifact(function)
+            args, kwargs = _inputs_of(fn.__self__, given=bool(inputs))
+        else:
+            fn, loaded, file = _load(function)
+        path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
-        with progress.shown(), _missed_shown(missed):
+        with progress.shown(), _missed_shown(missed), _short_warnings():
             written = to_onnx(
                 fn, args, kwargs or None, return_mode="file", output_path=path, **options
             )
@@ -76,6 +92,18 @@ def run(
     if not quiet:
         print(f"{written}: {_size(written)}")
     return 0
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Prints warnings without a line of this package."""
+
+    def show(message: object, *_: object, **__: object) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager
@@ -122,6 +150,36 @@ def _load(function: str) -> tuple[Any, str, str | None]:
     return value, path.rpartition(".")[2], file
 
 
+def _is_artifact(function: str) -> bool:
+    """Returns `True` for a file that is not a Python file."""
+    return os.path.isfile(function) and not function.endswith(".py")
+
+
+def _artifact(path: str) -> tuple[Any, str, str | None]:
+    """Loads a function that `jax.export` serialized. Returns it, its name and the file."""
+    from jax import export
+
+    try:
+        exported = export.deserialize(bytearray(Path(path).read_bytes()))
+    except Exception as error:  # whatever damaged bytes lead to
+        raise _wrong(
+            f"`{path}` is not a function that `jax.export` serialized: {error}",
+            "write FILE.py:FUNCTION to export from a Python file",
+        ) from error
+    return exported.call, Path(path).stem, path
+
+
+def _inputs_of(exported: Any, *, given: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the types of the arguments that an artifact records."""
+    import jax
+
+    if given:
+        raise _wrong("`--input` has no effect on an artifact, which records its inputs", "omit it")
+    types = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in exported.in_avals]
+    args, kwargs = jax.tree_util.tree_unflatten(exported.in_tree, types)
+    return list(args), kwargs
+
+
 def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> None:
     """Raises if an output would overwrite the file that contains the function."""
     names = ("source_map", "record_primitive_calls_file", "record")
@@ -150,6 +208,12 @@ def _module(source: str) -> ModuleType:
     path = Path(source)
     if not path.is_file():
         raise _wrong(f"there is no file `{source}`", "")
+    packages = _packages(path.absolute())
+    if packages:
+        # Relative imports need the module's own name: `pkg.model` for `src/pkg/model.py`.
+        sys.path.insert(0, str(path.absolute().parents[len(packages)]))
+        stem = [] if path.stem == "__init__" else [path.stem]
+        return importlib.import_module(".".join([*packages, *stem]))
     sys.path.insert(0, str(path.parent.absolute()))
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
     assert spec is not None
@@ -159,70 +223,55 @@ def _module(source: str) -> ModuleType:
     return module
 
 
+def _packages(path: Path) -> list[str]:
+    """Returns the names of the packages that contain a file, the outermost first."""
+    found: list[str] = []
+    for folder in path.parents:
+        if not (folder / "__init__.py").is_file():
+            break
+        found.insert(0, folder.name)
+    return found
+
+
 def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
     """Parses positional and keyword arguments such as `f32[B,3]` and `scale=f32[]`."""
-    import jax
-    from jax import export
+    from jax2onnx._exported.boundary import input_options
 
-    scope = export.SymbolicScope()
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[str] = []
+    kwargs: dict[str, str] = {}
     for text in texts:
         match = _INPUT.fullmatch(text.replace(" ", ""))
         if match is None:
             raise _wrong(
                 f"`{text}` is not an input", "write type and shape: f32[2,3], i32[B,16], u8[]"
             )
-        name, dtype, shape = match["name"], _dtype(match["dtype"], text, double), match["shape"]
-        try:
-            dims = export.symbolic_shape(shape, scope=scope) if shape else ()
-        except ValueError as error:
-            raise _wrong(f"`{text}` is not an input: {error}", "") from error
-        struct = jax.ShapeDtypeStruct(dims, dtype)
+        name, spec = match["name"], match["spec"]
         if name is None:
-            args.append(struct)
+            args.append(spec)
         elif name in kwargs:
             raise _wrong(f"two inputs are named `{name}`", "")
         else:
-            kwargs[name] = struct
-    return args, kwargs
-
-
-def _dtype(name: str, text: str, double: bool) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    from jax2onnx import _core, _jax
-
-    full = {short: long for short, long, *_ in _core.element_types()}
-    try:
-        dtype = jnp.dtype(full.get(name, name or ("float64" if double else "float32")))
-    except TypeError:
-        known = ", ".join(full)
-        raise _wrong(f"`{text}` has an unknown element type", f"the types are {known}") from None
-    with _jax.precision(double=double):
-        traced = jax.dtypes.canonicalize_dtype(dtype)
-    if traced != dtype:
-        raise _wrong(
-            f"`{text}` would be {traced}: JAX disables 64-bit types by default",
-            "add --set enable_double_precision=True",
-        )
-    return dtype
+            kwargs[name] = spec
+    positional, keyword, _ = input_options(args, kwargs, double=double)
+    return list(positional), keyword
 
 
 def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx`."""
     from jax2onnx import to_onnx
+    from jax2onnx._exported.export import RENAMED
 
-    given = ("fn", "inputs", "input_params", "return_mode", "output_path")
+    given = ("fn", "inputs", "input_params", "return_mode", "output_path", "unknown")
     known = [name for name in inspect.signature(to_onnx).parameters if name not in given]
     options: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
+        name = RENAMED.get(name, name)
         if not equals or name not in known:
+            near = nearest(name, [*known, *RENAMED])
             raise _wrong(
                 f"`--set {setting}` is not an option",
-                f"write OPTION=VALUE with one of: {', '.join(known)}",
+                f"{near}write OPTION=VALUE with one of: {', '.join(known)}",
             )
         options[name] = _value(value)
     if opset is not None:

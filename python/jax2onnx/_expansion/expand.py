@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._expansion import keys, maps, one_device, reductions
+from jax2onnx._expansion import keys, maps, one_device, reductions, stablehlo
 from jax2onnx._expansion.keys import Expand, Function
 from jax2onnx._frameworks.equinox import reports_error
 from jax2onnx._tracing.primitives import BEYOND_MODELS
@@ -77,6 +77,8 @@ def _implementation(eqn: Any) -> Function:
                 return _jax.function_of(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
+    if eqn.primitive.name in _BY_NAME:
+        return _BY_NAME[eqn.primitive.name](eqn)
     needs = BEYOND_MODELS.get(eqn.primitive.name)
     if needs == "devices":
         return one_device.shard_map(eqn)
@@ -126,6 +128,12 @@ EXPANSIONS: dict[str, Expand] = {
     **keys.EXPANSIONS,
     **maps.EXPANSIONS,
     **reductions.EXPANSIONS,
+}
+
+# Primitives whose parameters hold a program that JAX can run in another way.
+_BY_NAME: dict[str, Expand] = {
+    "call_exported": lambda eqn: stablehlo.function_of(eqn.params["exported"]),
+    "pallas_call": _jax.pallas_loops,
 }
 
 # Expansions that take PRNG keys rather than their integers.

@@ -56,13 +56,37 @@ def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
 
 def _fold_windows(eqn: Any) -> Function:
     combine = mapped(_function(eqn), len(eqn.params["window_dimensions"]))
+    dilation = eqn.params.get("base_dilation") or ()
+    is_padded = any(map(any, eqn.params["padding"])) or any(step != 1 for step in dilation)
 
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-        arrays = _slide(combine, arrays, starts, eqn.params)
+        if is_padded:
+            present = np.ones(arrays[0].shape, np.bool_)
+            folded = folds(_present(combine), (present, *arrays), (np.False_, *starts))
+            return folded[1:]
+        return folds(combine, arrays, starts)
+
+    def folds(combine: Function, arrays: Any, fills: Any) -> Any:
+        arrays = _slide(combine, arrays, fills, eqn.params)
+        starts = (np.True_, *fills[1:]) if is_padded else fills
         pairs = zip(starts, arrays, strict=True)
-        starts = tuple(jnp.broadcast_to(start, x.shape) for start, x in pairs)
-        return combine(*starts, *arrays)
+        return combine(*(jnp.broadcast_to(start, x.shape) for start, x in pairs), *arrays)
+
+    return function
+
+
+def _present(combine: Function) -> Function:
+    """Returns `combine` for elements that may be padding, which XLA leaves out. Each operand
+    consists of a predicate and the element's values.
+    """
+
+    def function(*operands: Any) -> Any:
+        half = len(operands) // 2
+        (first, *x), (second, *y) = operands[:half], operands[half:]
+        one = [jnp.where(second, b, a) for a, b in zip(x, y, strict=True)]
+        pairs = zip(combine(*x, *y), one, strict=True)
+        return [first | second, *(jnp.where(first & second, both, a) for both, a in pairs)]
 
     return function
 

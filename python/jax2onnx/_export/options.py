@@ -13,6 +13,7 @@ import numpy as np
 from jax2onnx._export.provenance_level import SOURCE_MAP, Level, detail
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.names import is_text
+from jax2onnx._tracing.training import TRAINING
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
@@ -21,9 +22,6 @@ PATHS = ("relative", "absolute")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 FORMS = ("auto", "native", "elementary")
-
-# The extras with the packages that a return mode needs.
-_EXTRAS = {"proto": "onnx", "ir": "ir"}
 
 Layout = Sequence[int | str] | None
 
@@ -55,9 +53,10 @@ class Boundary:
 class Options:
     """Checked options. The compiled half reads these attributes.
 
-    `path` is set if the model is written to a file. `keep_results` records the values that each
-    equation became, `in_set` allows patterns that match nothing, and `report_missed` collects the
-    operators that were nearly recognised. `fuel` limits the changes of the optimiser, for tests.
+    `path` is set if the model is written to a file, and `reports` if the user should be warned.
+    `keep_results` records the values that each equation became, `in_set` allows patterns that match
+    nothing, and `report_missed` collects the operators that were nearly recognised. `fuel` limits
+    the changes of the optimiser, for tests.
     """
 
     model_name: str
@@ -77,6 +76,8 @@ class Options:
     compute: Sequence[tuple[str, str]] = ()
     weights: Sequence[tuple[str, str]] = ()
     target: str = "onnxruntime"
+    training: str = "allow"
+    reports: bool = False
     source_text: bool = False
     absolute_paths: bool = False
     keep_results: bool = False
@@ -140,6 +141,7 @@ def check_options(
     assume: object,
     compute: object = None,
     weights: object = None,
+    training: object = "warn",
 ) -> Options:
     """Checks the options. Raises for the first invalid one."""
     from jax2onnx import _core
@@ -163,9 +165,9 @@ def check_options(
         )
         path = None
     if mode != "file":
-        require("onnx", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
+        require("onnx", f'`return_mode="{mode}"`')
     if mode == "ir":
-        require("onnx_ir", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
+        require("onnx_ir", f'`return_mode="{mode}"`')
     if mode != "file" and export == "web":
         warnings.warn(
             f'`export_mode="web"` only chooses the target with `return_mode="{mode}"`: '
@@ -202,6 +204,8 @@ def check_options(
             "'int4,float16', the first suitable one applies",
         ),
         target=_target(target, export),
+        reports=True,
+        training=_choice("training", training, TRAINING),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -262,14 +266,23 @@ def _operators(value: object) -> dict[str, str]:
             raise InvalidInputError(
                 "invalid-option",
                 f"`operators` names {name!r}, which is not an operator or has only one form",
-                help=f"{_nearest(name, known)}the operators with several forms are: "
+                help=f"{nearest(name, known)}the operators with several forms are: "
                 f"{', '.join(known)}; `*` means all others",
             )
         _choice(f'operators["{name}"]', form, FORMS)
     return dict(value)
 
 
-def _nearest(name: object, known: Sequence[str]) -> str:
+def unknown_option(function: str, name: str, known: Sequence[str]) -> TypeError:
+    """Returns the error for a keyword argument that a function does not have."""
+    near = nearest(name, known).strip() or f"the options are: {', '.join(known)}"
+    error = TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    error.add_note(f"  help: {near}")
+    return error
+
+
+def nearest(name: object, known: Sequence[str]) -> str:
+    """Returns a question about the known name that is most similar, or an empty string."""
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}? " if near else ""
 
@@ -287,7 +300,7 @@ def _assumptions(value: object) -> list[str]:
             raise InvalidInputError(
                 "invalid-option",
                 f"`assume` names {name!r}, which is not a known assumption",
-                help=f"{_nearest(name, known)}the assumptions are: {', '.join(known)}",
+                help=f"{nearest(name, known)}the assumptions are: {', '.join(known)}",
             )
         found.append(name)
     return found

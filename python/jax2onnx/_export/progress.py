@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
+from jax2onnx._python.notebooks import is_notebook
+
 _STAGES = ("tracing", "converting", "writing")
 
 _watching: "list[_Display]" = []
@@ -47,14 +49,6 @@ def shown_in_notebook(*, after: float = 1.0) -> Iterator[None]:
         yield from _displayed(_Display(sys.stderr, after))
     else:
         yield
-
-
-def is_notebook() -> bool:
-    """Returns `True` if a notebook kernel runs this code."""
-    if "ipykernel" not in sys.modules:
-        return False
-    shell = sys.modules["IPython"].get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def _displayed(display: "_Display") -> Iterator[None]:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from jax2onnx.errors import bad_option
 
@@ -15,6 +16,36 @@ LEVELS = ("minimal", "full", SOURCE_MAP)
 OFF = "off"
 
 Level = bool | Literal["minimal", "full", "sourcemap"]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The record of sources in a model.
+
+    Attributes:
+        level: The detail: "minimal", "full", "sourcemap", or False for none.
+        file: Writes the source map to this file instead of into the model.
+        text: Includes the text of the user's files in the source map.
+        paths: "relative" writes files relative to the working directory or to their package,
+            "absolute" writes whole paths.
+    """
+
+    level: Level = "sourcemap"
+    file: str | os.PathLike[str] | None = None
+    text: bool = False
+    paths: Literal["relative", "absolute"] = "relative"
+
+    def options(self) -> dict[str, Any]:
+        """Returns the options of `to_onnx`."""
+        # A map in a file needs no other provenance in the model.
+        level = False if self.file is not None and self.level == SOURCE_MAP else self.level
+        return {
+            "stacktrace_metadata": level,
+            "source_map": self.file,
+            "source_text": self.text,
+            "paths": self.paths,
+        }
+
 
 _FALSE = ("", "0", "false", "off", "no")
 _level_in_force: ContextVar[Level | None] = ContextVar("stacktrace_metadata", default=None)

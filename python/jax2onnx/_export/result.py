@@ -2,6 +2,7 @@
 
 import errno
 import os
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,24 @@ if TYPE_CHECKING:
 PLACEMENT = {False: "auto", True: "inline"}
 
 
-def save(model: "Model", path: str, *, self_contained: bool) -> str:
-    """Writes a model, with large weights beside it unless it has to be self-contained."""
+# Advice for errors of a disk rather than a path. The previous files are still there.
+_NO_SPACE = "free some space or choose another disk; an existing model there is unchanged"
+_FULL = {
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.EFBIG: "the file system does not allow files of this size: choose another disk",
+    errno.EROFS: "the disk is read-only: choose another one",
+}
+
+# The largest message that protobuf serialises.
+LARGEST_MESSAGE = (1 << 31) - 1
+
+
+def save(model: "Model", path: str, *, placement: str) -> str:
+    """Writes a model. `placement` is the location of weights: "auto", "inline" or "external"."""
     with writing(output_path=path):
         _make_folder(path)
-        model.save(path, PLACEMENT[self_contained])
+        model.save(path, placement)
     return path
 
 
@@ -54,7 +68,10 @@ def writing(**paths: str | None) -> "Iterator[None]":
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help=f"`{option}` needs a file name in a directory that you can write to",
+            help=_FULL.get(
+                error.errno or 0,
+                f"`{option}` needs a file name in a directory that you can write to",
+            ),
         ) from error
 
 
@@ -81,7 +98,17 @@ def source_map_at(model: "Model", path: str | None) -> "Iterator[None]":
 
 
 def to_proto(model: "Model") -> "onnx.ModelProto":
-    """Returns the model as protobuf. It may be larger than protobuf can serialise."""
+    """Returns the model as protobuf. It may be larger than protobuf can serialise, with a
+    warning.
+    """
+    if model.size > LARGEST_MESSAGE:
+        warnings.warn(
+            f"[large-proto] the model has {model.size / 1e9:.1f} GB, but protobuf serialises at "
+            "most 2 GB: `SerializeToString` and `onnx.save` will fail\n"
+            '  help: write it with return_mode="file", which puts the weights in a file of their '
+            'own, or use return_mode="ir"',
+            stacklevel=3,
+        )
     result = skeleton(model)
     initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
     for name, data in model.tensors():

@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from jax2onnx import _core
 from jax2onnx.errors import InvalidInputError
+
+# The number of nodes that a notebook shows.
+_ROWS = 50
 
 KEY = "pkg.jax2onnx.sourcemap"
 
@@ -65,6 +69,19 @@ class SourceMap:
         rows = [(n.name, n.op_type, number, list(n.input), list(n.output)) for n, number in nodes]
         sources = self._core.lookup_nodes(rows)
         return [(node, found) for (node, _), found in zip(nodes, sources, strict=True)]
+
+    def __repr__(self) -> str:
+        """Returns the number of nodes."""
+        return f"<SourceMap of {len(self)} nodes>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name in self._core.names()[:_ROWS]:
+            sites = [source.site for source in self.lookup(name)[:1]]
+            place = next((f"{s.file}:{s.line} in {s.function}" for s in sites if s), "")
+            rows.append(f"<tr><td>{escape(name)}</td><td>{escape(place)}</td></tr>")
+        more = f"<p>… and {len(self) - _ROWS} more</p>" if len(self) > _ROWS else ""
+        return f"{len(self)} nodes<table>{''.join(rows)}</table>{more}"
 
     def __len__(self) -> int:
         """Returns the number of nodes in the map."""

@@ -1,5 +1,6 @@
 """`to_onnx` converts a function to a model."""
 
+import inspect
 import logging
 import os
 import warnings
@@ -19,9 +20,11 @@ from jax2onnx._export.options import (
     check_options,
     flag,
     positions,
+    unknown_option,
 )
 from jax2onnx._export.provenance_level import Level
 from jax2onnx._python.garbage import collected_rarely
+from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing import concretization_errors
 from jax2onnx._tracing.checkpoint import Checkpoint
 from jax2onnx._tracing.dimension_errors import explained
@@ -29,16 +32,19 @@ from jax2onnx._tracing.functions import Functions
 from jax2onnx._tracing.inputs import (
     Specs,
     check_arguments,
+    check_callable,
     check_results,
     given_flags,
     given_leaves,
+    narrowed_inputs,
+    narrowing,
     wide_integers,
 )
 from jax2onnx._tracing.names import Renaming, boundary_names, paths_of, signature_of
-from jax2onnx._tracing.parameters import SharedParameters, function_of
+from jax2onnx._tracing.parameters import SharedParameters, Tree, function_of
 from jax2onnx._tracing.patterns import dtypes
 from jax2onnx._tracing.trace import Traced, trace
-from jax2onnx.errors import InvalidInputError
+from jax2onnx._tracing.training import Training, training_error, training_layers
 
 if TYPE_CHECKING:
     import onnx
@@ -51,7 +57,34 @@ Path = str | os.PathLike[str]
 
 Form = Literal["auto", "native", "elementary"]
 Assumption = Literal["indices_in_range", "no_nan", "casts_in_range", "finite"]
-Target = Literal["any", "onnxruntime", "onnxruntime-web", "webgpu"]
+Target = Literal[
+    "any",
+    "cuda",
+    "iree",
+    "onnxruntime",
+    "onnxruntime-web",
+    "onnxruntime>=1.17",
+    "onnxruntime>=1.18",
+    "onnxruntime>=1.19",
+    "onnxruntime>=1.20",
+    "onnxruntime>=1.21",
+    "onnxruntime>=1.22",
+    "onnxruntime>=1.23",
+    "openvino",
+    "rten",
+    "tensorrt",
+    "tract",
+    "webgpu",
+]
+
+# The pattern of all weights.
+ALL = "*"
+USELESS_WEIGHTS = (
+    "[useless-weights] `weights` changes nothing: the model has no parameter that this format "
+    "suits\n  help: integers suit the matrices of products, and floats parameters with two or more "
+    "axes, from 1024 elements on; name a smaller one to convert it: "
+    'weights={"head.kernel": "int8"}'
+)
 
 _log = logging.getLogger("jax2onnx")
 
@@ -82,6 +115,7 @@ class _Common(TypedDict, total=False):
     source_text: bool
     paths: Literal["relative", "absolute"]
     functions: Literal["decorated", "modules"]
+    training: Training
 
 
 @overload
@@ -158,6 +192,8 @@ def to_onnx(
     source_text: bool = False,
     paths: Literal["relative", "absolute"] = "relative",
     functions: Literal["decorated", "modules"] = "decorated",
+    training: Training = "warn",
+    **unknown: Any,
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
@@ -215,10 +251,11 @@ def to_onnx(
             different ones from the function.
         export_mode: "web" writes one self-contained file, for the target "onnxruntime-web". Models
             that are returned are always self-contained.
-        target: The runtime of the model: "onnxruntime", "onnxruntime-web" in WebAssembly, "webgpu"
-            for the WebGPU build of onnxruntime-web, or "any" for standard ONNX. Operators that the
-            target lacks are replaced. A warning lists, by line, the nodes that WebGPU leaves to the
-            CPU.
+        target: The runtime of the model: "onnxruntime" on a CPU, "cuda" for its CUDA provider,
+            "onnxruntime-web" in WebAssembly, "tensorrt" for what TensorRT's parser documents,
+            "webgpu" for the WebGPU build of onnxruntime-web, or "any" for standard ONNX; the page
+            about targets lists all. Operators that the target lacks are replaced. A warning lists,
+            by line, the nodes that a GPU leaves to the CPU.
         normalization_mode: The form of normalisation layers: "auto" follows `operators`,
             "prefer_native" uses ONNX's own operators where they are as exact,
             "force_decomposed" elementary ones.
@@ -265,6 +302,10 @@ def to_onnx(
         functions: The calls that become ONNX functions: "decorated" for callables decorated with
             `onnx_function`, "modules" for all modules inside the model as well, so that layers of
             one kind share one body.
+        training: The treatment of layers that run in training mode, which draw random numbers from
+            the model's own state or normalise by the batch: "warn" names their lines, "error"
+            raises, and "allow" exports them in silence. Keys that are inputs do not count.
+        unknown: No other options exist; the error suggests the nearest one.
 
     Returns:
         The model, in the form given by `return_mode`.
@@ -278,6 +319,8 @@ def to_onnx(
     dimensions, a note names the inputs that these belong to. A model cannot print:
     `jax.debug.print` and `jax.debug.callback` are omitted.
     """
+    for name in unknown:
+        raise unknown_option("to_onnx", name, option_names(to_onnx))
     options = check_options(
         model_name=model_name,
         opset=opset,
@@ -298,8 +341,9 @@ def to_onnx(
         record=record,
         record_weights=record_weights,
         functions=functions,
+        training=training,
     )
-    with collected_rarely(), progress.shown_in_notebook():
+    with HiddenFrames(), collected_rarely(), progress.shown_in_notebook():
         model = convert(
             fn,
             inputs,
@@ -317,8 +361,16 @@ def to_onnx(
         progress.stage("writing", model)
         with result.source_map_at(model, options.source_map):
             if options.path is not None:
-                return result.save(model, options.path, self_contained=options.self_contained)
+                placement = result.PLACEMENT[options.self_contained]
+                return result.save(model, options.path, placement=placement)
         return result.to_ir(model) if options.return_mode == "ir" else result.to_proto(model)
+
+
+def option_names(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the keyword arguments of a function."""
+    parameters = inspect.signature(function).parameters.values()
+    fixed = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [parameter.name for parameter in parameters if parameter.kind not in fixed]
 
 
 @dataclass
@@ -328,14 +380,28 @@ class Converted:
     Attributes:
         model: The model.
         traced: The traced function.
-        inputs_as_nchw: The positions of the inputs whose layout changes.
-        outputs_as_nchw: The positions of the outputs whose layout changes.
+        arguments: The abstract values of the positional and keyword arguments.
+        boundary: The inputs and outputs of the model.
+        options: The options of the conversion.
+        double: `True` if 64-bit types are enabled.
+        function: The file, qualified name and first line of the function, if they are known.
     """
 
     model: "Model"
     traced: Traced
-    inputs_as_nchw: list[int]
-    outputs_as_nchw: list[int]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    boundary: Boundary
+    options: Options
+    double: bool
+    function: tuple[str, str, int] | None
+
+    def with_constants(self, jaxpr: Any, tree: Tree) -> "Converted":
+        """Converts the traced function again, with other constants."""
+        traced = replace(self.traced, jaxpr=jaxpr, tree=tree)
+        model = _built(
+            traced, self.options, self.boundary, self.double, self.function, tree.name_of
+        )
+        return replace(self, model=model, traced=traced)
 
 
 def convert(
@@ -358,13 +424,11 @@ def convert(
     """Traces and converts a function. `keep_results` records the values that each equation becomes.
     `shared` holds the parameters of other models.
     """
-    if not callable(fn):
-        raise InvalidInputError(
-            "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
-        )
+    check_callable(fn)
     with _jax.precision(double=double):
         args, kwargs = Specs(double=double).all(inputs, input_params)
         given = given_leaves(inputs, args, input_params, kwargs)
+        narrowed = narrowed_inputs(given, jax.tree_util.tree_leaves((args, kwargs)))
         flags = given_flags(given)
         positional = len(jax.tree_util.tree_leaves(args))
     signature, function = signature_of(fn), function_of(fn)
@@ -390,6 +454,11 @@ def convert(
             weights=None if shared is None else shared.weights,
         )
 
+    if options.training != "allow" and not flags and (layers := training_layers(traced.jaxpr)):
+        if options.training == "error":
+            raise training_error(layers)
+        warnings.warn(str(training_error(layers)), stacklevel=3)
+
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
     check_results(results, function)
@@ -400,6 +469,10 @@ def convert(
         input_names=input_names,
         output_names=output_names,
     )
+    if options.reports and narrowed:
+        warnings.warn(
+            narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed]), stacklevel=3
+        )
     in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
@@ -411,6 +484,43 @@ def convert(
     }
     out_types = dtypes("output_dtypes", output_dtypes, out_names, out_traced)
 
+    boundary = Boundary(
+        input_names=in_names,
+        output_names=out_names,
+        inputs_as_nchw=in_nchw,
+        outputs_as_nchw=out_nchw,
+        input_types=in_types,
+        output_types=out_types,
+        # An argument without a name is always given.
+        defaults={i: flag for i, flag in flags.items() if i >= positional},
+    )
+    options = replace(
+        options,
+        keep_results=keep_results,
+        in_set=shared is not None,
+        report_missed=_log.isEnabledFor(logging.INFO),
+    )
+    name_of = traced.tree.name_of if shared is None else shared.names_in(traced.tree)
+    model = _built(traced, options, boundary, double, function, name_of)
+    for missed in model.missed:
+        _log.info(missed)
+    if options.reports and ("weights", ALL) in model.unmatched:
+        warnings.warn(USELESS_WEIGHTS, stacklevel=3)
+    if model.fallbacks:
+        lines = "".join(f"\n  {line}" for line in model.fallbacks)
+        warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)
+    return Converted(model, traced, (args, kwargs), boundary, options, double, function)
+
+
+def _built(
+    traced: Traced,
+    options: Options,
+    boundary: Boundary,
+    double: bool,
+    function: tuple[str, str, int] | None,
+    name_of: Callable[[Any], str | None],
+) -> "Model":
+    """Converts a traced function."""
     from jax2onnx import _core
 
     progress.stage("converting")
@@ -419,32 +529,12 @@ def convert(
         _jax.precision(double=double),
         result.writing(record_primitive_calls_file=options.calls, record=options.record),
     ):
-        model = _core.convert(
+        return _core.convert(
             traced.jaxpr,
-            replace(
-                options,
-                keep_results=keep_results,
-                in_set=shared is not None,
-                report_missed=_log.isEnabledFor(logging.INFO),
-            ),
-            Boundary(
-                input_names=in_names,
-                output_names=out_names,
-                inputs_as_nchw=in_nchw,
-                outputs_as_nchw=out_nchw,
-                input_types=in_types,
-                output_types=out_types,
-                # An argument without a name is always given.
-                defaults={i: flag for i, flag in flags.items() if i >= positional},
-            ),
-            name_of=traced.tree.name_of if shared is None else shared.names_in(traced.tree),
+            options,
+            boundary,
+            name_of=name_of,
             rules=registered(),
             entry=_jax.traceback(),
             function=function,
         )
-    for missed in model.missed:
-        _log.info(missed)
-    if model.fallbacks:
-        lines = "".join(f"\n  {line}" for line in model.fallbacks)
-        warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)
-    return Converted(model, traced, in_nchw, out_nchw)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx._export import progress, result
-from jax2onnx._export.options import Options, check_options, flag
-from jax2onnx._export.to_onnx import Path, convert, to_onnx
+from jax2onnx._export.options import Options, check_options, flag, nearest
+from jax2onnx._export.to_onnx import ALL, Path, convert, to_onnx
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.parameters import SharedParameters
 from jax2onnx.errors import InvalidInputError
@@ -118,7 +118,7 @@ def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[s
         maps.enter_context(result.source_map_at(made.model, entry.options.source_map))
 
     for (option, pattern), count in unmatched.items():
-        if count == asked[option, pattern]:
+        if count == asked[option, pattern] and pattern != ALL:
             kind, how = _MATCHED[option]
             raise InvalidInputError(
                 f"unsuitable-{option}",
@@ -214,14 +214,14 @@ def entry(
     settings = {
         key: parameter.default
         for key, parameter in parameters.items()
-        if key not in ("fn", "inputs", *_ALONE)
+        if key not in ("fn", "inputs", "unknown", *_ALONE)
     }
     for key in given:
         if key not in settings:
             what = "for the file of a single model" if key in _ALONE else "unknown"
             raise _invalid(
                 f"the option `{key}` is {what}",
-                f"the options are: {', '.join(settings)}",
+                f"{nearest(key, list(settings))}the options are: {', '.join(settings)}",
             )
     settings |= {"model_name": name, **given}
     boundary = {key: settings.pop(key) for key in _CONVERTED}

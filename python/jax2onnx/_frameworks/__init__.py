@@ -4,6 +4,8 @@ Each framework's undocumented API is in its own file. None is imported here: a f
 only after the user's program has loaded it.
 """
 
+import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,6 +17,7 @@ from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
 from jax2onnx._python.objects import once_per_type
+from jax2onnx.errors import InvalidInputError
 
 __all__ = [
     "BOOKS",
@@ -23,8 +26,10 @@ __all__ = [
     "PARAMETERS",
     "TRACE_MARKS",
     "Isolated",
+    "advice",
     "bare",
     "has_parameters",
+    "holding",
     "interceptions",
     "intercepts",
     "is_layer",
@@ -35,6 +40,7 @@ __all__ = [
     "names_arrays",
     "names_scopes",
     "names_variables",
+    "unready",
 ]
 
 ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku(), Keras())
@@ -53,6 +59,16 @@ CONTENT = frozenset[str]().union(*(framework.content for framework in ALL))
 TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
     name: renew for framework in ALL for name, renew in framework.trace_marks.items()
 }
+
+
+@functools.lru_cache(maxsize=4096)
+def advice(file: str) -> str:
+    """Returns how to switch a model to inference, in the framework that a source file belongs to,
+    or an empty string.
+    """
+    path = file.replace(os.sep, "/")
+    folders = ((f"/{framework.module.replace('.', '/')}/", framework) for framework in ALL)
+    return next((framework.inference for folder, framework in folders if folder in path), "")
 
 
 def name_of(variable: Any) -> str | None:
@@ -132,6 +148,32 @@ def has_parameters(root: Any) -> bool:
     # Some mappings, such as those of weak references, do not take every key.
     mappings = (v for v in found if isinstance(v, Mapping) and PARAMETERS in v)
     return any(isinstance(v[PARAMETERS], Mapping) for v in mappings)
+
+
+def holding(fn: Any, params: Any, state: Any) -> Any:
+    """Returns a callable that computes a model with these parameters and this state.
+
+    A plain function takes the parameters as its first argument, and the state as its second.
+    """
+    if params is None and state is None:
+        return fn
+    for framework in ALL:
+        if (callable_ := framework.holding(fn, params, state)) is not None:
+            return callable_
+        base = framework.modules()
+        if base is not None and isinstance(fn, base):
+            raise InvalidInputError(
+                "invalid-option",
+                f"`{type(fn).__name__}` holds its parameters itself",
+                help="export it without `params`, `variables` and `state`",
+            )
+    return functools.partial(fn, *(value for value in (params, state) if value is not None))
+
+
+def unready(fn: Any) -> tuple[str, str, str] | None:
+    """Returns the message, an empty place and the help for a model that lacks its parameters."""
+    found = (framework.unready(fn) for framework in ALL)
+    return next((problem for problem in found if problem is not None), None)
 
 
 def isolated(fn: Any) -> tuple[Any, list[Isolated]]:

@@ -1,9 +1,11 @@
 """Equinox."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jax2onnx import _jax
-from jax2onnx._frameworks.framework import Framework, Holders
+from jax2onnx._frameworks.framework import Framework, Holders, first_result
 from jax2onnx._python.objects import instance_dict
 
 
@@ -16,6 +18,7 @@ class Equinox(Framework):
     """Modules are pytrees, which transformations flatten and rebuild."""
 
     module = "equinox"
+    inference = "export `eqx.nn.inference_mode(model)`"
     holders: ClassVar[Holders] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}
     rebuilds = True
 
@@ -23,6 +26,16 @@ class Equinox(Framework):
         """Returns `True` for wrappers such as that of `filter_jit`, which are modules, too."""
         inside = kind.__module__.startswith("equinox.")
         return inside and not kind.__module__.startswith("equinox.nn")
+
+    def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
+        """Passes its state to a model that holds its parameters itself. Of a result and a new
+        state, the result remains.
+        """
+        base = self.modules()
+        if base is None or not isinstance(fn, base) or params is not None or state is None:
+            return None
+        model: Any = fn
+        return first_result(functools.partial(model, state=state))
 
     def bare(self, call: Any, /) -> Any:
         """Removes the scope that decorates layers of `equinox.nn`."""

@@ -1,5 +1,6 @@
 """The interface of a framework to the rest of the package."""
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -29,6 +30,16 @@ class Isolated(NamedTuple):
     adopt: Callable[[], None]
 
 
+def first_result(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function with the first result of another one, which also returns a state."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)[0]
+
+    return call
+
+
 class Framework:
     """A framework, with its undocumented API.
 
@@ -38,6 +49,9 @@ class Framework:
 
     #: The module that a program imports to use the framework; it has a class `Module`.
     module: ClassVar[str]
+
+    #: How a model is switched to inference.
+    inference: ClassVar[str]
 
     #: Types with the only attributes of theirs that are walked, by module and qualified name.
     #: Neither adds to a path.
@@ -106,6 +120,16 @@ class Framework:
 
     def name_of(self, _variable: Any, /) -> str | None:
         """Returns the name of an object of such a class."""
+        return None
+
+    def holding(self, _fn: Any, _params: Any, _state: Any, /) -> Callable[..., Any] | None:
+        """Returns a callable that computes a model with these parameters and this state, or None
+        if the model is not one of the framework's.
+        """
+        return None
+
+    def unready(self, _fn: Any, /) -> tuple[str, str, str] | None:
+        """Returns the message, an empty place and the help for a model without parameters."""
         return None
 
     def isolated(self, _fn: Any, /) -> Isolated | None:

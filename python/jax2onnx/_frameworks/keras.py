@@ -11,6 +11,7 @@ class Keras(Framework):
     """Layers open scopes by themselves, and variables know the layers that they belong to."""
 
     module = "keras"
+    inference = "call the model with `training=False`, which is the default of `model(x)`"
     content = frozenset({"_value"})  # of a variable
     books: ClassVar[frozenset[str]] = frozenset(
         {"_inbound_nodes", "_outbound_nodes", "_nodes_by_depth", "_operations_by_depth", "_tracker"}

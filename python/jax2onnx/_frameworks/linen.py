@@ -1,6 +1,7 @@
 """Flax Linen."""
 
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -15,6 +16,10 @@ class Linen(Framework):
     """Modules are descriptions; a bound one has a scope, which holds its variables."""
 
     module = "flax.linen"
+    inference = (
+        "pass `deterministic=True` to dropout and `use_running_average=True` to batch norms; many "
+        "models have one argument for both, such as `train=False`"
+    )
     holders: ClassVar[Holders] = {
         ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"})
     }
@@ -36,6 +41,29 @@ class Linen(Framework):
         context: AbstractContextManager[Any] | None
         context = None if linen is None else linen.intercept_methods(intercept)
         return context
+
+    def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
+        """Binds a module to its variables, or to its parameters and other collections."""
+        base = self.modules()
+        if base is None or not isinstance(fn, base):
+            return None
+        variables = params if isinstance(params, Mapping) and PARAMETERS in params else None
+        module: Any = fn
+        bound: Callable[..., Any]
+        bound = module.bind({PARAMETERS: params, **(state or {})} if variables is None else params)
+        return bound
+
+    def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
+        """Returns the message for a module that is not bound."""
+        base = self.modules()
+        if base is None or not isinstance(fn, base) or instance_dict(fn).get("scope") is not None:
+            return None
+        name = type(fn).__name__
+        return (
+            f"the Linen module `{name}` has no variables",
+            "",
+            "pass variables= to jax2onnx.export, or bind the module: `module.bind(variables)`",
+        )
 
     def variables(self, module: Any, /) -> Any:
         """Returns the collections in the scope of a bound module."""

@@ -16,6 +16,10 @@ class NNX(Framework):
     """Modules are objects that hold variables and update them when they are called."""
 
     module = "flax.nnx"
+    inference = (
+        "call `model.eval()`, or export "
+        "`nnx.view(model, deterministic=True, use_running_average=True)`"
+    )
     books = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
     content = frozenset({"_raw_value", "raw_value"})  # of a Variable
     trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}

@@ -337,10 +337,17 @@ def _check_complete(layout: Layout, layers: int) -> None:
     for layer in range(layers):
         for kind in KINDS:
             if (layer, kind) not in found:
-                raise invalid(f"the cache has no {kind} for layer {layer} of {layers}", "")
+                raise invalid(
+                    f"the cache has no {kind} for layer {layer} of {layers}",
+                    f"its leaves are {', '.join(found.values())}; `layers` counts the layers, and "
+                    "`cache_names` tells the keys and values of each",
+                )
     extra = [path for (layer, _), path in found.items() if layer >= layers]
     if extra:
-        raise invalid(f"the leaf `{extra[0]}` does not belong to any of the {layers} layers", "")
+        raise invalid(
+            f"the leaf `{extra[0]}` does not belong to any of the {layers} layers",
+            "`layers` counts the layers, and `cache_names` tells the keys and values of each",
+        )
 
 
 def _same(dim: Any, symbol: Any) -> bool:

@@ -195,6 +195,15 @@ while not generator.is_done():
 tokens = generator.get_sequence(0)
 {show}
 ```
+
+onnxruntime-genai runs the model on a generated token only when it needs the next one. To go on with
+more tokens, such as the second turn of a chat, append the last two tokens again:
+
+```python
+kept = len(tokens) - 2
+generator.rewind_to(kept)
+generator.append_tokens([*tokens[kept:], *new_tokens])
+```
 """
 
 

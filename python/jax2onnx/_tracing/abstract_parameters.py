@@ -7,6 +7,7 @@ import functools
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import jax
@@ -64,18 +65,12 @@ class AbstractParameters:
         by_struct = {id(s): value for s, value in zip(self.structs, values, strict=True)}
         undo: list[Any] = []
         try:
-            for holder in self._holders:
-                for put, old in _entries(holder):
-                    new = _replaced(old, by_struct)
-                    if new is not old:
-                        put(new)
-                        undo.append((put, old))
-            for function in self._functions:
-                for put, old in _variables(function):
-                    new = _replaced(old, by_struct)
-                    if new is not old:
-                        put(new)
-                        undo.append((put, old))
+            held = chain(map(_entries, self._holders), map(_variables, self._functions))
+            for put, old in chain.from_iterable(held):
+                new = _replaced(old, by_struct)
+                if new is not old:
+                    put(new)
+                    undo.append((put, old))
             yield _replaced(fn, by_struct)
         finally:
             for put, old in reversed(undo):

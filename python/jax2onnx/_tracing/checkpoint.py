@@ -206,6 +206,15 @@ def _looked_up(names: Mapping[str, str | Stored], name: str) -> str | Stored:
 
 
 def _opened(path: str) -> "Safetensors | _Orbax":
+    if not os.path.exists(path):
+        folder = os.path.dirname(os.path.abspath(path))
+        near = os.listdir(folder) if os.path.isdir(folder) else []
+        raise InvalidInputError(
+            "invalid-checkpoint",
+            f"there is no checkpoint `{path}`{_hint(os.path.basename(path), near)}",
+            help="pass a safetensors file, a folder of them, or the folder of an Orbax checkpoint; "
+            f"relative paths start at {os.getcwd()}",
+        )
     is_orbax = os.path.isdir(path) and any(
         os.path.exists(os.path.join(path, name))
         for name in ("_METADATA", "_CHECKPOINT_METADATA", "manifest.ocdbt")
@@ -217,7 +226,7 @@ class _Orbax:
     """A checkpoint of one pytree that Orbax wrote. Each array is restored alone."""
 
     def __init__(self, path: str) -> None:
-        require("orbax", "a checkpoint of Orbax", extra="orbax")
+        require("orbax", "a checkpoint of Orbax")
         import orbax.checkpoint as orbax
 
         self._path = os.path.abspath(path)

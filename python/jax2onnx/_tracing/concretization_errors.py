@@ -32,6 +32,14 @@ _INSTEAD: dict[type[Exception], str] = {
 }
 
 
+_NUMBER = (
+    "Python has no number for a value that is known only when the model runs: keep it as an array "
+    "(x[0] instead of float(x[0]), x.astype(jnp.int32) instead of int(x))"
+)
+
+# Parts of messages about conversions to Python's numbers.
+_CONVERSIONS = ("The problem arose with the `", "item() method")
+
 _SLICE = (
     "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed size, "
     "or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
@@ -63,6 +71,9 @@ def explained() -> Iterator[None]:
 
 
 def _advice(error: Exception) -> str | None:
+    is_general = type(error) is jax.errors.ConcretizationTypeError
+    if is_general and any(part in str(error) for part in _CONVERSIONS):
+        return _NUMBER
     for kind, advice in _INSTEAD.items():
         if isinstance(error, kind):
             return advice

@@ -2,8 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax2onnx._tracing.names import boundary_names, paths_of
 
 # The positions of dimensions in messages: in quotes, in shapes, at the end.
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
+_SHAPE = re.compile(r"\([^()]*\)")
 _NAME = re.compile(r"[^\W\d]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
 _REMAINDER = re.compile(r"The remainder (.+) should be 0")
@@ -26,29 +28,62 @@ def explained(
     try:
         yield
     except Exception as error:
-        note = _note(error, _axes(signature, args, kwargs))
+        shapes = _shapes(signature, args, kwargs)
+        note = _note(error, _axes(shapes), shapes)
         if note:
             error.add_note(note)
         raise
 
 
-def _axes(
+def _shapes(
     signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, list[str]]:
-    """Returns the axes of inputs that each dimension variable occurs in."""
+) -> list[tuple[str, tuple[Any, ...]]]:
+    """Returns the names and shapes of the inputs."""
     names, _ = boundary_names(
         signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
     )
+    leaves = jax.tree_util.tree_leaves((args, kwargs))
+    return [(name, tuple(leaf.shape)) for name, leaf in zip(names, leaves, strict=True)]
+
+
+def _axes(shapes: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, list[str]]:
+    """Returns the axes of inputs that each dimension variable occurs in."""
     axes: dict[str, list[str]] = {}
-    for name, leaf in zip(names, jax.tree_util.tree_leaves((args, kwargs)), strict=True):
-        for axis, dim in enumerate(leaf.shape):
+    for name, shape in shapes:
+        for axis, dim in enumerate(shape):
             if _jax.is_symbolic(dim):
                 for variable in dict.fromkeys(_NAME.findall(str(dim))):
                     axes.setdefault(variable, []).append(f"axis {axis} of the input `{name}`")
     return axes
 
 
-def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
+def _fixed_partner(
+    message: str, found: Sequence[str], shapes: Sequence[tuple[str, tuple[Any, ...]]]
+) -> str | None:
+    """Returns the axis of an input with a number where the operand beside it has a name."""
+    operands = [text.strip("()").rstrip(",").split(", ") for text in _SHAPE.findall(message)]
+    for one, other in pairwise(operands):
+        if len(one) != len(other):
+            continue
+        for a, b in (*zip(one, other, strict=True), *zip(other, one, strict=True)):
+            if a in found and b.isdigit():
+                axes = [
+                    f"axis {axis} of the input `{name}`"
+                    for name, shape in shapes
+                    if a not in _NAME.findall(str(shape))
+                    for axis, dim in enumerate(shape)
+                    if str(dim) == b and not _jax.is_symbolic(dim)
+                ]
+                if axes:
+                    return f"{' and '.join(axes[:2])} is {b}, beside `{a}`"
+    return None
+
+
+def _note(
+    error: Exception,
+    axes: dict[str, list[str]],
+    shapes: Sequence[tuple[str, tuple[Any, ...]]],
+) -> str | None:
     message = str(error).partition("\n")[0]
     mentioned = {name for text in _PLACES.findall(message) for name in _NAME.findall(text)}
     # Python's own messages mention only the type.
@@ -61,13 +96,41 @@ def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
         advice = "use a number instead, or add a constraint with jax.export.symbolic_shape"
         if constraints:
             advice += ": " + " or ".join(f"`{text}`" for text in constraints)
+    elif fixed := _fixed_partner(message, found, shapes):
+        advice = (
+            f"{fixed}; write the same name there if the two sizes are always equal, or a number in "
+            "both inputs"
+        )
     else:
         advice = (
             "use a number instead in `inputs`, or the same name for sizes that are always equal"
             if len(found) > 1
             else "use a number instead in `inputs`"
         )
+        needs_integer = "_DimExpr" in mentioned or "requires a constant" in message
+        if needs_integer and (line := _map_of_rows(found, shapes)):
+            advice += (
+                f". If rows of `{found[0]}` do not depend on each other, export a map over batches "
+                f"of one:\n    {line}"
+            )
     return "\n".join(["", *lines, f"  help: {advice}"])
+
+
+def _map_of_rows(found: Sequence[str], shapes: Sequence[tuple[str, tuple[Any, ...]]]) -> str | None:
+    """Returns a function that maps the exported one over batches of one, so that code which needs
+    an integer sees the size 1. Returns None unless one name is the size of first axes alone.
+    """
+    names = [name for name, _ in shapes]
+    if len(found) != 1 or not all(name.isidentifier() for name in names):
+        return None
+    rows = [name for name, shape in shapes if shape and str(shape[0]) == found[0]]
+    others = (str(dim) for name, shape in shapes for dim in shape[name in rows :])
+    if not rows or any(found[0] in _NAME.findall(dim) for dim in others):
+        return None
+    given = ", ".join(f"{name}[None]" if name in rows else name for name in names)
+    one = f"jax.tree.map(lambda out: out[0], fn({given}))"
+    rows_text = ", ".join(rows)
+    return f"lambda {', '.join(names)}: jax.vmap(lambda {rows_text}: {one})({rows_text})"
 
 
 def _constraints(message: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jax2onnx import _jax
+from jax2onnx import _frameworks, _jax
 from jax2onnx.errors import InvalidInputError
 
 _ACCEPTED = (
@@ -74,6 +74,11 @@ class Specs:
         def leaf(value: Any) -> jax.ShapeDtypeStruct:
             return self._leaf(where, value, scalars)
 
+        if _is_shape_with_dtype(entry):
+            shape, dtype = entry
+            raise _invalid(
+                where, entry, f"write jax.ShapeDtypeStruct({shape!r}, {np.dtype(dtype).name!r})"
+            )
         is_shape = _is_shape if scalars else _is_meant_as_shape
         empty_is_shape = not _holds_arrays(entry)
 
@@ -102,6 +107,8 @@ class Specs:
                 sharding=_jax.explicit_sharding(value),
             )
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if type(value).__module__.startswith("jax2onnx."):
+            raise _invalid(where, value, f"only jax2onnx.export takes these; {_ACCEPTED}")
         if shape is None or dtype is None:
             raise _invalid(where, value, _ACCEPTED)
         weak = bool(getattr(value, "weak_type", False))
@@ -187,6 +194,53 @@ def wide_integers(given: Sequence[Any], traced: Sequence[Any]) -> dict[int, str]
     }
 
 
+def narrowed_inputs(given: Sequence[Any], traced: Sequence[Any]) -> list[tuple[int, str, str]]:
+    """Returns the positions of inputs that JAX narrows to 32 bits, with both element types.
+
+    Specifications of 64-bit integers are excluded: the model takes these as they are.
+    """
+    wide = wide_integers(given, [leaf.dtype for leaf in traced])
+    return [
+        (i, str(value.dtype), str(jax.dtypes.canonicalize_dtype(inside.dtype)))
+        for i, (value, inside) in enumerate(zip(given, traced, strict=True))
+        if i not in wide
+        and isinstance(dtype := getattr(value, "dtype", None), np.dtype)
+        and dtype.kind in "iufc"
+        and jax.dtypes.canonicalize_dtype(dtype) != dtype
+    ]
+
+
+def narrowing(inputs: Sequence[tuple[str, str, str]]) -> str:
+    """Returns the warning for inputs that become narrower, given with both element types."""
+    lines = [f"  `{name}` is {was}, and the model takes {now}" for name, was, now in inputs]
+    return "\n".join(
+        [
+            "[narrowed-inputs] JAX computes with 32 bits, so inputs become narrower:",
+            *lines,
+            f"  help: pass arrays of the narrower type (x.astype({inputs[0][2]!r})), or "
+            "enable_double_precision=True (`export`: x64=True) to compute with 64 bits",
+        ]
+    )
+
+
+def check_callable(fn: Any) -> None:
+    """Raises for classes of models, models without parameters, and objects that cannot be
+    called.
+    """
+    if problem := _frameworks.unready(fn):
+        raise InvalidInputError("missing-parameters", *problem)
+    if isinstance(fn, type):
+        raise InvalidInputError(
+            "not-callable",
+            f"`fn` is the class `{fn.__name__}`",
+            help=f"pass an instance of it, such as {fn.__name__}(…)",
+        )
+    if not callable(fn):
+        raise InvalidInputError(
+            "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
+        )
+
+
 def check_arguments(
     signature: inspect.Signature | None,
     args: tuple[Any, ...],
@@ -239,6 +293,24 @@ def _is_meant_as_shape(value: Any) -> bool:
     if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
         return _is_shape(value)
     return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
+
+
+def _is_shape_with_dtype(value: Any) -> bool:
+    """Returns `True` for a shape and an element type in a tuple, which JAX does not know."""
+    if type(value) not in (list, tuple) or len(value) != 2 or not _is_shape(value[0]):
+        return False
+    dtype = value[1]
+    if isinstance(dtype, type):
+        return issubclass(dtype, np.generic | bool | int | float)
+    if not isinstance(dtype, str | np.dtype) and (
+        not hasattr(dtype, "dtype") or hasattr(dtype, "shape")
+    ):
+        return False
+    try:
+        np.dtype(dtype)
+    except TypeError:
+        return False
+    return True
 
 
 def _holds_arrays(tree: Any) -> bool:

@@ -104,6 +104,8 @@ def _given(
     """Checks the names that the user chose instead of `default`."""
     if isinstance(names, Mapping):
         names = renamed(option, names, default)
+    elif isinstance(names, list | tuple) and len(names) == len(default):
+        names = [old if new is None else new for old, new in zip(default, names, strict=True)]
     if not isinstance(names, list | tuple) or not all(
         isinstance(n, str) and is_text(n) for n in names
     ):

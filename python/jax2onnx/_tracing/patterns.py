@@ -92,6 +92,9 @@ def dtypes(
     """Returns the element types that differ from the traced ones, by position."""
     if patterns is None:
         return {}
+    if isinstance(patterns, Mapping):
+        known = range(len(names))
+        patterns = {names[key] if key in known else key: v for key, v in patterns.items()}
     if not isinstance(patterns, Mapping) or not all(isinstance(key, str) for key in patterns):
         raise InvalidInputError(
             "invalid-option",

@@ -1,5 +1,6 @@
 """`quantize` finds the weights that can be stored in few bits within a tolerance."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,12 @@ def quantize(
     double = bool(options.get("enable_double_precision"))
     given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
     whole = to_onnx(fn, specs, stacktrace_metadata="sourcemap", **options)
-    few, more = (_contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise))
+    with warnings.catch_warnings():
+        # A model without such weights is an error of its own.
+        warnings.filterwarnings("ignore", message=r"\[useless-weights\]")
+        few, more = (
+            _contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise)
+        )
     candidates = [name for name in few if name in _names(whole)]
     if not candidates:
         raise InvalidInputError(

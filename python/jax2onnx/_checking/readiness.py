@@ -1,0 +1,157 @@
+"""`readiness` reports whether a model can be deployed to a runtime."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from jax2onnx._checking import onnxruntime_web
+from jax2onnx._checking.runtime import Runnable, dtype_of
+from jax2onnx.errors import InvalidInputError, bad_option
+
+if TYPE_CHECKING:
+    import onnx
+
+Runtime = Literal["onnxruntime", "onnxruntime-web"]
+
+# The size of symbolic dimensions in a trial run.
+_SIZE = 2
+
+
+@dataclass(frozen=True)
+class Check:
+    """One requirement.
+
+    Attributes:
+        name: The requirement.
+        ok: `True` if the model meets it.
+        message: The reason why it does not, or nothing.
+    """
+
+    name: str
+    ok: bool
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{'yes' if self.ok else 'NO '}  {self.name}" + f": {self.message}" * (not self.ok)
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """The report on a model.
+
+    Attributes:
+        target: The runtime.
+        checks: All requirements.
+        facts: Properties for a deployment: opsets, inputs, outputs, symbolic sizes, bytes.
+    """
+
+    target: str
+    checks: tuple[Check, ...]
+    facts: dict[str, Any]
+
+    @property
+    def ready(self) -> bool:
+        """`True` if the model meets all requirements."""
+        return all(check.ok for check in self.checks)
+
+    def __str__(self) -> str:
+        lines = [f"{'ready' if self.ready else 'not ready'} for {self.target}"]
+        lines += [f"  {check}" for check in self.checks]
+        lines += [f"  {name}: {value}" for name, value in self.facts.items()]
+        return "\n".join(lines)
+
+
+def readiness(model: Any, target: Runtime = "onnxruntime") -> Readiness:
+    """Reports whether a runtime accepts and runs a model.
+
+    The model is checked against ONNX's specification, loaded by the runtime, and run once on zeros,
+    with every symbolic dimension 2. onnxruntime-web runs as in `allclose_onnxruntime_web`.
+
+    Args:
+        model: A path, an `onnx.ModelProto` or an `onnx_ir.Model`. The weights of a path may be in
+            other files.
+        target: The runtime.
+
+    Returns:
+        The report, which is printed as text. `ready` is its result.
+    """
+    if target not in get_args(Runtime):
+        raise bad_option("target", target, get_args(Runtime))
+    runnable = Runnable(model)
+    checks = [_checked("the model is valid", lambda: _validate(model, runnable))]
+    checks.append(_checked(f"{target} loads and runs it", lambda: _try(runnable, target)))
+    return Readiness(target, tuple(checks), dict(_facts(model, runnable)))
+
+
+def _checked(name: str, run: Callable[[], None]) -> Check:
+    try:
+        run()
+    except InvalidInputError as error:
+        if error.code in ("no-node", "no-chrome"):
+            raise
+        return Check(name, ok=False, message=_first_line(error))
+    except Exception as error:  # every runtime has its own
+        return Check(name, ok=False, message=_first_line(error))
+    return Check(name, ok=True)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _validate(model: Any, runnable: Runnable) -> None:
+    import onnx
+
+    path = isinstance(model, str | os.PathLike)
+    onnx.checker.check_model(os.fspath(model) if path else runnable.proto, full_check=True)
+
+
+def _try(runnable: Runnable, target: str) -> None:
+    feeds = [np.zeros(_shape(value), dtype_of(value)) for value in runnable.inputs]
+    if target == "onnxruntime":
+        runnable.run(feeds)
+    else:
+        onnxruntime_web.run(runnable.whole(), feeds)
+
+
+def _shape(value: "onnx.ValueInfoProto") -> tuple[int, ...]:
+    dims = value.type.tensor_type.shape.dim
+    return tuple(dim.dim_value if dim.HasField("dim_value") else _SIZE for dim in dims)
+
+
+def _facts(model: Any, runnable: Runnable) -> Iterator[tuple[str, Any]]:
+    proto = runnable.proto
+    opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
+    yield "opsets", ", ".join(f"{domain} {version}" for domain, version in opsets.items())
+    yield "IR version", proto.ir_version
+    for name, values in (("inputs", runnable.inputs), ("outputs", runnable.outputs)):
+        yield name, ", ".join(_described(value) for value in values)
+    sizes = {
+        dim.dim_param
+        for value in runnable.inputs
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
+    yield "sizes that are known at run time", ", ".join(sorted(sizes)) or "none"
+    if proto.functions:
+        yield "functions", len(proto.functions)
+    yield "bytes", _bytes(model, runnable)
+
+
+def _described(value: "onnx.ValueInfoProto") -> str:
+    dims = value.type.tensor_type.shape.dim
+    shape = (dim.dim_param or str(dim.dim_value) for dim in dims)
+    return f"{value.name}: {dtype_of(value)}[{', '.join(shape)}]"
+
+
+def _bytes(model: Any, runnable: Runnable) -> int:
+    """Returns the size of the model with the weights in other files."""
+    if not isinstance(model, str | os.PathLike):
+        return int(runnable.proto.ByteSize())
+    entries = (entry for t in runnable.proto.graph.initializer for entry in t.external_data)
+    files = {entry.value for entry in entries if entry.key == "location"}
+    outside = [os.path.join(runnable.folder or "", name) for name in files]
+    return sum(os.path.getsize(file) for file in (os.fspath(model), *outside))

@@ -1,0 +1,1 @@
+"""`export` and the model that it returns."""

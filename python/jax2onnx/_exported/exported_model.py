@@ -1,0 +1,402 @@
+"""The model that `export` returns."""
+
+import html
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+from jax2onnx import _core, _frameworks, _jax
+from jax2onnx._checking.allclose import arguments, compare
+from jax2onnx._checking.runtime import MESSAGE, NCHW, NHWC, Runnable, as_tensor
+from jax2onnx._checking.verification import Verification
+from jax2onnx._checking.verify import verify
+from jax2onnx._export import result
+from jax2onnx._export.to_onnx import Converted
+from jax2onnx._python.packages import require
+from jax2onnx._tracing.inputs import check_callable
+from jax2onnx._tracing.names import component
+from jax2onnx._tracing.parameters import tree_of
+from jax2onnx.errors import InvalidInputError, MismatchError, bad_option
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+ExternalData = bool | Literal["auto"]
+_PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a model: a function or a model of a framework, its parameters and its state."""
+
+    fn: Any
+    params: Any
+    state: Any
+
+    def callable(self) -> Callable[..., Any]:
+        """Returns the callable that takes the inputs of the model."""
+        made: Any = _frameworks.holding(self.fn, self.params, self.state)
+        check_callable(made)
+        return made  # type: ignore[no-any-return]
+
+    def with_weights(self, tree: Any) -> "Source":
+        """Replaces the parameters, or the model itself if it holds them."""
+        return replace(self, **({"fn": tree} if self.params is None else {"params": tree}))
+
+
+class ExportedModel:
+    """An ONNX model and the function that it was made from.
+
+    `export` creates it. Calling it runs the model in onnxruntime, with the arguments of the
+    function.
+    """
+
+    def __init__(self, converted: Converted, source: Source, function: Callable[..., Any]) -> None:
+        self._converted = converted
+        self._source = source
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model in onnxruntime. Returns NumPy arrays, in the function's structure."""
+        boundary, traced = self._converted.boundary, self._converted.traced
+        with _jax.precision(double=self._converted.double):
+            given = self._arguments(args, kwargs)
+            feeds = [as_tensor(leaf) for leaf in given]
+        for i in boundary.inputs_as_nchw:
+            feeds[i] = feeds[i].transpose(NCHW)
+        results = self._runnable.run(feeds)
+        for i in boundary.outputs_as_nchw:
+            results[i] = results[i].transpose(NHWC)
+        specs, structure = jax.tree_util.tree_flatten(traced.outputs)
+        leaves = [_as_result(*pair) for pair in zip(results, specs, strict=True)]
+        return jax.tree_util.tree_unflatten(structure, leaves)
+
+    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Returns the leaves of arguments. Flags that are omitted have their defaults."""
+        expected = self._converted.arguments
+        defaults = self._flags()
+        given = (tuple(args), {**{k: v for k, v in defaults.items() if k in expected[1]}, **kwargs})
+        structure: Any
+        specs, structure = jax.tree_util.tree_flatten(expected)
+        leaves, found = jax.tree_util.tree_flatten(given)
+        if found != structure:
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the arguments have the structure {found}, but the function takes {structure}",
+                help=f"the model's inputs are: {', '.join(self._converted.boundary.input_names)}",
+            )
+        return [
+            leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
+            for leaf, spec in zip(leaves, specs, strict=True)
+        ]
+
+    def _flags(self) -> dict[str, bool]:
+        """Returns the defaults of keyword arguments."""
+        paths = jax.tree_util.tree_leaves_with_path(self._converted.arguments)
+        defaults = self._converted.boundary.defaults
+        return {component(paths[i][0][1]): value for i, value in defaults.items()}
+
+    def save(self, path: str | os.PathLike[str], *, external_data: ExternalData = "auto") -> str:
+        """Writes the model to a file, and its source map if that has a file of its own.
+
+        Args:
+            path: The file. Missing folders are created, and an existing model is replaced
+                atomically.
+            external_data: True puts the weights in a file beside it, with `.data` appended to the
+                name, False into the model. "auto" does the former for large models only.
+
+        Returns:
+            The path.
+        """
+        if external_data not in _PLACEMENTS:
+            raise bad_option("external_data", external_data, ("True", "False", "auto"))
+        file, options = os.fspath(path), self._converted.options
+        checked = replace(options, path=file, self_contained=external_data is False)
+        checked.check_apart()
+        if self._converted.function is not None:
+            checked.check_sources({"the source file of the function": self._converted.function[0]})
+        with result.source_map_at(self._model, options.source_map):
+            return result.save(self._model, file, placement=_PLACEMENTS[external_data])
+
+    @property
+    def proto(self) -> "onnx.ModelProto":
+        """The model as a new `onnx.ModelProto`."""
+        require("onnx", "`ExportedModel.proto`")
+        return result.to_proto(self._model)
+
+    @property
+    def ir(self) -> "onnx_ir.Model":
+        """The model as a new `onnx_ir.Model`."""
+        require("onnx", "`ExportedModel.ir`")
+        require("onnx_ir", "`ExportedModel.ir`")
+        return result.to_ir(self._model)
+
+    def check(
+        self,
+        *inputs: Any,
+        keyword_inputs: Mapping[str, Any] | None = None,
+        rtol: float = 1e-3,
+        atol: float = 1e-5,
+    ) -> None:
+        """Compares the outputs with the function's results. Raises a `MismatchError` if they
+        differ.
+        """
+        boundary = self._converted.boundary
+        ok, message = compare(
+            self._function,
+            self._runnable,
+            self._runnable.run,
+            inputs,
+            keyword_inputs,
+            rtol,
+            atol,
+            double=self._converted.double,
+            inputs_as_nchw=boundary.inputs_as_nchw,
+            outputs_as_nchw=boundary.outputs_as_nchw,
+        )
+        if not ok:
+            raise MismatchError(
+                "different-results",
+                f"the model differs from the function: {message}",
+                help="`export` without `check`, and `verify` on the result, find the line",
+            )
+
+    def verify(
+        self,
+        *inputs: Any,
+        keyword_inputs: Mapping[str, Any] | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+    ) -> Verification:
+        """Compares every value of the model with the function's, and finds the first line that
+        differs, as `jax2onnx.verify` does.
+        """
+        boundary = self._converted.boundary
+        with self._readable() as model:
+            return verify(
+                self._function,
+                model,
+                inputs,
+                keyword_inputs,
+                rtol=rtol,
+                atol=atol,
+                enable_double_precision=self._converted.double,
+                inputs_as_nchw=boundary.inputs_as_nchw,
+                outputs_as_nchw=boundary.outputs_as_nchw,
+            )
+
+    def profile(
+        self,
+        *inputs: Any,
+        keyword_inputs: Mapping[str, Any] | None = None,
+        runs: int = 20,
+        top: int = 15,
+    ) -> "Profile":
+        """Runs the model in onnxruntime and returns the time of each line, module and operator.
+
+        Args:
+            inputs: The positional arguments of the function. Shapes are filled with random numbers.
+            keyword_inputs: The keyword arguments that are inputs.
+            runs: The number of runs, after one that does not count.
+            top: The number of rows in the text.
+        """
+        require("onnxruntime", "profiling")
+        import onnxruntime
+
+        double = self._converted.double
+        with _jax.precision(double=double), self._saved() as path:
+            args, kwargs = arguments(inputs, keyword_inputs, double=double)
+            feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
+            for i in self._converted.boundary.inputs_as_nchw:
+                feeds[i] = feeds[i].transpose(NCHW)
+            options = onnxruntime.SessionOptions()
+            options.enable_profiling = True
+            options.profile_file_prefix = os.path.join(os.path.dirname(path), "profile")
+            session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
+            given = self._runnable.values(feeds)
+            names = [output.name for output in session.get_outputs()]
+            for _ in range(runs + 1):
+                session.run_with_ort_values(names, given)
+            written = session.end_profiling()
+            common = ["profile", path, written, "--skip", "1"]
+            return Profile(
+                _answer([*common, "--top", str(top)]), json.loads(_answer([*common, "--json"]))
+            )
+
+    def view(self, path: str | os.PathLike[str] | None = None) -> "Page":
+        """Makes a page that shows the source beside the graph. Notebooks display it.
+
+        Args:
+            path: The file to write the page to. None writes none.
+        """
+        with self._saved() as model:
+            page = os.path.join(os.path.dirname(model), "model.html") if path is None else path
+            _answer(["view", model, "-o", os.fspath(page), "--source", os.getcwd()])
+            return Page(
+                Path(page).read_text(encoding="utf-8"), None if path is None else os.fspath(path)
+            )
+
+    def with_weights(self, tree: Any) -> "ExportedModel":
+        """Returns the model with other weights. The function is not traced again.
+
+        Args:
+            tree: The new value of `params` or `variables`, or else a model or a function like the
+                exported one. Names, shapes and element types of all arrays have to be the same.
+        """
+        source = self._source.with_weights(tree)
+        function = source.callable()
+        traced = self._converted.traced
+        new = tree_of(function)
+        values = {new.name_of(obj): obj for obj in new.objects if new.name_of(obj) is not None}
+        constants = []
+        for constant in traced.jaxpr.consts:
+            name = traced.tree.name_of(constant)
+            if name is None:
+                constants.append(constant)
+                continue
+            if name not in values:
+                raise _other_weights(f"`{name}` is missing")
+            value = values[name]
+            if value.shape != constant.shape or value.dtype != constant.dtype:
+                raise _other_weights(
+                    f"`{name}` is {value.dtype}{list(value.shape)} "
+                    f"instead of {constant.dtype}{list(constant.shape)}"
+                )
+            constants.append(value)
+        jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
+        return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
+
+    def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
+        """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            Path(path).write_bytes(self._model.skeleton())
+            with result.source_map_at(self._model, self._map_beside(path)):
+                pass
+            return _answer(["show", path, "--by", by]).rstrip()
+
+    def __repr__(self) -> str:
+        """Returns a short description."""
+        boundary, name = self._converted.boundary, self._converted.options.model_name
+        inside, outside = map(", ".join, (boundary.input_names, boundary.output_names))
+        return f"<ExportedModel {name}({inside}) -> {outside}>"
+
+    def _repr_html_(self) -> str:
+        head, _, nodes = self.summary().partition("\n\n")
+        shown, rest = html.escape(head), html.escape(nodes)
+        return f"<pre>{shown}</pre><details><summary>nodes</summary><pre>{rest}</pre></details>"
+
+    @property
+    def _model(self) -> Any:
+        return self._converted.model
+
+    @cached_property
+    def _runnable(self) -> Runnable:
+        if self._model.size < MESSAGE:
+            return Runnable(self.proto)
+        self._folder = tempfile.TemporaryDirectory()
+        path = os.path.join(self._folder.name, "model.onnx")
+        self._model.save(path, "auto")
+        return Runnable(path)
+
+    @contextmanager
+    def _readable(self) -> Iterator[Any]:
+        """Yields the model as protobuf, or as a file if it is too large."""
+        if self._model.size < MESSAGE:
+            yield self.proto
+            return
+        with self._saved() as path:
+            yield path
+
+    @contextmanager
+    def _saved(self) -> Iterator[str]:
+        """Yields the path of a temporary file with the model, and its source map beside it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            with result.source_map_at(self._model, self._map_beside(path)):
+                self._model.save(path, "auto")
+            yield path
+
+    def _map_beside(self, path: str) -> str | None:
+        """Returns the path of the source map beside a file, if it is not in the model."""
+        return None if self._converted.options.source_map is None else f"{path}.map"
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """The time of each line, module and operator.
+
+    Attributes:
+        text: The tables.
+        data: The same as a dictionary, with total and median nanoseconds, as
+            `jax2onnx profile --json` prints it.
+    """
+
+    text: str
+    data: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """Returns the tables."""
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A page that shows the source beside the graph.
+
+    Attributes:
+        content: The page, as HTML.
+        path: The file, if it was written.
+    """
+
+    content: str
+    path: str | None = None
+
+    def __repr__(self) -> str:
+        """Returns the path and the size."""
+        return f"<Page {self.path or ''} {len(self.content) / 1e6:.1f} MB>"
+
+    def _repr_html_(self) -> str:
+        inside = html.escape(self.content, quote=True)
+        return f'<iframe srcdoc="{inside}" style="width:100%;height:640px;border:0"></iframe>'
+
+
+def _answer(command: Sequence[str]) -> str:
+    """Runs a command of the command line, and returns its output."""
+    status, output, errors = _core.command(list(command))
+    if status > 1:
+        raise InvalidInputError("failed-command", errors.strip().removeprefix("error: "))
+    return output
+
+
+def _as_result(array: np.ndarray, spec: Any) -> Any:
+    """Converts an output of the model to a result of the function."""
+    if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):
+        implementation = _jax.key_implementation(spec.dtype).name
+        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=implementation)
+    if jax.numpy.issubdtype(spec.dtype, np.complexfloating):
+        return (array[..., 0] + 1j * array[..., 1]).astype(spec.dtype)
+    return array
+
+
+def _other_weights(message: str) -> InvalidInputError:
+    return InvalidInputError(
+        "other-weights",
+        f"the new weights do not fit: {message}",
+        help="a model of another form has to be exported again",
+    )

@@ -36,7 +36,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web runtimes opsets lint audit fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web cuda runtimes opsets lint audit fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test rust-test-all python-lint python-test python-test-all \
 	workflow-lint
 
@@ -80,6 +80,13 @@ build/web/node_modules/axe-core:
 	mkdir -p build/web
 	npm install --prefix build/web --no-audit --no-fund --ignore-scripts onnxruntime-web@1.30.0 axe-core@4.14.0
 
+cuda: build/cuda ## Install onnxruntime's CUDA provider for tests, which need no GPU.
+
+build/cuda: | $(STAMPS)/python
+	rm -rf $@ $@.part
+	$(BIN)/pip install --no-deps --target $@.part onnxruntime-gpu==1.31.1
+	mv $@.part $@
+
 runtimes: build/runtimes/1.17 build/runtimes/1.19 build/runtimes/1.22 ## Install older releases of onnxruntime for tests.
 
 # Older ones need an older numpy, too.
@@ -90,7 +97,7 @@ build/runtimes/%: | $(STAMPS)/python
 	mv $@.part $@
 
 opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
-	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py
+	@cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m harness.every_opset
 
 lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
 

@@ -13,7 +13,7 @@ import jax
 import psutil
 import pytest
 
-import not_run
+from harness import not_run
 
 # XLA's compiled programs are cached for the other workers and the next run. JAX's own switch turns
 # this off: JAX_ENABLE_COMPILATION_CACHE=0.

@@ -2,7 +2,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import not_run
+from harness import not_run
 
 EVERY_NEED = {need for need, _, _ in not_run.NEEDS}
 

@@ -1,4 +1,4 @@
-from walking import check, functions
+from harness.walking import check, functions
 
 
 @functions("jax.image")

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from checking import as_tensor
 from fuzz.program import Program
+from harness.checking import as_tensor
 from jax2onnx import _core, to_onnx
 
 

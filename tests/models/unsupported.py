@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax.extend.core import Primitive
 
 
@@ -66,3 +67,15 @@ def nested(x: jax.Array, limits: jax.Array, depth: int = 31) -> jax.Array:
         return nested(x, limits, depth - 1)
 
     return jax.lax.cond(limits[0] > depth, inside, lambda x: x * 2, x)
+
+
+class Trained(nnx.Module):
+    """A model that is still in training mode."""
+
+    def __init__(self) -> None:
+        rngs = nnx.Rngs(0)
+        self.norm = nnx.BatchNorm(3, rngs=rngs)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.drop(self.norm(x))

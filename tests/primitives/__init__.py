@@ -8,13 +8,14 @@ from importlib import import_module
 
 from primitives.operands import Programs
 
-_MODULES = """calls comparisons complex control_flow elementwise indexing linear_algebra movement
-    products random reductions special_functions types unsupported windows"""
+_MODULES = """bits complex control_flow elementwise errors fourier indexing linear_algebra movement
+    random reduction special windows"""
 
 GROUPS: dict[str, Programs] = {
     name: import_module(f"primitives.{name}").PROGRAMS for name in _MODULES.split()
 }
-"""By the folder of their files."""
+"""By the folder of their files. Folders are named like those of the rules in `crates/lower`, except
+`errors`, whose programs cannot be converted."""
 
 
 def subject(name: str) -> str:

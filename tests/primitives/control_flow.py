@@ -1,11 +1,13 @@
-"""Loops and branches."""
+"""Loops, branches and calls."""
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jax2onnx import onnx_function
 from primitives.operands import BATCH, Programs, V, X, boolean, f32
 
 
@@ -19,6 +21,85 @@ def mapped(x: Any) -> Any:
 
 def looped(n: Any, x: Any) -> Any:
     return lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] * 2), (n, x))
+
+
+@jax.custom_jvp
+def own_jvp(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+own_jvp.defjvp(lambda primals, tangents: (own_jvp(*primals), tangents[0]))
+
+
+@jax.custom_vjp
+def own_vjp(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+own_vjp.defvjp(lambda x: (own_vjp(x), None), lambda _, g: (g,))
+
+
+@jax.custom_batching.custom_vmap
+def own_vmap(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+own_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0]))
+
+
+def composite(x: Any) -> Any:
+    return lax.composite(lambda x: jnp.sin(x) * 2, name="library.sine")(x)
+
+
+def linear(x: Any, y: Any) -> Any:
+    """A linear function of `y` with an explicit transpose."""
+    return jax.custom_derivatives.linear_call(jnp.multiply, jnp.multiply, x, y)
+
+
+@onnx_function
+def layer(x: Any) -> Any:
+    return jnp.sin(x) * 2
+
+
+@onnx_function
+def product(x: Any, w: Any) -> Any:
+    return jnp.sin(x) @ w
+
+
+def layers(x: Any) -> Any:
+    first, second = np.arange(50, dtype=np.float32).reshape(2, 5, 5)
+    return product(product(x, jnp.asarray(first)), jnp.asarray(second))
+
+
+@onnx_function
+def block(x: Any, w: Any) -> Any:
+    return product(x, w) + product(x, w * 2)
+
+
+def nested(x: Any) -> Any:
+    w = np.arange(25, dtype=np.float32).reshape(5, 5)
+    return block(block(x, jnp.asarray(w)), jnp.asarray(w + 1))
+
+
+def twice(x: Any) -> Any:
+    """A function that is a primitive."""
+    from jax.experimental.hijax import VJPHiPrimitive
+
+    class Twice(VJPHiPrimitive):
+        def __init__(self, aval: Any) -> None:
+            self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+            super().__init__()
+
+        def expand(self, x: Any) -> Any:
+            return x * 2
+
+    return Twice(jax.typeof(x))(x)
+
+
+def printing(x: Any) -> Any:
+    jax.debug.print("x is {}", x)
+    jax.debug.callback(lambda _: None, x)
+    return x + 1
 
 
 BRANCHES = [jnp.sin, jnp.cos, lambda x: x]
@@ -50,4 +131,17 @@ PROGRAMS: Programs = {
         boolean(),
         V,
     ),
+    "jit": (lambda x: jax.jit(jnp.sin)(x), X),
+    "remat2": (jax.checkpoint(lambda x: jnp.sin(x) * 2), X),
+    "composite": (composite, X),
+    "custom_jvp_call": (own_jvp, X),
+    "custom_vjp_call": (own_vjp, X),
+    "custom_vmap_call": (own_vmap, X),
+    "linear_call": (linear, X, X),
+    "call_hi_primitive": (twice, X),
+    "onnx_function": (lambda x: layer(layer(x)), X),
+    "debug_print": (printing, X),
+    "debug_callback": (printing, X),
+    "onnx_function.constants": (layers, f32(2, 5)),
+    "onnx_function.nested": (nested, f32(2, 5)),
 }

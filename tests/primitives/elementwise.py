@@ -1,6 +1,9 @@
-"""Elementwise functions."""
+"""Elementwise functions, comparisons and conversions."""
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
 from jax import lax
 
 from primitives.operands import (
@@ -16,11 +19,13 @@ from primitives.operands import (
     f64,
     i32,
     of_lax,
-    u8,
     u32,
 )
 
-LARGE = np.array([0xFFFFFFFF, 0x12345678, 0x80000001], np.uint32)
+
+def to(dtype: Any) -> Callable[..., Any]:
+    return lambda x: lax.convert_element_type(x, dtype)
+
 
 names = """abs acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log
     log1p logistic neg rsqrt sign sin sinh sqrt square tan tanh"""
@@ -34,24 +39,20 @@ for name in ("add", "div", "max", "mul", "rem", "sub"):
 for name in ("and", "or", "xor"):
     operator = of_lax(f"bitwise_{name}")
     found |= {name: (operator, B, B), f"{name}.integers": (operator, N, N)}
-for name in ("shift_left", "shift_right_arithmetic", "shift_right_logical"):
-    found[name] = (of_lax(name), N, N)
-    found[f"{name}.unsigned"] = (of_lax(name), u32(3), u32(3))
+for name in ("eq", "ge", "gt", "le", "lt", "ne"):
+    found |= {name: (of_lax(name), X, X), f"{name}.integers": (of_lax(name), N, N)}
 PROGRAMS: Programs = found | {
     "add_any": (bind("add_any"), X, X),
     "add.bfloat16": (lax.add, bf16(3), bf16(3)),
     "add.symbolic": (lax.add, BATCH, BATCH),
     "clamp": (lambda x: lax.clamp(-1.0, x, 1.0), X),
     "clamp.arrays": (lax.clamp, X, X, X),
-    "clz": (lax.clz, i32(3)),
     "exp2.double": (lax.exp2, f64(3)),
     "integer_pow": (lambda x: lax.integer_pow(x, 3), X),
     "integer_pow.negative": (lambda x: lax.integer_pow(x, -2), X),
     "is_finite": (lax.is_finite, X),
-    "mulhi": (of_lax("mulhi"), LARGE, LARGE[::-1]),
     "not": (lax.bitwise_not, B),
     "not.integers": (lax.bitwise_not, N),
-    "population_count": (lax.population_count, i32(3)),
     "pow.integer_exponent": (lambda x, n: lax.pow(x, n), X, N),
     "round": (lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), X),
     "round.to_even": (lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), X),
@@ -65,9 +66,20 @@ PROGRAMS: Programs = found | {
     "min.integers": (lax.min, N, N),
     "integer_pow.integers": (lambda n: lax.integer_pow(n, 4), N),
     "sign.unsigned": (lax.sign, u32(3)),
-    "mulhi.signed": (of_lax("mulhi"), N, N),
     "nextafter.bfloat16": (lax.nextafter, bf16(2), bf16(2)),
-    "population_count.bytes": (lax.population_count, u8(3)),
-    "clz.bytes": (lax.clz, u8(3)),
     "round.double": (lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), f64(3)),
+    "eq.bools": (lax.eq, B, B),
+    "convert_element_type": (to(jnp.int32), X),
+    "convert_element_type.to_bool": (to(jnp.bool_), X),
+    "convert_element_type.narrow": (to(jnp.int8), N),
+    "convert_element_type.bool_to_float": (to(jnp.float32), B),
+    "convert_element_type.float_to_unsigned": (to(jnp.uint8), X),
+    "convert_element_type.float_to_bfloat16": (to(jnp.bfloat16), X),
+    "convert_element_type.bfloat16_to_float": (to(jnp.float32), bf16(3)),
+    "convert_element_type.integer_to_float": (to(jnp.float32), N),
+    "convert_element_type.integer_to_bool": (to(jnp.bool_), N),
+    "convert_element_type.unsigned_to_signed": (to(jnp.int8), u32(3)),
+    "convert_element_type.float_to_half": (to(jnp.float16), X),
+    "convert_element_type.float_to_float8": (to(jnp.float8_e4m3fn), X),
+    "convert_element_type.integer_to_complex": (to(jnp.complex64), N),
 }

@@ -1,4 +1,4 @@
-"""Factorizations, solvers and Fourier transforms."""
+"""Matrix products, factorizations and solvers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,22 @@ import numpy as np
 from jax import lax
 from jax.lax import linalg
 
-from primitives.operands import Programs, V, bind, c64, f32, spec, symbolic
+from primitives.operands import (
+    BATCH,
+    B,
+    N,
+    Programs,
+    V,
+    X,
+    bf16,
+    bind,
+    boolean,
+    c64,
+    f32,
+    i8,
+    i32,
+    symbolic,
+)
 
 
 def solved(a: Any, b: Any) -> Any:
@@ -28,8 +43,8 @@ def positive(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return (matrix @ matrix.conj().swapaxes(-1, -2) + diagonal).astype(dtype)
 
 
-def fft(kind: str, *sizes: int) -> Callable[..., Any]:
-    return lambda x: lax.fft(x, kind, sizes)
+def product(*numbers: Any) -> Callable[..., Any]:
+    return lambda a, b: lax.dot_general(a, b, numbers)
 
 
 SQUARE = f32(3, 3)
@@ -62,9 +77,6 @@ PROGRAMS: Programs = {
     ),
     "tridiagonal": (lambda a: linalg.tridiagonal(a, lower=True), SQUARE),
     "tridiagonal_solve": (linalg.tridiagonal_solve, f32(3), f32(3), f32(3), f32(3, 1)),
-    "fft": (fft("RFFT", 4), V),
-    "fft.inverse": (fft("IFFT", 4), c64(4)),
-    "fft.symbolic": (jnp.fft.fft, symbolic("b", jnp.complex64)),
     "cholesky.batch": (linalg.cholesky, positive(2, 3, 3)),
     "eig.left": (lambda a: linalg.eig(a, compute_left_eigenvectors=True), f32(2, 2)),
     "eig.values": (
@@ -97,16 +109,23 @@ PROGRAMS: Programs = {
         np.diag(np.float32([2, -1, 4])),
         f32(3),
     ),
-    "fft.odd": (fft("FFT", 3), c64(3)),
-    "fft.long": (fft("FFT", 128), c64(128)),
-    "fft.long_real": (fft("RFFT", 128), f32(128)),
-    "fft.prime": (fft("FFT", 7), c64(2, 7)),
-    "fft.long_prime": (fft("FFT", 131), c64(131)),
-    "fft.factors": (fft("FFT", 2 * 67), c64(2 * 67)),
-    "fft.two_axes": (fft("FFT", 2, 4), c64(2, 4)),
-    "fft.real_odd": (fft("RFFT", 5), f32(5)),
-    "fft.real_inverse": (fft("IRFFT", 6), c64(4)),
-    "fft.real_two_axes": (fft("RFFT", 2, 4), f32(2, 4)),
-    "fft.inverse_two_axes": (fft("IRFFT", 2, 4), c64(2, 3)),
-    "fft.double": (fft("FFT", 2), spec(jnp.complex128, 2)),
+    "dot_general": (jnp.matmul, X, f32(3, 4)),
+    "dot_general.batch": (jnp.matmul, f32(5, 2, 3), f32(5, 3, 4)),
+    "dot_general.inner": (jnp.dot, V, V),
+    "dot_general.outer": (product(((), ()), ((), ())), f32(2), f32(3)),
+    "dot_general.many_axes": (
+        product(((0, 2), (1, 0)), ((1,), (2,))),
+        f32(2, 5, 3),
+        f32(3, 2, 5),
+    ),
+    "dot_general.integers": (
+        lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32),
+        i8(2, 3),
+        i8(3, 4),
+    ),
+    "dot_general.symbolic": (jnp.matmul, BATCH, f32(3, 4)),
+    "dot_general.bfloat16": (jnp.matmul, bf16(2, 3), bf16(3, 4)),
+    "dot_general.bools": (lambda a, b: jnp.matmul(a, b), B, boolean(3, 4)),
+    "dot_general.wide_integers": (jnp.matmul, N, i32(3, 4)),
+    "dot_general.symbolic_inner": (lambda x: x.T @ x, BATCH),
 }

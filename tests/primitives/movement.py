@@ -1,9 +1,29 @@
-"""Data movement."""
+"""Data movement, and primitives that create an array or pass it on."""
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.layout import Layout, with_layout_constraint
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.sharding import NamedSharding, PartitionSpec
 
 from primitives.operands import BATCH, B, N, Programs, V, X, bind, f32, i32
+
+
+def placed(explicit: bool) -> Callable[..., Any]:
+    kind = jax.sharding.AxisType.Explicit if explicit else jax.sharding.AxisType.Auto
+
+    def function(x: Any) -> Any:
+        mesh = jax.make_mesh((1,), ("d",), axis_types=(kind,))
+        rows = NamedSharding(mesh, PartitionSpec("d"))
+        return jax.sharding.reshard(x, rows) if explicit else lax.with_sharding_constraint(x, rows)
+
+    return function
+
 
 PROGRAMS: Programs = {
     "broadcast_in_dim": (lambda x: lax.broadcast_in_dim(x, (2, 3, 4), (0, 2)), f32(2, 4)),
@@ -31,4 +51,19 @@ PROGRAMS: Programs = {
     "split.symbolic": (lambda x: lax.split(x, (1, 2), axis=1), BATCH),
     "concatenate.symbolic": (lambda x: lax.concatenate((x, x), 0), BATCH),
     "transpose.symbolic": (lambda x: x.T, BATCH),
+    "copy": (bind("copy"), X),
+    "device_put": (jax.device_put, X),
+    "stop_gradient": (bind("stop_gradient"), X),
+    "name": (lambda x: checkpoint_name(x, "hidden"), X),
+    "optimization_barrier": (lambda x, n: lax.optimization_barrier((x, n)), X, N),
+    "sharding_constraint": (placed(explicit=False), X),
+    "layout_constraint": (lambda x: with_layout_constraint(x, Layout((1, 0))), X),
+    "xla_metadata_value": (lambda x: set_xla_metadata(x * 2, origin="test"), X),
+    "reshard": (placed(explicit=True), X),
+    "dim_as_value": (lambda x: x * x.shape[0], BATCH),
+    "iota": (lambda: lax.broadcasted_iota(jnp.int32, (2, 3), 1),),
+    "empty": (lambda: lax.empty((2, 3), jnp.float32),),
+    "iota.columns": (lambda: lax.broadcasted_iota(jnp.float32, (2, 3), 0),),
+    "iota.symbolic": (lambda x: lax.iota(jnp.int32, x.shape[0]), BATCH),
+    "dim_as_value.sum": (lambda x: x * (2 * x.shape[0] + x.shape[0] // 2), BATCH),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, check_model, op_types, run
+from harness.checking import assert_close, check_model, op_types, run
 from jax2onnx import to_onnx
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, check_sizes, op_types
+from harness.checking import check_model, check_sizes, op_types
 from jax2onnx import UnsupportedError, to_onnx
 from models.random_values import normal
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import as_tensor, check_model, check_sizes, op_types, run
+from harness.checking import as_tensor, check_model, check_sizes, op_types, run
 from jax2onnx import UnsupportedError, to_onnx
 from jax2onnx.errors import InvalidInputError
 

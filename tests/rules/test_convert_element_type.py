@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import run
-from every_number import INF, NAN, precision
+from harness.checking import run
+from harness.every_number import INF, NAN, precision
 from jax2onnx import to_onnx
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, op_types
-from every_number import assert_near, results
+from harness.checking import check_model, op_types
+from harness.every_number import assert_near, results
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 

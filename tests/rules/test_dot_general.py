@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, check_model, op_types, run
+from harness.checking import assert_close, check_model, op_types, run
 from jax2onnx import to_onnx
 
 INTEGERS = [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes, run
+from harness.checking import check_model, check_sizes, run
 from jax2onnx import UnsupportedError, to_onnx
 
 SHAPES = [(1, 1), (2, 2), (2, 3, 5, 5), (12, 12), (0, 0), (0, 3, 3)]

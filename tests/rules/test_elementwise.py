@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, check_model, check_sizes, op_types, run
-from every_number import FLOATS, INF, NAN, assert_near, floats, precision, results
+from harness.checking import assert_close, check_model, check_sizes, op_types, run
+from harness.every_number import FLOATS, INF, NAN, assert_near, floats, precision, results
 from jax2onnx import to_onnx
 
 UNARY = [
@@ -125,6 +125,18 @@ def test_nextafter_is_exact(dtype):
     model = to_onnx(lax.nextafter, [x, y], enable_double_precision=True)
     with np.errstate(over="ignore", under="ignore"):
         np.testing.assert_array_equal(run(model, [x, y])[0], np.nextafter(x, y))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("end", [INF, -INF])
+def test_nextafter_in_one_direction(dtype, end):
+    x, _ = neighbours(dtype)
+    step = lambda x: lax.nextafter(x, jnp.full_like(x, end))  # noqa: E731
+    model = to_onnx(step, [x], enable_double_precision=True)
+    with np.errstate(over="ignore", under="ignore"):
+        np.testing.assert_array_equal(run(model, [x])[0], np.nextafter(x, dtype(end)))
+    if dtype == np.float32:
+        assert len(model.graph.node) == 7
 
 
 def test_nextafter_of_bfloat16():

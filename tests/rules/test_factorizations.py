@@ -8,7 +8,7 @@ import onnx
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes
+from harness.checking import check_model, check_sizes
 from jax2onnx import to_onnx
 
 SHAPES = [(1, 1), (4, 4), (5, 3), (3, 5), (2, 3, 6, 4), (0, 3), (3, 0), (0, 3, 3)]

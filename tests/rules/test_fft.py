@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, check_sizes, run
+from harness.checking import assert_close, check_sizes, run
 from jax2onnx import to_onnx
 
 # Tables, powers of two, products, and primes that are short, long and very long.

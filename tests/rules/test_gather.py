@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes, op_types
+from harness.checking import check_model, check_sizes, op_types
 from jax2onnx import to_onnx
 
 MODES = ["clip", "fill", "promise_in_bounds"]

@@ -7,7 +7,7 @@ import pytest
 from flax import nnx
 from jax import lax
 
-from checking import check_model, check_sizes, op_types
+from harness.checking import check_model, check_sizes, op_types
 from jax2onnx import to_onnx
 
 TABLE = np.arange(40, dtype=np.float32).reshape(10, 4)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, check_sizes
 from fuzz.runtime import optimizer
+from harness.checking import check_model, check_sizes
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 from jax import lax, random
 
-from checking import assert_close, check_model, check_sizes, op_types, run
+from harness.checking import assert_close, check_model, check_sizes, op_types, run
 from jax2onnx import to_onnx
 
 KEYS = {"typed": random.key(42), "raw": random.PRNGKey(42)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, check_sizes, op_types
+from harness.checking import check_model, check_sizes, op_types
 from jax2onnx import to_onnx
 
 

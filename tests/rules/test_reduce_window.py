@@ -5,7 +5,7 @@ import pytest
 from jax import export, lax
 from jax._src.lax import windowed_reductions as lax_windows
 
-from checking import check_model, check_sizes, op_types
+from harness.checking import check_model, check_sizes, op_types
 
 
 def normal(*shape):

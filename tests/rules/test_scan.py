@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, check_sizes
+from harness.checking import check_model, check_sizes
 
 
 def rounds(carry, x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes, op_types, run
+from harness.checking import check_model, check_sizes, op_types, run
 from jax2onnx import to_onnx
 
 METHODS = ["set", "add", "subtract", "multiply", "min", "max"]

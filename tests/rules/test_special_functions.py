@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes, op_types, run
-from every_number import FLOATS, INF, NAN, assert_near, results
+from harness.checking import check_model, check_sizes, op_types, run
+from harness.every_number import FLOATS, INF, NAN, assert_near, results
 from jax2onnx import to_onnx
 
 ENDS = [0.0, -0.0, INF, -INF, NAN]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from checking import check_sizes, op_types
+from harness.checking import check_sizes, op_types
 from jax2onnx import to_onnx
 
 

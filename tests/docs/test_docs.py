@@ -1,0 +1,312 @@
+"""Every code block in the documentation runs: Python as it is, commands of `jax2onnx` on the files
+that earlier blocks wrote.
+"""
+
+import glob
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jax2onnx
+from jax2onnx import _core
+
+TOP = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(TOP)): path.read_text()
+    for path in (TOP / "README.md", TOP / "python/README.md", *sorted((TOP / "docs").rglob("*.md")))
+}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_FUNCTION = """
+import jax, jax.numpy as jnp, numpy as np, onnx, jax2onnx
+from jax2onnx import SourceMap, to_onnx
+def fn(x): return jnp.sin(x) * 2.0
+inputs, x = [("B", 3)], np.ones((2, 3), np.float32)
+to_onnx(fn, inputs, return_mode="file", output_path="model.onnx", stacktrace_metadata="sourcemap")
+model = onnx.load("model.onnx")
+"""
+
+_DECODER = """
+import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx
+from jax2onnx import generation, to_onnx
+EMBEDDING = jnp.ones((2000, 128))
+def decode(input_ids, position_ids, cache):
+    x = EMBEDDING[input_ids]
+    new = x.reshape(*x.shape[:2], 2, 64).transpose(0, 2, 1, 3)
+    cache = [{k: jnp.concatenate([old, new], 2) for k, old in layer.items()} for layer in cache]
+    return x @ EMBEDDING.T, cache
+def prefill(input_ids, position_ids):
+    empty = jnp.zeros((input_ids.shape[0], 2, 0, 64))
+    return decode(input_ids, position_ids, [{"k": empty, "v": empty}] * 8)
+def step(input_ids, cache):
+    logits, cache = decode(input_ids, None, cache)
+    return {"logits": logits, "cache": cache}
+inputs = [jax.ShapeDtypeStruct((1, 4), jnp.int32), [{"k": (1, 2, "P", 64), "v": (1, 2, "P", 64)}]]
+policy, value, observation = jnp.sin, jnp.cos, (4, 8)
+"""
+
+_GPU = """
+import types, jax, jax.numpy as jnp, onnxruntime as real
+from jax2onnx import to_onnx
+model, inputs, x = lambda x: jnp.sin(x @ x.T) @ x, [(2, 3)], jnp.ones((2, 3))
+to_onnx(model, inputs, output_names=["y"], return_mode="file", output_path="model.onnx")
+# There is no GPU, so everything is on the CPU.
+class Session(real.InferenceSession):
+    def __init__(self, path, providers):
+        super().__init__(path, providers=["CPUExecutionProvider"])
+    def io_binding(self):
+        binding = super().io_binding()
+        binding.bind_output = lambda name, _: type(binding).bind_output(binding, name, "cpu")
+        return binding
+onnxruntime = types.SimpleNamespace(InferenceSession=Session, OrtValue=real.OrtValue)
+"""
+
+_MODEL = """
+import jax, numpy as np, jax2onnx
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class Model(nnx.Module):
+    def __init__(self, rngs):
+        self.blocks = nnx.List([nnx.Linear(64, 64, rngs=rngs) for _ in range(2)])
+        self.head = nnx.Linear(64, 64, rngs=rngs)
+
+    def __call__(self, x):
+        for block in self.blocks:
+            x = jax.nn.relu(block(x))
+        return self.head(x)
+
+
+model = Model(nnx.Rngs(0))
+x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
+inputs = [x]
+"""
+
+# The definitions that a page assumes.
+GIVEN = {
+    "docs/language-models.md": _DECODER,
+    "docs/assumptions.md": _FUNCTION,
+    "docs/bug-reports.md": "import jax.numpy as jnp\nfrom jax2onnx import to_onnx\nmodel = jnp.sin",
+    "docs/checking.md": _FUNCTION,
+    "docs/debugging.md": (
+        "import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx\n"
+        "from flax import nnx\nfrom jax2onnx import to_onnx"
+    ),
+    "docs/targets.md": _FUNCTION,
+    "docs/gpu.md": _GPU,
+    "docs/flags.md": """
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class Given(nnx.Module):
+    def __init__(self, rngs):
+        self.hidden = nnx.Linear(784, 8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.head = nnx.Linear(8, 2, rngs=rngs)
+
+    def __call__(self, x, *, deterministic):
+        x = self.dropout(nnx.gelu(self.hidden(x)), deterministic=deterministic)
+        return self.head(x)
+
+
+model = Given(nnx.Rngs(0))
+""",
+    "docs/functions.md": (
+        _FUNCTION
+        + "optimised = to_onnx(fn, inputs, return_mode='proto', source_map='net.onnx.map')"
+    ),
+    "docs/large-models.md": """
+import functools, json, os
+import jax, jax.numpy as jnp, numpy as np
+from jax2onnx import Checkpoint, Stored, to_onnx
+
+
+def init(key):
+    return {"embed": jax.random.normal(key, (50, 64)), "head": jax.random.normal(key, (64, 50))}
+
+
+def apply(params, ids):
+    return params["embed"][ids] @ params["head"]
+
+
+os.mkdir("llama")
+header, data, where = {}, b"", {}
+for name, array in init(jax.random.key(0)).items():
+    content = np.asarray(array).tobytes()
+    offsets = [len(data), len(data) + len(content)]
+    header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": offsets}
+    data += content
+    where[name] = "1.safetensors"
+text = json.dumps(header).encode()
+with open("llama/1.safetensors", "wb") as file:
+    file.write(len(text).to_bytes(8, "little") + text + data)
+with open("llama/model.safetensors.index.json", "w") as file:
+    json.dump({"weight_map": where}, file)
+""",
+    "docs/operators.md": _FUNCTION,
+    "docs/source-map.md": (
+        _FUNCTION + "onnx.save(model, 'optimised.onnx')\nnode = model.graph.node[0]"
+    ),
+    "docs/precision.md": _MODEL,
+    "docs/weights.md": _MODEL,
+    "docs/testing.md": """
+import jax
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class MLP(nnx.Module):
+    def __init__(self, rngs):
+        self.first = nnx.Linear(128, 256, rngs=rngs)
+        self.last = nnx.Linear(256, 10, rngs=rngs)
+
+    def __call__(self, x):
+        # The page says on which line this is.
+
+
+
+        return self.last(jax.nn.relu(self.first(x)))
+
+
+mlp = MLP(nnx.Rngs(0))
+""",
+}
+
+# Blocks that fail, as documented.
+FAILS = {
+    "docs/debugging.md": [
+        "print(session.run(None, {",
+        'with jax2onnx.explain_errors("ranker.onnx")',
+    ],
+}
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    return [code for language, code in BLOCK.findall(PAGES[page]) if language in languages]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UPDATE_SNAPSHOTS", "1")  # there are none to compare with
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    names: dict[str, Any] = {"__name__": "documented"}
+    with jax2onnx.local_lowerings():
+        parts = [GIVEN.get(page, ""), *blocks(page, "python")]
+        for number, code in enumerate(parts):
+            file = tmp_path / f"part{number}.py"
+            file.write_text(code)
+            program = compile(code, str(file), "exec")
+            if any(start in code for start in FAILS.get(page, [])):
+                with pytest.raises(Exception, match=r"Shape mismatch|dimension"):
+                    exec(program, names)
+            else:
+                exec(program, names)
+            for name in [name for name in names if name.startswith("test_")]:
+                names.pop(name)()
+    commands(page)
+
+
+def test_the_page_about_failures_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = "docs/debugging.md"
+    monkeypatch.chdir(tmp_path)
+    for name, code in zip(("ranker.py", "serve.py"), blocks(page, "python"), strict=False):
+        Path(name).write_text(code)
+    runpy.run_path("ranker.py")
+    with pytest.raises(Exception, match="Shape mismatch") as failure:
+        runpy.run_path("serve.py")
+    Path("serve.log").write_text(str(failure.value))
+    for arguments in (["explain", "ranker.onnx", "serve.log"], ["show", "ranker.onnx"]):
+        capfd.readouterr()
+        assert _core.main(arguments) == 0
+        printed = capfd.readouterr().out
+        message = f"jax2onnx {' '.join(arguments)} prints\n{printed}"
+        assert without_lines_of_rules(printed) in without_lines_of_rules(PAGES[page]), message
+
+
+def without_lines_of_rules(text: str) -> str:
+    """Removes the line numbers of rules, which change too often for a page."""
+    return re.sub(r"(?:(?<=\.lower)|(?<=\.rewrite)):\d+|(?<=─)─+", "", text)
+
+
+def commands(page: str) -> None:
+    """Runs the commands of a page whose files exist."""
+    for line in "".join(blocks(page, "sh")).splitlines():
+        if not line.startswith("jax2onnx ") or line.startswith("jax2onnx export "):
+            continue
+        words = shlex.split(line)[1:]
+        found = [match for word in words for match in (sorted(glob.glob(word)) or [word])]
+        outputs = {words[i + 1] for i, word in enumerate(words) if word == "-o"}
+        files = [w for w in found if re.search(r"\.(onnx|json|npz|py)$", w) and w not in outputs]
+        if all(Path(file).exists() for file in files):
+            assert _core.main(found) == 0, line
+
+
+def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also covers commands with output, and pipelines."""
+    helps: dict[str, str] = {}
+    seen = 0
+    for page in PAGES:
+        text = "\n".join(blocks(page, "sh", "", "console"))
+        for command, rest in re.findall(
+            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+)\b([^|\n]*)", text, re.MULTILINE
+        ):
+            if command not in helps:
+                assert _core.main([command, "--help"]) == 0, (page, command)
+                helps[command] = capfd.readouterr().out
+            for option in re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest):
+                assert option in helps[command], (page, command, option)
+                seen += 1
+    assert seen > 20
+
+
+def test_every_metadata_key_and_variable_is_described() -> None:
+    sources = [*TOP.glob("crates/*/src/**/*.rs"), *TOP.glob("python/jax2onnx/**/*.py")]
+    text = "".join(source.read_text() for source in sources)
+    names = {*re.findall(r"pkg\.jax2onnx(?:\.[a-z_]+)+|JAX2ONNX_[A-Z_]+", text)}
+    assert len(names) > 15
+    described = PAGES["docs/versioning.md"]
+    assert [name for name in sorted(names) if f"`{name}`" not in described] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 120
+
+
+def test_nothing_installs_the_other_package() -> None:
+    """The name belongs to another package on PyPI."""
+    sources = [*TOP.glob("python/jax2onnx/**/*.py"), *TOP.glob("crates/*/src/**/*.rs")]
+    texts = {**PAGES, **{str(path): path.read_text() for path in sources}}
+    for page, text in texts.items():
+        assert not re.search(r"pip install [^`\n]*\bjax2onnx\b", text), page
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r": (\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}
+    assert pages <= set(listed), "mkdocs.yml does not list all pages"
+
+
+def test_links_lead_somewhere() -> None:
+    generated = {
+        "docs/live.md",
+        "docs/gallery.md",
+        "docs/reference/python.md",
+        "docs/reference/command-line.md",
+    }
+    for page, text in PAGES.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if link.startswith(("http:", "https:", "#")):
+                continue
+            target = (TOP / page).parent / link.partition("#")[0]
+            known = str(target.resolve().relative_to(TOP)) in generated
+            assert known or target.exists(), (page, link)

@@ -1,0 +1,362 @@
+"""`jax2onnx.export` and the model that it returns."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnx_ir
+import pytest
+from flax import linen as nn
+from flax import nnx
+
+import jax2onnx
+from jax2onnx import (
+    ExportedModel,
+    Input,
+    InvalidInputError,
+    MismatchError,
+    Output,
+    Provenance,
+    SourceMap,
+    export,
+    to_onnx,
+)
+
+X = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+
+
+class Net(nnx.Module):
+    def __init__(self, seed: int = 0) -> None:
+        rngs = nnx.Rngs(seed)
+        self.first = nnx.Linear(4, 8, rngs=rngs)
+        self.second = nnx.Linear(8, 2, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.second(nnx.gelu(self.first(x)))
+
+
+def tree(x: jax.Array, batch: dict[str, jax.Array]) -> Any:
+    return {"sum": x + batch["a"], "both": (x * batch["b"], batch["b"].sum())}
+
+
+def close(one: Any, other: Any) -> None:
+    assert jax.tree_util.tree_structure(one) == jax.tree_util.tree_structure(other)
+    jax.tree_util.tree_map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5, 1e-5), one, other)
+
+
+def test_the_same_model_as_to_onnx() -> None:
+    model = export(Net(), ("B", 4), provenance=False)
+    assert model.proto == to_onnx(Net(), [("B", 4)])
+    assert isinstance(model.ir, onnx_ir.Model)
+
+
+def test_calls_take_and_return_pytrees() -> None:
+    model = export(tree, "f32[B,4]", {"a": "f32[B,4]", "b": ("B", 4)})
+    batch = {"a": X + 1, "b": X - 1}
+    close(model(X, batch), tree(X, batch))
+    assert [i.name for i in model.proto.graph.input] == ["x", "batch.a", "batch.b"]
+    with pytest.raises(InvalidInputError, match="the arguments have the structure"):
+        model(X, {"a": X})
+
+
+def test_complex_results_and_keys() -> None:
+    def fn(x: jax.Array, key: jax.Array) -> Any:
+        return jnp.fft.fft(x), jax.random.split(key)[0]
+
+    key = jax.random.key(1)
+    spectrum, new = export(fn, "f32[8]", key)(X.ravel()[:8], key)
+    np.testing.assert_allclose(spectrum, jnp.fft.fft(X.ravel()[:8]), atol=1e-5)
+    assert (jax.random.key_data(new) == jax.random.key_data(jax.random.split(key)[0])).all()
+
+
+def test_flags_have_defaults() -> None:
+    def fn(x: jax.Array, double: bool = False) -> jax.Array:
+        return x * 2 if double else x
+
+    model = export(fn, ("B", 4), keyword_inputs={"double": False}, check=[X])
+    close(model(X), X)
+    close(model(X, double=True), X * 2)
+
+
+def test_inputs_and_outputs_have_names_layouts_and_types(tmp_path: Path) -> None:
+    def fn(image: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        assert image.shape[1:] == (6, 7, 3)
+        return image * scale, scale.astype(jnp.int32)
+
+    model = export(
+        fn,
+        Input("B, 3, 6, 7", name="pixels", layout="nchw"),
+        Input((), dtype="float32", model_dtype="float16"),
+        outputs=[Output(name="scaled", layout="nchw"), Output(model_dtype="int64")],
+    )
+    graph = model.proto.graph
+    found = [(v.name, v.type.tensor_type.elem_type) for v in (*graph.input, *graph.output)]
+    assert found == [("pixels", 1), ("scale", 10), ("scaled", 1), ("output_1", 7)]
+    image = np.random.default_rng(0).standard_normal((2, 6, 7, 3)).astype(np.float32)
+    close(model(image, np.float32(2)), (image * 2, np.int64(2)))
+    assert model.verify(image, np.float32(2))
+    assert [d.dim_param or d.dim_value for d in graph.input[0].type.tensor_type.shape.dim] == [
+        "B", 3, 6, 7,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ("f32[B,4]", ("float32", ("B", 4))),
+        ("i64[]", ("int64", ())),
+        ("B, 2*T + 1", ("float32", ("B", "2*T + 1"))),
+        ("bf16[max(B,2)]", ("bfloat16", ("max(B, 2)",))),
+        (Input("u8[3]"), ("uint8", (3,))),
+    ],
+)
+def test_texts_are_inputs(spec: Any, kind: Any) -> None:
+    (value,) = export(lambda x: x, spec).proto.graph.input
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    dims = value.type.tensor_type.shape.dim
+    assert (str(dtype), tuple(d.dim_param or d.dim_value for d in dims)) == kind
+
+
+@pytest.mark.parametrize("text", ["f32[B", "f33[2]", "f32[2]x", ""])
+def test_wrong_texts(text: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"\[invalid-inputs\]"):
+        export(lambda x: x, text)
+
+
+def test_saving(tmp_path: Path) -> None:
+    model = export(Net(), ("B", 4), output_path=tmp_path / "at_once.onnx")
+    assert model.save(tmp_path / "new" / "a.onnx") == str(tmp_path / "new" / "a.onnx")
+    assert (tmp_path / "at_once.onnx").read_bytes() == (tmp_path / "new" / "a.onnx").read_bytes()
+    wide = nnx.Linear(4, 1024, rngs=nnx.Rngs(0))
+    export(wide, ("B", 4)).save(tmp_path / "b.onnx", external_data=True)
+    assert (tmp_path / "b.onnx.data").exists()
+    for fn, name in ((Net(), "new/a.onnx"), (wide, "b.onnx")):
+        assert jax2onnx.allclose(fn, tmp_path / name, [X])[0]
+    with pytest.raises(InvalidInputError, match="`external_data` is 'yes'"):
+        model.save(tmp_path / "c.onnx", external_data="yes")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="would overwrite the source file"):
+        model.save(__file__)
+
+
+def test_provenance(tmp_path: Path) -> None:
+    def keys(model: ExportedModel) -> set[str]:
+        return {entry.key.rpartition(".")[2] for entry in model.proto.metadata_props}
+
+    assert "sourcemap" in keys(export(Net(), ("B", 4)))
+    assert "sourcemap" not in keys(export(Net(), ("B", 4), provenance=False))
+    file = tmp_path / "m.map"
+    model = export(Net(), ("B", 4), provenance=Provenance(file=file, text=True))
+    assert not file.exists()
+    model.save(tmp_path / "m.onnx")
+    assert "sourcemap" not in keys(model)
+    assert len(SourceMap.load(file)) == 3
+    assert "test_exported_model.py" in model.summary(by="line")
+    assert "class Net" in model.view().content
+
+
+def test_check_refuses_a_model_that_differs(tmp_path: Path) -> None:
+    export(Net(), ("B", 4), check=[X])
+    calls = itertools.count(1)
+
+    def changes(x: jax.Array) -> jax.Array:
+        return x * next(calls)
+
+    path = tmp_path / "m.onnx"
+    with pytest.raises(MismatchError, match=r"\[different-results\]"):
+        export(changes, ("B", 4), check=[X], output_path=path)
+    assert not path.exists()
+    with pytest.raises(InvalidInputError, match="one entry for each argument"):
+        export(Net(), ("B", 4), check=X)
+
+
+def test_verify_and_its_display() -> None:
+    found = export(Net(), ("B", 4)).verify(X)
+    assert found
+    assert "agree" in found._repr_html_()
+
+
+def test_profile() -> None:
+    profile = export(Net(), ("B", 4)).profile(X, runs=3)
+    assert "test_exported_model.py" in str(profile)
+    assert profile.data["runs"] == 3
+    assert "<pre>" in profile._repr_html_()
+
+
+def test_displays(tmp_path: Path) -> None:
+    model = export(Net(), ("B", 4))
+    assert repr(model) == "<ExportedModel jax_model(x) -> output>"
+    assert "input   x: f32[B,4]" in model._repr_html_()
+    page = model.view(tmp_path / "page.html")
+    assert page.path == str(tmp_path / "page.html")
+    assert page._repr_html_().startswith('<iframe srcdoc="&lt;!')
+    sources = SourceMap.load(model.proto)
+    assert repr(sources) == "<SourceMap of 3 nodes>"
+    assert "test_exported_model.py" in sources._repr_html_()
+
+
+def _never(*_: Any, **__: Any) -> Any:
+    raise AssertionError("traced again")
+
+
+def test_new_weights_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = Net(0), Net(1)
+    model = export(old, ("B", 4), weight_format={"first.kernel": "float16"})
+    monkeypatch.setattr("jax2onnx._export.to_onnx.trace", _never)
+    other = model.with_weights(new)
+    np.testing.assert_allclose(other(X), new(X), atol=1e-2)
+    np.testing.assert_allclose(model(X), old(X), atol=1e-2)
+    assert other.proto.graph.node == model.proto.graph.node
+    names = [tensor.name for tensor in other.proto.graph.initializer]
+    assert names == [tensor.name for tensor in model.proto.graph.initializer]
+    monkeypatch.undo()
+    assert other.verify(X)
+
+
+def test_new_weights_of_a_pytree() -> None:
+    def fn(params: Any, x: jax.Array) -> jax.Array:
+        return x @ params["w"] + params["b"]
+
+    params = {"w": jnp.ones((4, 3)), "b": jnp.zeros(3)}
+    model = export(fn, ("B", 4), params=params)
+    assert sorted(t.name for t in model.proto.graph.initializer) == ["b", "w"]
+    more = jax.tree_util.tree_map(lambda a: a + 1, params)
+    close(model.with_weights(more)(X), fn(more, X))
+    for wrong, why in (
+        ({"w": jnp.ones((4, 3))}, "`b` is missing"),
+        ({**params, "b": jnp.zeros(4)}, r"`b` is float32\[4\] instead of float32\[3\]"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            model.with_weights(wrong)
+
+
+class Linen(nn.Module):
+    @nn.compact
+    def __call__(self, image: jax.Array) -> jax.Array:
+        x = nn.Dense(3)(image)
+        return nn.BatchNorm(use_running_average=True)(x)
+
+
+def test_a_linen_module_with_variables() -> None:
+    module = Linen()
+    variables = module.init(jax.random.key(0), X)
+    model = export(module, ("B", 4), variables=variables, check=[X])
+    assert [i.name for i in model.proto.graph.input] == ["image"]
+    close(model(X), module.apply(variables, X))
+    more = jax.tree_util.tree_map(lambda a: a + 1, variables)
+    close(model.with_weights(more)(X), module.apply(more, X))
+    parts = {"params": variables["params"], "state": {"batch_stats": variables["batch_stats"]}}
+    close(export(module, ("B", 4), **parts)(X), model(X))
+    for function in (export, lambda m, x: to_onnx(m, [x])):
+        with pytest.raises(InvalidInputError, match=r"(?s)missing-parameters.*variables="):
+            function(module, ("B", 4))
+
+
+@pytest.mark.parametrize("with_rng", [False, True])
+def test_haiku_functions_with_params(with_rng: bool) -> None:
+    transformed = hk.transform(lambda image: hk.Linear(3)(image))
+    params = transformed.init(jax.random.key(0), X)
+    used = transformed if with_rng else hk.without_apply_rng(transformed)
+    model = export(used, ("B", 4), params=params, check=[X])
+    assert [i.name for i in model.proto.graph.input] == ["image"]
+    close(model(X), transformed.apply(params, None, X))
+    more = jax.tree_util.tree_map(lambda a: a + 1, params)
+    close(model.with_weights(more)(X), transformed.apply(more, None, X))
+    with pytest.raises(InvalidInputError, match=r"(?s)missing-parameters.*params="):
+        export(used, ("B", 4))
+
+
+def test_haiku_functions_with_state() -> None:
+    def fn(image: jax.Array, train: bool = False) -> jax.Array:
+        return hk.BatchNorm(True, True, 0.9)(image, train)
+
+    transformed = hk.transform_with_state(fn)
+    params, state = transformed.init(jax.random.key(0), X, True)
+    model = export(transformed, ("B", 4), params=params, state=state, check=[X])
+    assert [i.name for i in model.proto.graph.input] == ["image"]
+    close(model(X), transformed.apply(params, state, None, X)[0])
+
+
+class Stateful(eqx.Module):
+    norm: eqx.nn.BatchNorm
+
+    def __init__(self) -> None:
+        self.norm = eqx.nn.BatchNorm(4, "batch", mode="batch")
+
+    def __call__(self, x: jax.Array, state: Any) -> Any:
+        return self.norm(x, state)
+
+
+def test_an_equinox_model_with_state() -> None:
+    model, state = eqx.nn.make_with_state(Stateful)()
+    model = eqx.nn.inference_mode(model)
+    exported = export(model, (4,), state=state, check=[X[0]])
+    close(exported(X[0]), model(X[0], state)[0])
+
+
+def test_unknown_options_have_suggestions() -> None:
+    with pytest.raises(TypeError) as caught:
+        export(Net(), ("B", 4), compute_dtyp="float16")
+    assert caught.value.__notes__ == ["  help: did you mean 'compute_dtype'?"]
+
+
+def test_every_option_of_to_onnx_has_a_place() -> None:
+    from inspect import signature
+
+    from jax2onnx._exported.export import RENAMED
+
+    elsewhere = {
+        "fn", "inputs", "unknown", "return_mode", "export_mode", "normalization_mode",
+        "record_primitive_calls_file", "inputs_as_nchw", "outputs_as_nchw", "input_names",
+        "output_names", "input_dtypes", "output_dtypes", "stacktrace_metadata", "source_map",
+        "source_text", "paths",
+    }  # fmt: skip
+    options = {RENAMED.get(name, name) for name in signature(export).parameters}
+    assert {*signature(to_onnx).parameters} - elsewhere <= options
+    assert set(RENAMED.values()) <= {*signature(to_onnx).parameters}
+
+
+def test_tracebacks_in_notebooks_have_only_the_users_frames(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jax2onnx._python.notebooks.is_notebook", lambda: True)
+
+    def fails(x: jax.Array) -> jax.Array:
+        raise KeyError("mine")
+
+    for call in (lambda: export(fails, (3,)), lambda: to_onnx(fails, [(3,)])):
+        with pytest.raises(KeyError) as caught:
+            call()
+        files = [str(entry.path) for entry in caught.traceback]
+        assert not [file for file in files if "/python/jax2onnx/" in file]
+        assert caught.traceback[-1].name == "fails"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: export(jnp.sin, Input("B, 3", layout="nchw")), "only inputs with four dimensions"),
+        (lambda: export(jnp.sin, Input("B, 3", dtype="float33")), "unknown element type"),
+        (lambda: export(jnp.sin, ("B",), provenance="all"), "`provenance` is 'all'"),
+        (lambda: export(Net(), ("B", 4), params={"a": X}), "`Net` holds its parameters itself"),
+        (lambda: to_onnx(jnp.sin, [Input("B, 3")]), r"only jax2onnx\.export takes these"),
+        (lambda: export(jnp.sin, ("B",), outputs="y"), "one name or jax2onnx.Output"),
+        (lambda: export(Net, ("B", 4)), "`fn` is the class `Net`"),
+    ],
+)
+def test_mistakes_have_messages(call: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        call()
+
+
+def test_a_list_of_inputs_is_noted() -> None:
+    with pytest.raises(InvalidInputError, match="takes inputs one by one"):
+        export(Net(), [("B", 4)])
+    with pytest.raises(InvalidInputError) as caught:
+        export(lambda x, y: x + y, [("B", 4), ("B", 4)])
+    assert caught.value.__notes__[-1].endswith("export(fn, *inputs)")

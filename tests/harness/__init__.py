@@ -1,0 +1,1 @@
+"""What tests share: comparisons with JAX, browsers, runtimes, models of their own."""

@@ -1,0 +1,115 @@
+"""The target `cuda`: every node stays on the GPU, as onnxruntime's provider places them."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import lax
+
+from harness import idle_cuda
+from harness.checking import as_tensor, assert_close, quick, run
+from jax2onnx import to_onnx
+from models import catalogue
+
+X = np.linspace(-2, 2, 48, dtype=np.float32).reshape(3, 16)
+
+HOLDERS = {"If", "Loop", "Scan"}
+
+
+def for_cuda(fn: Any, args: list[Any], **options: Any) -> onnx.ModelProto:
+    """Exports for a GPU. A node that is left to the CPU is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return to_onnx(fn, args, target="cuda", **options)
+
+
+def placed(
+    folder: Path, models: dict[str, onnx.ModelProto]
+) -> dict[str, tuple[idle_cuda.Placement, idle_cuda.Placement]]:
+    """Returns where nodes run, without and with CUDA graphs."""
+    if not idle_cuda.is_installed():
+        pytest.skip("onnxruntime-gpu is not in build/cuda")
+    paths = [folder / f"{name.replace('/', '_')}.onnx" for name in models]
+    for path, model in zip(paths, models.values(), strict=True):
+        path.write_bytes(model.SerializeToString())
+    both = (idle_cuda.placements(paths), idle_cuda.placements(paths, capture=True))
+    return dict(zip(models, zip(*both, strict=True), strict=True))
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, onnx.ModelProto]:
+    built = {name: catalogue.build(name) for name in catalogue.NAMES}
+    return {name: for_cuda(fn, list(args)) for name, (fn, args) in built.items()}
+
+
+@pytest.mark.slow
+def test_the_provider_leaves_nothing_to_the_cpu(
+    tmp_path: Path, models: dict[str, onnx.ModelProto]
+) -> None:
+    for name, (usual, captured) in placed(tmp_path, models).items():
+        assert usual == idle_cuda.Placement([], 0), name
+        has_bodies = any(node.op_type in HOLDERS for node in models[name].graph.node)
+        assert ("control flow" in captured.error) == has_bodies, name
+        assert has_bodies or captured == usual, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.NAMES)
+def test_models_for_the_gpu_compute_the_same(name: str, models: dict[str, onnx.ModelProto]) -> None:
+    fn, args = catalogue.build(name)
+    inputs = jax.tree_util.tree_leaves(args)
+    expected = jax.tree_util.tree_leaves(quick(fn)(*args))
+    for one, other in zip(run(models[name], inputs), map(as_tensor, expected), strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        scale = max(1.0, float(np.abs(other).max()))
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_pooling_keeps_an_opset_with_kernels() -> None:
+    def pooled(x: jax.Array) -> jax.Array:
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+    def attend(x: jax.Array) -> jax.Array:
+        x = pooled(x)[:, 0]
+        weights = jax.nn.softmax(x @ x.transpose(0, 2, 1) / 2, axis=-1)
+        return weights @ x
+
+    x = np.linspace(-1, 1, 2 * 64, dtype=np.float32).reshape(2, 1, 8, 8)
+    # `Attention` needs opset 23, and there is no `MaxPool` from 22 on.
+    model = for_cuda(attend, [x])
+    assert model.opset_import[0].version <= 21
+    assert "MaxPool" in {node.op_type for node in model.graph.node}
+    assert_close(run(model, [x]), [attend(jnp.asarray(x))])
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (lambda t, i: t[i], [X, np.array([0, -1, 7], np.int32)]),
+        (lambda t, i: lax.dynamic_slice(t, (i, 0), (2, 3)), [X, np.int32(5)]),
+        (lambda t: jnp.where(t > 0, t < 1, t > -1), [X]),
+        (lambda n: jnp.argmax(n, axis=-1), [(X * 10).astype(np.int32)]),
+        (lambda n: jnp.pad(n, 1), [(X * 10).astype(np.int32)]),
+        (lambda n: jnp.max(n, axis=0), [(X * 10).astype(np.int16)]),
+        (lambda n: jnp.clip(n, 0, 3), [(X * 10).astype(np.int32)]),
+    ],
+)
+def test_integers_and_booleans_stay_on_the_gpu(fn: Any, args: list[Any], tmp_path: Path) -> None:
+    model = for_cuda(fn, args)
+    assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*map(jnp.asarray, args))))
+    if idle_cuda.is_installed():
+        ((usual, captured),) = placed(tmp_path, {"model": model}).values()
+        assert usual == captured == idle_cuda.Placement([], 0)
+
+
+def test_what_stays_on_the_cpu_is_said_by_line() -> None:
+    def fn(n: jax.Array) -> jax.Array:
+        return (n ^ 5) + 1
+
+    with pytest.warns(UserWarning, match=r"BitwiseXor on i32 at .*test_cuda\.py"):
+        to_onnx(fn, [np.arange(4, dtype=np.int32)], target="cuda")

@@ -1,0 +1,198 @@
+"""Models in half precision for a GPU: no islands of float32, and errors as small as JAX's own."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import jmp
+import numpy as np
+import onnx
+import pytest
+from flax import linen, nnx
+
+from harness.checking import quick
+from harness.rounded import run_rounded
+from jax2onnx import to_onnx
+from models import catalogue
+
+X = np.random.default_rng(0).normal(0.5, 2, (2, 16, 32)).astype(np.float32)
+IMAGES = np.random.default_rng(1).normal(0, 1, (2, 8, 8, 8)).astype(np.float32)
+
+Build = Callable[[Any], tuple[Callable[..., Any], np.ndarray]]
+"""Returns the function that computes in a type, and its operand."""
+
+
+def rounded(tree: Any, dtype: Any) -> Any:
+    """Returns parameters that float16 and bfloat16 can hold, in `dtype`."""
+
+    def one(x: Any) -> Any:
+        if not jnp.issubdtype(jnp.result_type(x), jnp.floating):
+            return x
+        x = jnp.asarray(x) + 0.05 * jax.random.normal(jax.random.key(x.size), jnp.shape(x))
+        return jnp.abs(x).astype(jnp.bfloat16).astype(jnp.float16).astype(dtype)
+
+    return jax.tree.map(one, tree)
+
+
+def nnx_model(make: Callable[..., Any], x: np.ndarray = X) -> Build:
+    def build(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
+        model = make(dtype=dtype, param_dtype=dtype, rngs=nnx.Rngs(0))
+        model.eval()
+        nnx.update(model, rounded(nnx.state(make(rngs=nnx.Rngs(0))), dtype))
+        return model, x
+
+    return build
+
+
+class ConvolutionAndNorm(nnx.Module):
+    def __init__(self, **options: Any) -> None:
+        self.conv = nnx.Conv(8, 8, (3, 3), **options)
+        self.norm = nnx.BatchNorm(8, use_running_average=True, **options)
+
+    def __call__(self, x: Any) -> Any:
+        return self.norm(self.conv(x))
+
+
+def linen_model(make: Callable[..., Any]) -> Build:
+    def build(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
+        model = make(dtype=dtype, param_dtype=dtype)
+        params = rounded(make().init(jax.random.key(0), X), dtype)
+        return lambda x: model.apply(params, x), X
+
+    return build
+
+
+def equinox_norm(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
+    model = eqx.nn.LayerNorm(32)
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    model = eqx.combine(rounded(arrays, dtype), rest)
+    return jax.vmap(jax.vmap(model)), X
+
+
+def haiku_policy(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
+    """Norms of a `jmp` policy compute in float32, and dense layers in half precision."""
+    name = jnp.dtype(dtype).name
+
+    def forward(x: Any) -> Any:
+        x = hk.Linear(32)(x)
+        norm = hk.LayerNorm(-1, create_scale=True, create_offset=True)
+        policy = jmp.get_policy(f"params={name},compute=float32,output={name}")
+        hk.mixed_precision.set_policy(hk.LayerNorm, policy)
+        try:
+            return hk.Linear(32)(norm(x))
+        finally:
+            hk.mixed_precision.clear_policy(hk.LayerNorm)
+
+    model = hk.without_apply_rng(hk.transform(forward))
+    params = rounded(model.init(jax.random.key(0), jnp.asarray(X)), dtype)
+    return lambda x: model.apply(params, x), X
+
+
+def attention(x: Any) -> Any:
+    """Attention with scores and weights in float32."""
+    scores = jnp.einsum("btd,bsd->bts", x, x, preferred_element_type=jnp.float32) / 32**0.5
+    mask = jnp.tril(jnp.ones((16, 16), bool))
+    weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), axis=-1).astype(x.dtype)
+    return weights @ x
+
+
+def softmax(x: Any) -> Any:
+    return jax.nn.softmax(x.astype(jnp.float32), axis=-1).astype(x.dtype)
+
+
+def product(x: Any) -> Any:
+    return jnp.matmul(x, x.swapaxes(1, 2), preferred_element_type=jnp.float32).astype(x.dtype)
+
+
+def rms_norm(x: Any) -> Any:
+    wide = x.astype(jnp.float32)
+    return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)).astype(x.dtype)
+
+
+CASES: dict[str, tuple[Build, list[str]]] = {
+    "nnx LayerNorm": (
+        nnx_model(lambda **o: nnx.LayerNorm(32, **o)),
+        ["LayerNormalization"],
+    ),
+    "nnx RMSNorm": (nnx_model(lambda **o: nnx.RMSNorm(32, **o)), ["RMSNormalization"]),
+    "nnx BatchNorm": (
+        nnx_model(ConvolutionAndNorm, IMAGES),
+        ["Transpose", "Conv", "BatchNormalization", "Transpose"],
+    ),
+    "linen LayerNorm": (linen_model(linen.LayerNorm), ["LayerNormalization"]),
+    "linen RMSNorm": (linen_model(linen.RMSNorm), ["RMSNormalization"]),
+    "equinox LayerNorm": (equinox_norm, ["LayerNormalization"]),
+    "haiku with jmp": (haiku_policy, ["MatMul", "Add", "LayerNormalization", "MatMul", "Add"]),
+    "softmax": (lambda _: (softmax, X), ["Softmax"]),
+    "product": (lambda _: (product, X), ["Transpose", "MatMul"]),
+    "rms norm": (lambda _: (rms_norm, X), ["RMSNormalization"]),
+    "attention": (lambda _: (attention, X), ["Attention"]),
+}
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def error(found: Any, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(np.asarray(found, np.float64) - exact) / np.linalg.norm(exact))
+
+
+# The provider has no batch norms in bfloat16.
+BOTH = [name for name in CASES if name != "nnx BatchNorm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, jnp.float16) for name in CASES), *((name, jnp.bfloat16) for name in BOTH)],
+)
+def test_islands_become_one_operator(name: str, dtype: Any) -> None:
+    build, expected = CASES[name]
+    fn, x = build(dtype)
+    x = np.asarray(jnp.asarray(x, jnp.bfloat16).astype(dtype))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = to_onnx(fn, [x], target="cuda")
+    found = [op for op in operators(model) if op not in ("Reshape", "Unsqueeze", "Squeeze")]
+    assert found == expected
+    wide, _ = build(jnp.float32)
+    exact = np.asarray(wide(jnp.asarray(x, jnp.float32)), np.float64)
+    ours = error(jnp.asarray(run_rounded(model, [x])[0]), exact)
+    assert ours <= 1.2 * error(fn(jnp.asarray(x)), exact)
+
+
+def test_a_parameter_with_more_digits_keeps_its_norm_in_float32() -> None:
+    scale = jnp.linspace(0.1, 1, 32)
+
+    def norm(x: Any) -> Any:
+        return (rms_norm(x.astype(jnp.float32)) * scale).astype(x.dtype)
+
+    model = to_onnx(norm, [X.astype(np.float16)], target="cuda")
+    assert operators(model) == ["Cast", "RMSNormalization", "Cast"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.NAMES)
+def test_models_compute_in_half_precision(name: str) -> None:
+    fn, args = catalogue.build(name)
+    if name.endswith(("/rnn", "/ode")):
+        return  # There are no products but the last ones.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = to_onnx(fn, list(args), target="cuda", compute="float16")
+        plain = to_onnx(fn, list(args), target="cuda")
+    boundary = [*model.graph.input, *model.graph.output]
+    assert boundary == [*plain.graph.input, *plain.graph.output]
+    count = Counter(operators(model))
+    if name.endswith("/resnet50"):
+        assert count["Cast"] <= 2
+    wide = run_rounded(model, jax.tree.leaves(args))
+    expected = map(np.asarray, jax.tree.leaves(quick(fn)(*args)))
+    for one, other in zip(wide, expected, strict=True):
+        if np.issubdtype(other.dtype, np.floating):
+            assert error(one, other.astype(np.float64)) < 0.02

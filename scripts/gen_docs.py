@@ -16,6 +16,7 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import gallery
 import yaml
 from profiled_model import gpt_page
 
@@ -44,6 +45,7 @@ SECTIONS = {
 
 # The names of the package, by purpose.
 NAMES = {
+    "Export": ("export", "ExportedModel", "Input", "Output", "Provenance", "Profile", "Page"),
     "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
     "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
     "Precision": ("mixed_precision", "MixedPrecision", "LinePrecision"),
@@ -56,7 +58,13 @@ NAMES = {
     ),
     "Find lines": ("explain_errors", "SourceMap"),
     "Write rules": ("lowering", "local_lowerings", "LoweringContext", "Value"),
-    "Errors": ("Jax2OnnxError", "InvalidInputError", "UnsupportedError", "InternalError"),
+    "Errors": (
+        "Jax2OnnxError",
+        "InvalidInputError",
+        "UnsupportedError",
+        "MismatchError",
+        "InternalError",
+    ),
 }
 
 LIVE_NODE = "/blocks.1/attn/Softmax"
@@ -145,16 +153,25 @@ def signature(name: str, value: object) -> str:
         found = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    parameters = [p for p in found.parameters.values() if p.name not in ("self", "cls")]
-    text = str(found.replace(parameters=parameters)).replace("'", "")
-    text = re.sub(r"\b(?:typing|collections\.abc|jax2onnx\.\w+|_core)\.(?=[A-Z])", "", text)
+    # `unknown` only exists for its error.
+    hidden = ("self", "cls", "unknown")
+    parameters = [p for p in found.parameters.values() if p.name not in hidden]
+    text = _short(str(found.replace(parameters=parameters)))
     if len(name + text) <= 80:
         return f"```python\n{name}{text}\n```\n"
-    plain = [str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters]
+    plain = [_short(str(parameter)) for parameter in parameters]
     stars = [i for i, p in enumerate(parameters) if p.kind is inspect.Parameter.KEYWORD_ONLY]
     if stars and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         plain.insert(stars[0], "*")
-    return f"```python\n{name}(\n    " + ",\n    ".join(plain) + ",\n)\n```\n"
+    _, arrow, result = text.rpartition(") -> ")
+    lines = ",\n    ".join(plain)
+    return f"```python\n{name}(\n    {lines},\n){arrow[1:]}{result if arrow else ''}\n```\n"
+
+
+def _short(text: str) -> str:
+    """Removes the modules of types and the quotes around them."""
+    text = re.sub(r"\b(?:typing|collections\.abc|jax2onnx(?:\.\w+)+|_core|os)\.(?=[A-Z])", "", text)
+    return re.sub(r"(?<=: |> )'([^']*)'|ForwardRef\('([^']*)'\)", r"\1\2", text)
 
 
 def docstring(value: object) -> str:
@@ -268,6 +285,7 @@ def main() -> None:
         sizes = {"layers": 4, "width": 128, "heads": 4, "vocabulary": 512, "length": 64}
         shutil.copy(gpt_page(Path(folder), **sizes), PLACE)
     (PLACE / "live.md").write_text(LIVE)
+    gallery.write(PLACE)
     (PLACE / "llms.txt").write_text(llms())
     (PLACE / "llms-full.txt").write_text(llms_full())
 

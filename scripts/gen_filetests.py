@@ -35,7 +35,7 @@ OPTIONS = ("opset", "target", "operators", "weights", "assume")
 def write(name: str, program: str) -> None:
     path = FOLDER / f"{name}.jaxpr"
     path.parent.mkdir(parents=True, exist_ok=True)
-    kinds = {"unsupported": "error", "conversions": "convert"}
+    kinds = {"errors": "error", "conversions": "convert"}
     kind = kinds.get(name.partition("/")[0], "lower")
     if kind == "lower" and is_long(program):
         kind = "operators"

@@ -65,6 +65,9 @@ Row = tuple[int, ...]
 WrongTypes = dict[tuple[str, str], set[str]]
 """By operator and variant: the types whose results are not always right."""
 
+Kernel = tuple[str, tuple[int, int], dict[str, list[str]]]
+"""A kernel in a provider's list: its operator, the versions, and the types by constraint."""
+
 TABLE_HEADER = """\
 //! Generated from onnx {onnx} by `python scripts/gen_op_table.py`.
 //!
@@ -99,6 +102,15 @@ def element_type(text: str) -> str | None:
     return name if text.startswith("tensor(") and name in ELEMENT_TYPES else None
 
 
+def cpu_kernels() -> list[Kernel]:
+    """Returns the kernels of the CPU provider."""
+    return [
+        (kernel.op_name, kernel.version_range, kernel.type_constraints)
+        for kernel in get_all_opkernel_def()
+        if (kernel.provider, kernel.domain) == ("CPUExecutionProvider", "")
+    ]
+
+
 def mask(types: Sequence[str]) -> int:
     return sum(BIT[t] for t in types)
 
@@ -131,8 +143,8 @@ class Schema:
             outputs=tuple(self.index[p.type_str] for p in s.outputs),
         )
 
-    def kernel_rows(self) -> set[Row]:
-        """Returns the rows according to the kernel list.
+    def kernel_rows(self, kernels: Sequence[Kernel]) -> set[Row]:
+        """Returns the rows according to a provider's list of kernels.
 
         A kernel without an end implements only the version at which it starts. Constraints have
         their names in the schema, or those of a parameter (`GatherND`, `Reshape`,
@@ -144,15 +156,13 @@ class Schema:
         params = [*self.schema.inputs, *self.schema.outputs]
         names = {p.name: self.index[p.type_str] for p in params} | self.index
         rows = set()
-        for kernel in get_all_opkernel_def():
-            start, end = kernel.version_range
+        for op, (start, end), constraints in kernels:
             since = self.schema.since_version
             covers = start <= since <= end if end != MAX_INT else start == since
-            ours = (kernel.op_name, kernel.domain) == (self.schema.name, "")
-            if not (ours and covers and kernel.provider == "CPUExecutionProvider"):
+            if op != self.schema.name or not covers:
                 continue
             masks = [mask(c.types) for c in self.constraints]
-            for key, types in kernel.type_constraints.items():
+            for key, types in constraints.items():
                 if key in names:
                     known = [t for t in map(element_type, types) if t]
                     masks[names[key]] &= mask(known)
@@ -162,7 +172,7 @@ class Schema:
     def rows(self, measured: dict[str, Measurement], wrong: dict[str, WrongTypes]) -> list[str]:
         """Returns the rows of each variant: the correct ones first, then the others."""
         if not measured:
-            return [show_row("row", "", row) for row in merge(self.kernel_rows())]
+            return [show_row("row", "", row) for row in merge(self.kernel_rows(cpu_kernels()))]
         found = []
         too_new = TOO_NEW.get(self.schema.name, set())
         for variant, (free, running) in sorted(measured.items()):

@@ -12,7 +12,7 @@ import onnx
 from profiled_model import export, gpt_page, page_of
 
 # profiled_model makes the modules of the tests importable.
-from browser import browser  # isort: skip
+from harness.browser import browser  # isort: skip
 from models.nnx.gpt import gpt
 from models.nnx.mlp import mlp
 

@@ -48,7 +48,7 @@ from measure_kernels import (
 )
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from onnxruntime_web import WebPage
+from harness.onnxruntime_web import WebPage
 
 HEADER = "//! Generated from onnxruntime-web {version} by `python scripts/gen_web_table.py`.\n\n"
 

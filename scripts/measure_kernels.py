@@ -34,6 +34,7 @@ NOT_MEASURED = {"If", "Loop", "Scan", "Constant", "ImageDecoder", "SequenceMap"}
 
 # Operators with an attribute that determines the supported types: its name and its default.
 VARIANT_ATTRIBUTES = {
+    "GRU": ("linear_before_reset", "0"),
     "Gelu": ("approximate", "none"),
     "Mod": ("fmod", "0"),
     "Resize": ("mode", "nearest"),

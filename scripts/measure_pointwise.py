@@ -1,4 +1,5 @@
-"""Measures ConvNeXt blocks in each form in onnxruntime, for the table in docs/operators.md:
+"""Measures ConvNeXt blocks in each form in onnxruntime, for the table in
+docs/operator-measurements.md:
 
     python scripts/measure_pointwise.py
 

@@ -1,4 +1,5 @@
-"""Measures how onnxruntime computes the weights of `jax.image.resize`, for docs/operators.md:
+"""Measures how onnxruntime computes the weights of `jax.image.resize`, for
+docs/operator-measurements.md:
 
     python scripts/measure_resizing.py
 

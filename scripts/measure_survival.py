@@ -10,10 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, "tests")
 
+from harness.other_tools import TOOLS, export
+from harness.provenance_of import all_nodes
 from jax2onnx import SourceMap
 from models import catalogue
-from provenance_of import all_nodes
-from test_source_map import TOOLS, export
 
 MODELS = {
     "GPT, 12 layers": ("nnx/gpt", {"layers": 12}),

@@ -1,4 +1,5 @@
-"""Measures how fast onnxruntime repeats pixels in each form, for the table in docs/operators.md:
+"""Measures how fast onnxruntime repeats pixels in each form, for the table in
+docs/operator-measurements.md:
 
     python scripts/measure_upsampling.py
 

@@ -1,8 +1,8 @@
-"""Generated tables in docs/operators.md."""
+"""Generated tables in docs/operator-measurements.md."""
 
 from pathlib import Path
 
-_DOCS = Path(__file__).parent.parent / "docs/operators.md"
+_DOCS = Path(__file__).parent.parent / "docs/operator-measurements.md"
 
 
 def write(name: str, script: str, made: str) -> None:

@@ -17,8 +17,7 @@ const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let after = Chain::to(m, y);
-    let node =
-        m.producer(after.source, REDUCTIONS).ok_or("the operand is not a maximum")?.clone();
+    let node = m.producer(after.source, REDUCTIONS).ok_or("the operand is not a maximum")?.clone();
     if !m.is_used_once(after.source) || node.block() != m.root().block() {
         return Err("the reduction has other readers".into());
     }

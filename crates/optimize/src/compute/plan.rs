@@ -1,6 +1,6 @@
 //! Plans the float type of each node.
 
-use onnx::operators::PrecisionClass;
+use onnx::operators::{PrecisionClass, Trait};
 use onnx::schema::{self, Arity, Binding, Schema, Types};
 use onnx::{Graph, Node, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -94,8 +94,7 @@ impl Planner<'_> {
         // Rows of a table are small if the target wants all numbers to be.
         let is_table = || {
             let mut operands = converted.operands(node);
-            !self.target.rounds_once.is_empty()
-                && operands.all(|value| self.graph.parameter(value).is_some())
+            self.target.rounds_once && operands.all(|value| self.graph.parameter(value).is_some())
         };
         let fit = || converted.operands(node).all(|value| self.fits(value, dtype));
         let is_small = match self.precision(node) {
@@ -122,7 +121,7 @@ impl Planner<'_> {
         match (self.precision(node), self.plan.contains_key(&id)) {
             (PrecisionClass::Light, true)
                 if !all
-                    && self.target.rounds_once.is_empty()
+                    && !self.target.rounds_once
                     && !uses.any(|place| self.wants(place, dtype)) =>
             {
                 self.plan.remove(&id);
@@ -144,7 +143,7 @@ impl Planner<'_> {
     /// but the digits of its operands.
     fn precision(&self, node: &Node) -> PrecisionClass {
         match node.precision() {
-            PrecisionClass::Wide if self.target.rounds_once.contains(&node.op.name) => {
+            PrecisionClass::Wide if self.target.rounds_once && node.operator().has(Trait::Sums) => {
                 PrecisionClass::Light
             }
             class => class,
@@ -173,7 +172,7 @@ impl Planner<'_> {
         if self.graph.tensor(value).is_some() {
             // Digits of parameters that are too small are lost, as in products.
             let fits = match self.graph.parameter(value) {
-                Some(tensor) if !self.target.rounds_once.is_empty() => is_finite(tensor, dtype),
+                Some(tensor) if self.target.rounds_once => is_finite(tensor, dtype),
                 _ => self.operand_fits(value, dtype),
             };
             return if fits { Operand::Fits } else { Operand::Wide };

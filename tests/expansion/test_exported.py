@@ -13,7 +13,7 @@ import onnx
 import pytest
 from jax import export
 
-from harness.checking import as_tensor
+from harness.checking import as_tensor, assert_close, run
 from harness.programs import PROGRAMS, assert_program_close
 from jax2onnx import UnsupportedError, allclose, to_onnx
 from jax2onnx._checking.runtime import Runnable

@@ -1,6 +1,8 @@
 """Reports on models that are to be deployed."""
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import onnx
@@ -9,6 +11,7 @@ import pytest
 
 from harness.onnxruntime_web import node, package
 from jax2onnx import InvalidInputError, readiness, to_onnx
+from jax2onnx._checking.readiness import RELEASES
 
 
 @pytest.fixture
@@ -49,6 +52,35 @@ def test_onnxruntime_web_runs_the_model(path: Path, monkeypatch: pytest.MonkeyPa
     double = onnx.parser.parse_model(text)
     report = readiness(double, "onnxruntime-web")
     assert [check.ok for check in report.checks] == [True, False]
+
+
+def test_older_releases_limit_the_opset_and_the_ir_version(path: Path) -> None:
+    assert readiness(path, "onnxruntime>=1.17").ready
+    newest = to_onnx(jnp.tanh, [("B", 4)], opset=23)
+    assert readiness(newest, "onnxruntime>=1.23").ready
+    report = readiness(newest, "onnxruntime>=1.22")
+    assert [check.ok for check in report.checks] == [True, False, True]
+    assert "opset 23 is newer than 22" in str(report)
+    newest = to_onnx(jnp.tanh, [("B", 4)], opset=20)
+    newest.ir_version = 10
+    assert "IR version 10 is newer than 9" in str(readiness(newest, "onnxruntime>=1.17"))
+
+
+@pytest.mark.parametrize(("release", "limits"), RELEASES.items())
+def test_limits_of_releases_are_those_of_exports(
+    release: Any, limits: tuple[int, int], path: Path
+) -> None:
+    to_onnx(jnp.tanh, [("B", 4)], target=release, opset=limits[0])
+    with pytest.raises(InvalidInputError):
+        to_onnx(jnp.tanh, [("B", 4)], target=release, opset=limits[0] + 1)
+
+
+def test_a_runtime_that_is_not_installed_is_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tract", None)
+    with pytest.raises(InvalidInputError, match="tract is not installed"):
+        readiness(path, "tract")
 
 
 def test_other_runtimes_are_an_error(path: Path) -> None:

@@ -1,7 +1,9 @@
 """`readiness` reports whether a model can be deployed to a runtime."""
 
+import importlib
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,7 +16,30 @@ from jax2onnx.errors import InvalidInputError, bad_option
 if TYPE_CHECKING:
     import onnx
 
-Runtime = Literal["onnxruntime", "onnxruntime-web"]
+Runtime = Literal[
+    "onnxruntime",
+    "onnxruntime-web",
+    "onnxruntime>=1.17",
+    "onnxruntime>=1.18",
+    "onnxruntime>=1.19",
+    "onnxruntime>=1.20",
+    "onnxruntime>=1.21",
+    "onnxruntime>=1.22",
+    "onnxruntime>=1.23",
+    "openvino",
+    "tract",
+]
+
+# The newest opset and IR version that releases of onnxruntime load.
+RELEASES = {
+    "onnxruntime>=1.17": (20, 9),
+    "onnxruntime>=1.18": (21, 10),
+    "onnxruntime>=1.19": (21, 10),
+    "onnxruntime>=1.20": (21, 10),
+    "onnxruntime>=1.21": (22, 10),
+    "onnxruntime>=1.22": (22, 10),
+    "onnxruntime>=1.23": (23, 11),
+}
 
 # The size of symbolic dimensions in a trial run.
 _SIZE = 2
@@ -68,7 +93,9 @@ def readiness(model: Any, target: Runtime = "onnxruntime") -> Readiness:
     """Reports whether a runtime accepts and runs a model.
 
     The model is checked against ONNX's specification, loaded by the runtime, and run once on zeros,
-    with every symbolic dimension 2. onnxruntime-web runs as in `allclose_onnxruntime_web`.
+    with every symbolic dimension 2. onnxruntime-web runs as in `allclose_onnxruntime_web`, OpenVINO
+    and tract in their Python packages. For an older release of onnxruntime, the opset and the IR
+    version are compared with what it loads, and the installed release runs the model.
 
     Args:
         model: A path, an `onnx.ModelProto` or an `onnx_ir.Model`. The weights of a path may be in
@@ -82,7 +109,12 @@ def readiness(model: Any, target: Runtime = "onnxruntime") -> Readiness:
         raise bad_option("target", target, get_args(Runtime))
     runnable = Runnable(model)
     checks = [_checked("the model is valid", lambda: _validate(model, runnable))]
-    checks.append(_checked(f"{target} loads and runs it", lambda: _try(runnable, target)))
+    name = target
+    if target in RELEASES:
+        name = "onnxruntime"
+        loads = f"{target} loads its opset and IR version"
+        checks.append(_checked(loads, lambda: _load(runnable, target)))
+    checks.append(_checked(f"{name} loads and runs it", lambda: _try(runnable, name)))
     return Readiness(target, tuple(checks), dict(_facts(model, runnable)))
 
 
@@ -90,7 +122,7 @@ def _checked(name: str, run: Callable[[], None]) -> Check:
     try:
         run()
     except InvalidInputError as error:
-        if error.code in ("no-node", "no-chrome"):
+        if error.code in ("no-node", "no-chrome", "no-package"):
             raise
         return Check(name, ok=False, message=_first_line(error))
     except Exception as error:  # every runtime has its own
@@ -111,10 +143,46 @@ def _validate(model: Any, runnable: Runnable) -> None:
 
 def _try(runnable: Runnable, target: str) -> None:
     feeds = [np.zeros(_shape(value), dtype_of(value)) for value in runnable.inputs]
-    if target == "onnxruntime":
-        runnable.run(feeds)
-    else:
-        onnxruntime_web.run(runnable.whole(), feeds)
+    match target:
+        case "onnxruntime":
+            runnable.run(feeds)
+        case "onnxruntime-web":
+            onnxruntime_web.run(runnable.whole(), feeds)
+        case _:
+            _run_file(runnable, target, feeds)
+
+
+def _load(runnable: Runnable, release: str) -> None:
+    opset, ir_version = RELEASES[release]
+    proto = runnable.proto
+    found = max(e.version for e in proto.opset_import if e.domain in ("", "ai.onnx"))
+    if found > opset:
+        advice = f"export it with target={release!r}"
+        raise ValueError(f"opset {found} is newer than {opset}; {advice}")
+    if proto.ir_version > ir_version:
+        raise ValueError(
+            f"IR version {proto.ir_version} is newer than {ir_version}; export it with "
+            f"target={release!r} and without `stacktrace_metadata`"
+        )
+
+
+def _run_file(runnable: Runnable, target: str, feeds: Sequence[np.ndarray]) -> None:
+    """Runs a model in a runtime that reads files."""
+    import onnx
+
+    try:
+        runtime = importlib.import_module(target)
+    except ImportError as error:
+        raise InvalidInputError(
+            "no-package", f"{target} is not installed", help=f"pip install {target}"
+        ) from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        onnx.save(runnable.whole(), path)
+        if target == "openvino":
+            runtime.Core().compile_model(path, "CPU")(list(feeds))
+        else:
+            runtime.onnx().load(path).into_model().into_runnable().run(list(feeds))
 
 
 def _shape(value: "onnx.ValueInfoProto") -> tuple[int, ...]:

@@ -10,6 +10,7 @@ use tensor::{DType, Type};
 
 use crate::Context;
 use crate::rules::Result;
+use crate::rules::reduction::reduce::zeros_and_ones;
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let cond: JaxprId = cx.param("cond_jaxpr")?;
@@ -52,7 +53,7 @@ fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     if cx.rank(holds) == 0 {
         return Ok(holds);
     }
-    let marks = cx.cast(holds, DType::U8)?;
+    let marks = zeros_and_ones(cx, holds)?;
     let any = cx.op("ReduceMax", &[marks], attrs! { keepdims: false })?;
     Ok(cx.cast(any, DType::Bool)?)
 }

@@ -14,6 +14,9 @@ use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
+/// The largest number of booleans whose reduction takes the same time in all types.
+const FEW: i64 = 4096;
+
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
@@ -54,9 +57,17 @@ fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) ->
 /// Reduces booleans with "any" and "all", the maximum and the minimum of zeros and ones.
 #[track_caller]
 fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
-    let ints = cx.cast(x, DType::U8)?;
+    let ints = zeros_and_ones(cx, x)?;
     let reduced = reduce(cx, ints, monoid, op)?[0];
     Ok(vec![cx.cast(reduced, DType::Bool)?])
+}
+
+/// Returns booleans as numbers of a type whose maximum and minimum are computed. Bytes are several times as fast in
+/// large numbers, but not every runtime reduces them.
+pub(crate) fn zeros_and_ones(cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+    let count = cx.ty(x).static_shape().map(|shape| shape.iter().product::<i64>());
+    let is_small = count.is_some_and(|count| count <= FEW);
+    Ok(cx.cast(x, if is_small { DType::I32 } else { DType::U8 })?)
 }
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {

@@ -407,7 +407,10 @@ impl Round {
         inputs.extend(made);
         inputs.push(None);
         for carried in [Some(self.hidden), self.cell].into_iter().flatten() {
-            inputs.push(if is_zero(m.graph(), carried.initial) {
+            // Not every runtime makes the zeros for a batch of symbolic size.
+            let is_omitted = is_zero(m.graph(), carried.initial)
+                && m.graph().ty(carried.initial).static_shape().is_some();
+            inputs.push(if is_omitted {
                 None
             } else {
                 let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });

@@ -12,6 +12,10 @@ use crate::targets::Bug;
 pub(in crate::targets) static COUNTED_LOOPS: Bug =
     Bug { name: "counted_loops", roots: Roots::Named(&["Loop"]), avoid };
 
+/// Targets that ignore the condition of a loop, and do not stack results.
+pub(in crate::targets) static PLAIN_LOOPS: Bug =
+    Bug { name: "plain_loops", roots: Roots::Named(&["Loop"]), avoid: avoid_unless_plain };
+
 /// The largest number of iterations, which are stored.
 const LONGEST: i64 = 1 << 20;
 
@@ -29,36 +33,110 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         });
     };
     let block = work.graph().block(found.body);
-    let (inputs, outputs) = (block.inputs.clone(), block.outputs().to_vec());
-    let (control, carried) = inputs.split_at(2);
+    let (mut inputs, mut outputs) = (block.inputs.clone(), block.outputs().to_vec());
+    let mut initial = node.inputs[2..].to_vec();
+    let is_read = work.graph().value(inputs[0]).is_used();
+    // Scans whose elements are not read are not accepted either.
+    let counter = if is_read { None } else { Counter::of(work.graph(), &found) };
     let always = work.edit.graph_mut().intern_constant(Tensor::bools(&[], &[true]));
-    work.edit.graph_mut().set_outputs(found.body, &outputs[1..]);
-    work.edit.replace_uses(control[1], always);
-    let inputs = carried.iter().chain([&control[0]]).copied().collect();
+    work.edit.replace_uses(inputs[1], always);
+    outputs.remove(0);
+    let mut element = inputs[0];
+    if let Some(counter) = &counter {
+        element = inputs[2 + counter.position];
+        inputs.remove(2 + counter.position);
+        outputs.remove(counter.position);
+        initial.remove(counter.position);
+    }
+    inputs.drain(..2);
+    inputs.push(element);
+    work.edit.graph_mut().set_outputs(found.body, &outputs);
     work.edit.set_inputs(found.body, inputs);
+    if let Some(counter) = &counter {
+        work.edit.remove_dead(counter.advance);
+    }
     // The body moves to the new node.
     work.edit.attrs_mut(id).clear();
     let b = &mut work.builder(id, Some(id));
-    let numbers = b.i64s(&(0..count).collect::<Vec<_>>());
-    let operands = node.inputs[2..].iter().copied().chain([Some(numbers)]).collect();
+    let numbers = match &counter {
+        Some(counter) => {
+            let numbers = b.i64s(&(0..count).map(|n| counter.at(n)).collect::<Vec<_>>());
+            b.cast(numbers, counter.dtype)?
+        }
+        None => b.i64s(&(0..count).collect::<Vec<_>>()),
+    };
+    initial.push(Some(numbers));
     let attrs = attrs! { body: found.body, num_scan_inputs: 1 };
-    let results =
-        b.emit(Op::onnx("Scan"), operands, attrs, node.outputs.len(), Location::caller())?;
+    let made = node.outputs.len() - usize::from(counter.is_some());
+    let mut results = b.emit(Op::onnx("Scan"), initial, attrs, made, Location::caller())?;
+    if let Some(counter) = &counter {
+        let last = b.int(counter.dtype, counter.at(count).into())?;
+        results.insert(counter.position, last);
+    }
     Ok(work.substitute(id, &results)?)
+}
+
+/// A carried scalar that grows by a constant in each iteration.
+struct Counter {
+    /// The index among the carried values.
+    position: usize,
+    /// The node that computes the next value.
+    advance: NodeId,
+    initial: i64,
+    step: i64,
+    dtype: DType,
+}
+
+impl Counter {
+    /// Returns a counter of a loop.
+    fn of(graph: &Graph, found: &Loop) -> Option<Self> {
+        let scalar = |value: ValueId| match *graph.constant(value)?.to_i64s()? {
+            [number] if graph.ty(value).shape.is_empty() => Some(number),
+            _ => None,
+        };
+        found.state(graph).iter().enumerate().find_map(|(position, carried)| {
+            let dtype = graph.ty(carried.inside).dtype;
+            let initial = scalar(carried.initial).filter(|_| dtype.is_integer())?;
+            let advance = graph.producer(carried.next)?;
+            let next = graph.node(advance);
+            let step = match (next.input(0)?, next.input(1)?) {
+                (x, step) | (step, x) if next.is("Add") && x == carried.inside => scalar(step)?,
+                _ => return None,
+            };
+            Some(Self { position, advance, initial, step, dtype })
+        })
+    }
+
+    /// Returns the value at the start of an iteration.
+    fn at(&self, iteration: i64) -> i64 {
+        self.initial.wrapping_add(self.step.wrapping_mul(iteration))
+    }
+}
+
+fn avoid_unless_plain(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
+    let stacks = work.graph().node(id).outputs.len() > found.carried;
+    if is_unconditional(work.graph(), &found) && !stacks { Ok(()) } else { avoid(work, id) }
 }
 
 /// Returns the number of iterations of a loop whose condition always holds.
 fn iterations(graph: &Graph, found: &Loop) -> Option<i64> {
-    let node = graph.node(found.id);
-    let count = graph.constant(node.input(0)?)?.to_i64s()?;
+    let count = graph.constant(graph.node(found.id).input(0)?)?.to_i64s()?;
     let [count] = *count.as_slice() else { return None };
+    let is_stored = (0..=LONGEST).contains(&count);
+    (is_stored && is_unconditional(graph, found)).then_some(count)
+}
+
+/// Returns `true` if the number of iterations alone ends the loop.
+fn is_unconditional(graph: &Graph, found: &Loop) -> bool {
+    let node = graph.node(found.id);
     let holds = |value: ValueId| graph.facts().truth(value) == Some(true);
     let block = graph.block(found.body);
-    let (given, next) = (block.inputs[1], *block.outputs().first()?);
+    let (given, Some(&next)) = (block.inputs[1], block.outputs().first()) else { return false };
     let passed_on = graph.producer(next).map(|id| graph.node(id)).filter(|n| n.is("Identity"));
     let is_passed_on = passed_on.is_some_and(|node| node.input(0) == Some(given));
-    let starts = node.input(1).is_none_or(holds);
-    (starts && (is_passed_on || holds(next)) && (0..=LONGEST).contains(&count)).then_some(count)
+    let goes_on = next == given || is_passed_on || holds(next);
+    goes_on && node.input(0).is_some() && node.input(1).is_none_or(holds)
 }
 
 #[cfg(test)]
@@ -86,6 +164,31 @@ mod tests {
         let text = counted("Identity (c)", "tract").unwrap();
         assert!(text.contains("Scan") && !text.contains("Loop"), "{text}");
         assert!(counted("Identity (c)", "onnxruntime").unwrap().contains("Loop"));
+    }
+
+    #[test]
+    fn a_counter_is_scanned_in_place_of_numbers_that_nothing_reads() {
+        let text = "g (float[B] x) => (float[B] y) {
+            n = Constant <value = int64 {4}> ()
+            yes = Constant <value = bool {1}> ()
+            five = Constant <value = int32 {5}> ()
+            k, y = Loop <body = b (int64 i, bool c, int32 j, float[B] s) => (bool d, int32 l, float[B] t) {
+                one = Constant <value = int32 {1}> ()
+                f = Cast <to = 1> (j)
+                t = Add (s, f)
+                l = Add (j, one)
+                d = Identity (c)
+            }> (n, yes, five, x)
+        }";
+        let text = spelled(text, "tract").unwrap();
+        assert!(text.contains("[5, 6, 7, 8]"), "{text}");
+        assert!(!text.contains("Loop") && !text.contains("int32 j,"), "{text}");
+    }
+
+    #[test]
+    fn a_loop_that_stacks_nothing_stays() {
+        assert!(counted("Identity (c)", "iree").unwrap().contains("Loop"));
+        assert!(counted("Less (z, f)", "iree").is_err());
     }
 
     #[test]

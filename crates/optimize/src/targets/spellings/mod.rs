@@ -2,14 +2,14 @@
 
 mod counted_loops;
 mod half_gemm;
-mod initial_states;
 mod scans;
+mod stacked_rows;
 mod uneven_padding;
 
-pub(super) use counted_loops::COUNTED_LOOPS;
+pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
 pub(super) use half_gemm::HALF_GEMM;
-pub(super) use initial_states::INITIAL_STATES;
-pub(super) use scans::{SCANS, STACKED_SYMBOLIC_ROWS};
+pub(super) use scans::SCANS;
+pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;
 
 #[cfg(test)]

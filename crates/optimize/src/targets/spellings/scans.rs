@@ -10,13 +10,8 @@ use crate::legalize::{Error, Work};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
-/// Targets without scans.
 pub(in crate::targets) static SCANS: Bug =
     Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid };
-
-/// Targets whose scans stack only one row of a symbolic size.
-pub(in crate::targets) static STACKED_SYMBOLIC_ROWS: Bug =
-    Bug { name: "stacked_symbolic_rows", roots: Roots::Named(&["Scan"]), avoid: refuse };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
@@ -79,26 +74,8 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     Ok(work.substitute(id, &results)?)
 }
 
-fn refuse(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
-    let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
-    let node = work.graph().node(id);
-    let is_symbolic = |value: &&ValueId| work.graph().ty(**value).static_shape().is_none();
-    let Some(stacked) = node.outputs[found.carried..].iter().find(is_symbolic) else {
-        return Ok(());
-    };
-    Err(Error::Unsupported {
-        op: node.op.name,
-        dtype: work.graph().ty(*stacked).dtype,
-        target: work.target,
-        reason:
-            "it stacks results of symbolic sizes incorrectly; export the model with numbers in \
-                 place of these sizes"
-                .to_owned(),
-        origin: node.origin,
-    })
-}
-
-fn is_backwards(node: &Node, attr: &str, index: usize) -> bool {
+/// Returns `true` if the operand or result at `index` is scanned from its last row.
+pub(super) fn is_backwards(node: &Node, attr: &str, index: usize) -> bool {
     node.ints(attr).and_then(|all| all.get(index)) == Some(&1)
 }
 
@@ -146,12 +123,5 @@ mod tests {
         let text = spelled(&scan("B"), "rten").unwrap();
         assert!(text.contains("Loop") && !text.contains("Scan"), "{text}");
         assert!(text.contains("Gather") && text.contains("Slice"), "{text}");
-    }
-
-    #[test]
-    fn stacks_of_symbolic_rows_are_refused() {
-        let error = spelled(&scan("B"), "iree").unwrap_err();
-        assert!(error.to_string().contains("symbolic sizes"), "{error}");
-        assert!(spelled(&scan("3"), "iree").unwrap().contains("Scan"));
     }
 }

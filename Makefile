@@ -36,7 +36,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web cuda runtimes opsets lint audit fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web cuda runtimes rten opsets lint audit fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test rust-test-all python-lint python-test python-test-all \
 	workflow-lint
 
@@ -87,14 +87,31 @@ build/cuda: | $(STAMPS)/python
 	$(BIN)/pip install --no-deps --target $@.part onnxruntime-gpu==1.31.1
 	mv $@.part $@
 
-runtimes: build/runtimes/1.17 build/runtimes/1.19 build/runtimes/1.22 ## Install older releases of onnxruntime for tests.
+RELEASES := 1.17 1.19 1.22
+
+runtimes: $(addprefix build/runtimes/,$(RELEASES) iree openvino tract) ## Install other runtimes for tests, and older onnxruntimes.
 
 # Older ones need an older numpy, too.
-build/runtimes/1.17: PACKAGES := 'numpy<2'
-build/runtimes/%: | $(STAMPS)/python
+build/runtimes/1.17: NUMPY := 'numpy<2'
+$(addprefix build/runtimes/,$(RELEASES)): build/runtimes/%: | $(STAMPS)/python
 	rm -rf $@ $@.part
-	$(BIN)/pip install --no-deps --target $@.part 'onnxruntime==$*.*' $(PACKAGES)
+	$(BIN)/pip install --no-deps --target $@.part 'onnxruntime==$*.*' $(NUMPY)
 	mv $@.part $@
+
+# With what they depend on, numpy above all, so that nothing of the environment is shared.
+build/runtimes/iree: PACKAGES := iree-base-compiler==3.13.0 iree-base-runtime==3.13.0 onnx
+build/runtimes/openvino: PACKAGES := openvino==2026.4.1
+build/runtimes/tract: PACKAGES := tract==0.23.9
+build/runtimes/iree build/runtimes/openvino build/runtimes/tract: | $(STAMPS)/python
+	rm -rf $@ $@.part
+	$(BIN)/pip install --target $@.part $(PACKAGES)
+	mv $@.part $@
+
+rten: build/runtimes/rten ## Install rten for tests, which is compiled for a few minutes.
+
+build/runtimes/rten: $(wildcard tests/harness/rten/Cargo.* tests/harness/rten/src/*)
+	cargo install --quiet --locked --path tests/harness/rten --root $@
+	touch $@
 
 opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m harness.every_opset

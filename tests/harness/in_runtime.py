@@ -74,7 +74,7 @@ IN_RTEN = {"int64": np.int32, "bool": np.int32, "float16": np.float32}
 
 
 def in_rten(path: Path, operands: dict[str, Any]) -> Arrays:
-    # `scripts/rten` is the program.
+    # `tests/harness/rten` is the program.
     with tempfile.TemporaryDirectory() as folder:
         for number, operand in enumerate(operands.values()):
             known = operand.astype(IN_RTEN.get(operand.dtype.name, operand.dtype))

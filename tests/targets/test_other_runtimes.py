@@ -1,0 +1,138 @@
+"""Typical models in other runtimes, exported for them and without options."""
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from harness.checking import TOLERANCE, as_tensor, quick
+from jax2onnx import to_onnx
+from jax2onnx.errors import UnsupportedError
+from models.typical import MODELS, Typical
+
+ROOT = Path(__file__).parents[2]
+# The folder that `make runtimes` and `make rten` install runtimes in.
+RUNTIMES = ROOT / "build" / "runtimes"
+SCRIPT = ROOT / "tests" / "harness" / "in_runtime.py"
+RTEN = RUNTIMES / "rten" / "bin" / ("run_in_rten.exe" if os.name == "nt" else "run_in_rten")
+
+# Loops that end when a condition fails, which some runtimes do not have.
+CONDITIONAL = {"Newton's method"}
+REFUSED = {"openvino": set[str](), "rten": set[str](), "tract": CONDITIONAL, "iree": CONDITIONAL}
+# Its optimiser fails at a product of concatenated values.
+BROKEN = {"tract": {"differential equation"}}
+# Models that do not run unless the target is named.
+UNNAMED = {
+    "openvino": set[str](),
+    # It has no `Scan`, and does not reduce bytes.
+    "rten": {"LSTM and GRU (Equinox)", "state space", "statistics"},
+    # It has no `Loop`, and computes `Gemm` in float32.
+    "tract": {"MLP in float16", "differential equation"} | CONDITIONAL,
+}
+# It compiles for seconds, so that only models run which need other spellings.
+IN_IREE = ("MLP", "LSTM and GRU (NNX)", "state space", "decoder of images", "differential equation")
+# It approximates functions.
+ROUGHLY = {"iree": 5e-4}
+
+
+def skip_without(runtime: str) -> None:
+    """Skips a test if a runtime is not installed."""
+    if runtime == "rten" and not RTEN.exists():
+        pytest.skip("rten is not in build/runtimes")
+    if runtime != "rten" and not (RUNTIMES / runtime / runtime).is_dir():
+        pytest.skip(f"{runtime} is not in build/runtimes")
+
+
+@functools.cache
+def built(name: str) -> tuple[Typical, list[Any]]:
+    """Returns a model and JAX's results."""
+    model = MODELS[name]()
+    return model, jax.tree.leaves(quick(model.fn)(*model.args))
+
+
+def export(name: str, path: Path, **options: Any) -> None:
+    """Writes a model and its operands."""
+    typical, _ = built(name)
+    model = to_onnx(typical.fn, list(typical.types), **options)
+    path.write_bytes(model.SerializeToString())
+    leaves = [as_tensor(leaf) for leaf in jax.tree.leaves(typical.args)]
+    names = [operand.name for operand in model.graph.input]
+    np.savez(path.with_suffix(".in.npz"), **dict(zip(names, leaves, strict=True)))
+
+
+def failures(runtime: str, folder: Path, files: dict[str, Path]) -> dict[str, str]:
+    """Runs the models of a folder, and returns the reasons of those that fail or differ."""
+    environment = os.environ | {"RUN_IN_RTEN": str(RTEN)}
+    if runtime != "rten":
+        environment["PYTHONPATH"] = str(RUNTIMES / runtime)
+    # Each crash ends a run.
+    for _ in files:
+        command = [sys.executable, str(SCRIPT), runtime, str(folder)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        if done.returncode == 0:
+            break
+    failed = {}
+    for name, path in files.items():
+        error = path.with_suffix(".error")
+        problem = error.read_text() if error.exists() else compare(runtime, name, path)
+        if problem:
+            failed[name] = problem
+    return failed
+
+
+def compare(runtime: str, name: str, path: Path) -> str | None:
+    """Returns the difference between the results of a model and JAX's, if there is one."""
+    results = np.load(path.with_suffix(".out.npz"))
+    found, expected = [results[key] for key in results.files], built(name)[1]
+    if len(found) != len(expected):
+        return f"{len(found)} results in place of {len(expected)}"
+    for one, other in zip(found, map(as_tensor, expected), strict=True):
+        rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))
+        atol = max(atol, ROUGHLY.get(runtime, 0))
+        if one.shape != other.shape:
+            return f"{one.shape} in place of {other.shape}"
+        if not np.allclose(one, other.astype(one.dtype), rtol, atol, equal_nan=True):
+            return "other numbers"
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_models_run_in_the_runtime_they_are_exported_for(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    files, refused = {}, set()
+    for number, name in enumerate(IN_IREE if runtime == "iree" else MODELS):
+        path = tmp_path / f"{number}.onnx"
+        try:
+            export(name, path, target=runtime)
+        except UnsupportedError:
+            refused.add(name)
+        else:
+            files[name] = path
+    assert refused == {name for name in REFUSED[runtime] if runtime != "iree"}
+    failed = failures(runtime, tmp_path, files)
+    assert failed.keys() == BROKEN.get(runtime, set()), failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", UNNAMED)
+def test_most_models_run_in_other_runtimes_without_options(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    files = {}
+    for number, name in enumerate(name for name in MODELS if name not in UNNAMED[runtime]):
+        files[name] = tmp_path / f"{number}.onnx"
+        export(name, files[name])
+    assert failures(runtime, tmp_path, files) == {}
+
+
+@pytest.mark.parametrize("target", ["tract", "iree"])
+def test_conditional_loops_are_an_error(target: Any) -> None:
+    typical, _ = built("Newton's method")
+    with pytest.raises(UnsupportedError, match="a fixed number of iterations"):
+        to_onnx(typical.fn, list(typical.types), target=target)

@@ -216,6 +216,9 @@ def test_a_struct_in_two_places_is_an_error(tmp_path):
     both = [struct, struct]
     with pytest.raises(InvalidInputError, match="several parameters share the ShapeDtypeStruct"):
         to_onnx(lambda x: x @ both[0] @ both[1], [X], checkpoint=path)
+    layers = [{"w": struct}] * 2
+    with pytest.raises(InvalidInputError, match="several parameters share the ShapeDtypeStruct"):
+        to_onnx(lambda x: x @ layers[0]["w"] @ layers[1]["w"], [X], checkpoint=path)
 
 
 SHARDED = """

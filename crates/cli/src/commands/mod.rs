@@ -6,6 +6,7 @@ mod diff;
 mod doctor;
 pub(crate) mod explain;
 mod export;
+mod generate_folder;
 mod profile;
 pub(crate) mod show;
 mod strip;
@@ -16,6 +17,7 @@ use clap::Subcommand;
 
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
+pub use generate_folder::GenerateFolder;
 pub use verify::Verify;
 
 use crate::failure::{Failure, Status};
@@ -25,6 +27,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),
+    GenerateFolder(GenerateFolder),
     Verify(Verify),
     Convert(convert::Convert),
     Show(show::Show),
@@ -43,6 +46,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Export(command) => command.run(),
+            Command::GenerateFolder(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),

@@ -105,16 +105,29 @@ class GptOss:
 
     def mixture(self, p: Any, x: jax.Array) -> jax.Array:
         """Applies to each token the experts with the highest scores, weighted by their scores."""
-        scores, chosen = jax.lax.top_k(layers.linear(p["router"], x), self.chosen)
+        tokens = x.reshape(-1, self.sizes.width)
+        scores, chosen = jax.lax.top_k(layers.linear(p["router"], tokens), self.chosen)
         shares = jax.nn.softmax(scores, -1)
-        return self.few(p["experts"], x, shares, chosen)
+        is_short = jnp.asarray(tokens.shape[0] * self.chosen) <= self.experts
+        mixed = jax.lax.cond(is_short, self.few, self.all, p["experts"], tokens, shares, chosen)
+        return mixed.reshape(x.shape)
 
     def few(self, p: Any, x: jax.Array, shares: jax.Array, chosen: jax.Array) -> jax.Array:
-        """Reads the chosen experts of each token."""
-        inner = jnp.einsum("btd,btkdf->btkf", x, p["gate_up_proj"][chosen])
-        inner = self.gate(inner + p["gate_up_proj_bias"][chosen])
-        outer = jnp.einsum("btkf,btkfd->btkd", inner, p["down_proj"][chosen])
-        return jnp.einsum("btkd,btk->btd", outer + p["down_proj_bias"][chosen], shares)
+        """Reads the chosen experts of each token, which suits single tokens."""
+        copies = jnp.broadcast_to(x[:, None, None], (x.shape[0], self.chosen, 1, x.shape[1]))
+        inner = copies @ p["gate_up_proj"][chosen]
+        inner = self.gate(inner + p["gate_up_proj_bias"][chosen][:, :, None])
+        outer = inner @ p["down_proj"][chosen]
+        outer = outer + p["down_proj_bias"][chosen][:, :, None]
+        return jnp.einsum("tkod,tk->td", outer, shares)
+
+    def all(self, p: Any, x: jax.Array, shares: jax.Array, chosen: jax.Array) -> jax.Array:
+        """Applies all experts to all tokens, which suits prompts: each expert is read once."""
+        copies = jnp.broadcast_to(x, (self.experts, *x.shape))
+        inner = self.gate(copies @ p["gate_up_proj"] + p["gate_up_proj_bias"][:, None])
+        outer = inner @ p["down_proj"] + p["down_proj_bias"][:, None]
+        spread = jax.nn.one_hot(chosen, self.experts, dtype=x.dtype)
+        return jnp.einsum("etd,tke,tk->td", outer, spread, shares)
 
     def gate(self, x: jax.Array) -> jax.Array:
         """Multiplies features, clamped, by gates. Those with even indices are the gates."""

@@ -61,7 +61,7 @@ pub struct GenerateFolder {
 const EXAMPLES: &str = "\
 Examples:
   jax2onnx generate-folder Llama-3.2-1B -o llama --weights int4
-  jax2onnx generate-folder Qwen3-0.6B -o qwen --context-length 2048 --stacktrace sourcemap
+  jax2onnx generate-folder Qwen3-0.6B -o qwen --context-length 2048 --stacktrace
   jax2onnx generate-folder gemma-3-1b-it -o gemma --adapter my-lora";
 
 impl GenerateFolder {

@@ -109,7 +109,8 @@ class GptOss:
         scores, chosen = jax.lax.top_k(layers.linear(p["router"], tokens), self.chosen)
         shares = jax.nn.softmax(scores, -1)
         is_short = jnp.asarray(tokens.shape[0] * self.chosen) <= self.experts
-        mixed = jax.lax.cond(is_short, self.few, self.all, p["experts"], tokens, shares, chosen)
+        arguments = (p["experts"], tokens, shares, chosen)
+        mixed: jax.Array = jax.lax.cond(is_short, self.few, self.all, *arguments)
         return mixed.reshape(x.shape)
 
     def few(self, p: Any, x: jax.Array, shares: jax.Array, chosen: jax.Array) -> jax.Array:
@@ -123,11 +124,16 @@ class GptOss:
 
     def all(self, p: Any, x: jax.Array, shares: jax.Array, chosen: jax.Array) -> jax.Array:
         """Applies all experts to all tokens, which suits prompts: each expert is read once."""
-        copies = jnp.broadcast_to(x, (self.experts, *x.shape))
-        inner = self.gate(copies @ p["gate_up_proj"] + p["gate_up_proj_bias"][:, None])
-        outer = inner @ p["down_proj"] + p["down_proj_bias"][:, None]
         spread = jax.nn.one_hot(chosen, self.experts, dtype=x.dtype)
-        return jnp.einsum("etd,tke,tk->td", outer, spread, shares)
+        share_of = jnp.einsum("tke,tk->et", spread, shares)
+
+        def add(total: jax.Array, expert: Any) -> tuple[jax.Array, None]:
+            weights, share = expert
+            inner = self.gate(x @ weights["gate_up_proj"] + weights["gate_up_proj_bias"])
+            outer = inner @ weights["down_proj"] + weights["down_proj_bias"]
+            return total + outer * share[:, None], None
+
+        return jax.lax.scan(add, jnp.zeros_like(x), (p, share_of))[0]
 
     def gate(self, x: jax.Array) -> jax.Array:
         """Multiplies features, clamped, by gates. Those with even indices are the gates."""

@@ -99,33 +99,48 @@ class Gemma:
         c, model = self.sizes, params["model"]
         x = model["embed_tokens"]["weight"][input_ids] * c.width**0.5
         new_cache = []
-        for p, old, window in zip(model["layers"], cache, self.windows, strict=True):
-            attn, mlp = p["self_attn"], p["mlp"]
-            y = rms_norm(p["input_layernorm"], x, c.epsilon)
-            query = layers.split_heads(layers.linear(attn["q_proj"], y), c.heads)
-            key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
-            value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
-            if self.norms:
-                query = rms_norm(attn["q_norm"], query, c.epsilon)
-                key = rms_norm(attn["k_norm"], key, c.epsilon)
-            rotation = self.rotary if window is None else self.local_rotary
-            angles = rotation.angles(position_ids)
-            query, key = rotate(query, angles), rotate(key, angles)
-            new = layers.update(old, key, value, position_ids)
-            mask = layers.visible(position_ids, new["key"].shape[2], window)
-            mixed = layers.attention(query, new, mask, self.scale, soft_cap=self.score_cap)
+        parts = zip(model["layers"], cache, self.windows, strict=True)
+        for i, (p, old, window) in enumerate(parts):
+            with jax.named_scope(f"layers.{i}"):
+                x, new = self.layer(p, x, position_ids, window, old)
             new_cache.append(new)
-            mixed = layers.linear(attn["o_proj"], layers.merge_heads(mixed))
-            x = x + rms_norm(p["post_attention_layernorm"], mixed, c.epsilon)
-            y = rms_norm(p["pre_feedforward_layernorm"], x, c.epsilon)
-            gate = jax.nn.gelu(layers.linear(mlp["gate_proj"], y), approximate=True)
-            up = layers.linear(mlp["up_proj"], y)
-            y = layers.linear(mlp["down_proj"], gate * up)
-            x = x + rms_norm(p["post_feedforward_layernorm"], y, c.epsilon)
         logits = layers.logits(params, rms_norm(model["norm"], x, c.epsilon))
         if self.logit_cap is not None:
             logits = self.logit_cap * jnp.tanh(logits / self.logit_cap)
         return logits, new_cache
+
+    def layer(
+        self,
+        p: Any,
+        x: jax.Array,
+        position_ids: jax.Array,
+        window: int | None,
+        old: Any,
+    ) -> tuple[jax.Array, Any]:
+        """Applies a layer. Returns its result and its new cache."""
+        c = self.sizes
+        attn, mlp = p["self_attn"], p["mlp"]
+        y = rms_norm(p["input_layernorm"], x, c.epsilon)
+        query = layers.split_heads(layers.linear(attn["q_proj"], y), c.heads)
+        key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
+        value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
+        if self.norms:
+            query = rms_norm(attn["q_norm"], query, c.epsilon)
+            key = rms_norm(attn["k_norm"], key, c.epsilon)
+        rotation = self.rotary if window is None else self.local_rotary
+        angles = rotation.angles(position_ids)
+        query, key = rotate(query, angles), rotate(key, angles)
+        new = layers.update(old, key, value, position_ids)
+        mask = layers.visible(position_ids, new["key"].shape[2], window)
+        mixed = layers.attention(query, new, mask, self.scale, soft_cap=self.score_cap)
+        mixed = layers.linear(attn["o_proj"], layers.merge_heads(mixed))
+        x = x + rms_norm(p["post_attention_layernorm"], mixed, c.epsilon)
+        y = rms_norm(p["pre_feedforward_layernorm"], x, c.epsilon)
+        gate = jax.nn.gelu(layers.linear(mlp["gate_proj"], y), approximate=True)
+        up = layers.linear(mlp["up_proj"], y)
+        y = layers.linear(mlp["down_proj"], gate * up)
+        x = x + rms_norm(p["post_feedforward_layernorm"], y, c.epsilon)
+        return x, new
 
 
 def _two_rotations(config: Config, head_size: int, context_length: int) -> tuple[Rotary, Rotary]:

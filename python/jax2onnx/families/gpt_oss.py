@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jax2onnx.families import layers
 from jax2onnx.families.config import Config, Sizes
-from jax2onnx.families.layers.rotary import Rotary, rotate
+from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
 
 
 @dataclass(frozen=True)
@@ -86,22 +86,38 @@ class GptOss:
         angles = self.rotary.angles(position_ids)
         x = model["embed_tokens"]["weight"][input_ids]
         new_cache = []
-        for p, old, window in zip(model["layers"], cache, self.windows, strict=True):
-            attn = p["self_attn"]
-            y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
-            query = layers.split_heads(layers.linear(attn["q_proj"], y), c.heads)
-            key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
-            value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
-            query, key = rotate(query, angles), rotate(key, angles)
-            new = layers.update(old, key, value, position_ids)
-            mask = layers.visible(position_ids, new["key"].shape[2], window)
-            sinks = attn["sinks"]
-            mixed = layers.attention(query, new, mask, c.head_size**-0.5, sinks=sinks)
+        parts = zip(model["layers"], cache, self.windows, strict=True)
+        for i, (p, old, window) in enumerate(parts):
+            with jax.named_scope(f"layers.{i}"):
+                x, new = self.layer(p, x, position_ids, angles, window, old)
             new_cache.append(new)
-            x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
-            y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
-            x = x + self.mixture(p["mlp"], y)
         return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
+
+    def layer(
+        self,
+        p: Any,
+        x: jax.Array,
+        position_ids: jax.Array,
+        angles: Angles,
+        window: int | None,
+        old: Any,
+    ) -> tuple[jax.Array, Any]:
+        """Applies a layer. Returns its result and its new cache."""
+        c = self.sizes
+        attn = p["self_attn"]
+        y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
+        query = layers.split_heads(layers.linear(attn["q_proj"], y), c.heads)
+        key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
+        value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
+        query, key = rotate(query, angles), rotate(key, angles)
+        new = layers.update(old, key, value, position_ids)
+        mask = layers.visible(position_ids, new["key"].shape[2], window)
+        sinks = attn["sinks"]
+        mixed = layers.attention(query, new, mask, c.head_size**-0.5, sinks=sinks)
+        x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
+        y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
+        x = x + self.mixture(p["mlp"], y)
+        return x, new
 
     def mixture(self, p: Any, x: jax.Array) -> jax.Array:
         """Applies to each token the experts with the highest scores, weighted by their scores."""

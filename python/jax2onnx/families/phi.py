@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jax2onnx.families import layers
 from jax2onnx.families.config import Config, Sizes
-from jax2onnx.families.layers.rotary import Rotary, rotate
+from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,37 @@ class Phi:
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
         mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
-        queries, keys = c.heads * c.head_size, c.key_value_heads * c.head_size
         x = model["embed_tokens"]["weight"][input_ids]
         new_cache = []
-        for p, old in zip(model["layers"], cache, strict=True):
-            attn, mlp = p["self_attn"], p["mlp"]
-            y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
-            fused = layers.linear(attn["qkv_proj"], y)
-            query, key, value = jnp.split(fused, [queries, queries + keys], -1)
-            query = rotate(layers.split_heads(query, c.heads), angles)
-            key = rotate(layers.split_heads(key, c.key_value_heads), angles)
-            value = layers.split_heads(value, c.key_value_heads)
-            new = layers.update(old, key, value, position_ids)
-            mixed = layers.attention(query, new, mask, c.head_size**-0.5)
+        for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
+            with jax.named_scope(f"layers.{i}"):
+                x, new = self.layer(p, x, position_ids, angles, mask, old)
             new_cache.append(new)
-            x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
-            y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
-            gate, up = jnp.split(layers.linear(mlp["gate_up_proj"], y), 2, -1)
-            x = x + layers.linear(mlp["down_proj"], jax.nn.silu(gate) * up)
         return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
+
+    def layer(
+        self,
+        p: Any,
+        x: jax.Array,
+        position_ids: jax.Array,
+        angles: Angles,
+        mask: jax.Array,
+        old: Any,
+    ) -> tuple[jax.Array, Any]:
+        """Applies a layer. Returns its result and its new cache."""
+        c = self.sizes
+        queries, keys = c.heads * c.head_size, c.key_value_heads * c.head_size
+        attn, mlp = p["self_attn"], p["mlp"]
+        y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
+        fused = layers.linear(attn["qkv_proj"], y)
+        query, key, value = jnp.split(fused, [queries, queries + keys], -1)
+        query = rotate(layers.split_heads(query, c.heads), angles)
+        key = rotate(layers.split_heads(key, c.key_value_heads), angles)
+        value = layers.split_heads(value, c.key_value_heads)
+        new = layers.update(old, key, value, position_ids)
+        mixed = layers.attention(query, new, mask, c.head_size**-0.5)
+        x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
+        y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
+        gate, up = jnp.split(layers.linear(mlp["gate_up_proj"], y), 2, -1)
+        x = x + layers.linear(mlp["down_proj"], jax.nn.silu(gate) * up)
+        return x, new

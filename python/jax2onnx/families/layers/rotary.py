@@ -12,6 +12,9 @@ import numpy as np
 from jax2onnx.errors import UnsupportedError
 from jax2onnx.families.config import Config, invalid
 
+# Cosines and sines, [batch, 1, sequence, pairs].
+Angles = tuple[jax.Array, jax.Array]
+
 
 @dataclass(frozen=True)
 class Rotary:
@@ -25,8 +28,8 @@ class Rotary:
     rates: tuple[float, ...]
     factor: float = 1.0
 
-    def angles(self, position_ids: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns cosines and sines as [batch, 1, sequence, pairs]."""
+    def angles(self, position_ids: jax.Array) -> Angles:
+        """Returns the angles at the positions."""
         angles = position_ids[:, None, :, None] * np.asarray(self.rates, np.float32)
         cosines, sines = jnp.cos(angles), jnp.sin(angles)
         if self.factor != 1:
@@ -117,7 +120,7 @@ class Rotary:
         return cls(tuple(map(float, rates)), factor)
 
 
-def rotate(x: jax.Array, angles: tuple[jax.Array, jax.Array]) -> jax.Array:
+def rotate(x: jax.Array, angles: Angles) -> jax.Array:
     """Rotates the first features of heads, [batch, heads, sequence, size]. The others stay."""
     cosines, sines = angles
     pairs = cosines.shape[-1]

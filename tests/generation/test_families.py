@@ -4,8 +4,10 @@
 """
 
 import json
+import math
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -315,3 +317,18 @@ def test_the_command(tmp_path, capsys):
     options["settings"] = ["opsett=3"]
     assert generate_folder.run(folder, output, **options) == 2
     assert "did you mean 'opset'" in capsys.readouterr().err
+
+
+PUBLISHED = json.loads((FIXTURES.parent / "published_configs.json").read_text())
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_models_have_the_published_number_of_parameters(name):
+    count, fields = PUBLISHED[name]
+    config = families.Config(fields)
+    model = families.FAMILIES[config.family].read(config, 4096)
+    # Read with the tensors.
+    config.get("quantization_config")
+    config.check_all_read()
+    parameters = jax.tree_util.tree_leaves(model.parameters())
+    assert sum(math.prod(parameter.shape) for parameter in parameters) == count

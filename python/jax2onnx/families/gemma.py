@@ -60,6 +60,7 @@ class Gemma:
         window = config.window(absent=4096)
         if window is None:
             raise config.wrong("sliding_window", None, "it has to be a positive integer")
+        config.expect("sliding_window_size", window)
         if third:
             config.expect("attn_logit_softcapping")
             rotations = _two_rotations(config, sizes.head_size, context_length)

@@ -24,6 +24,7 @@ class Llama:
         """Reads the description of a checkpoint."""
         sizes = Sizes.read(config)
         config.expect("hidden_act", "silu")
+        config.expect("rope_interleaved", False)
         return cls(
             sizes,
             Rotary.read(config, sizes.head_size, context_length),

@@ -32,6 +32,7 @@ class Qwen:
         third = config.family == "qwen3"
         sizes = Sizes.read(config, head_size=128 if third else None)
         config.expect("hidden_act", "silu")
+        config.expect("use_mrope", False)
         window = config.window(absent=4096)
         first = config.get("max_window_layers", 28)
         usual = [layer >= first for layer in range(sizes.layers)]

@@ -170,6 +170,30 @@ MODELS = {
     },
 }
 
+VISION = {
+    "hidden_size": 8,
+    "image_size": 28,
+    "intermediate_size": 8,
+    "model_type": "siglip_vision_model",
+    "num_attention_heads": 1,
+    "num_hidden_layers": 1,
+    "patch_size": 14,
+    "vision_use_head": False,
+}
+
+# A model of images and texts, of which the part for texts is exported.
+SEEING = {
+    "model_type": "gemma3",
+    "eos_token_id": [1, 2],
+    "image_token_index": 39,
+    "boi_token_index": 38,
+    "eoi_token_index": 37,
+    "mm_tokens_per_image": 4,
+    "text_config": {**SIZES, **MODELS["gemma3"], "eos_token_id": None},
+    "torch_dtype": "bfloat16",
+    "vision_config": VISION,
+}
+
 ADAPTER = {
     "r": 4,
     "lora_alpha": 10,
@@ -181,7 +205,9 @@ ADAPTER = {
 def model_of(fields):
     config = transformers.AutoConfig.for_model(**fields)
     options = {"attn_implementation": "eager", "dtype": torch.float32}
-    return transformers.AutoModelForCausalLM.from_config(config, **options).eval()
+    sees = "vision_config" in fields
+    kind = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+    return kind.from_config(config, **options).eval()
 
 
 def fill(tensors, prefix=""):
@@ -216,12 +242,13 @@ def write(name, fixture):
 
 
 def main():
-    for name, fields in MODELS.items():
-        model = model_of({**SIZES, **fields})
+    models = {name: {**SIZES, **fields} for name, fields in MODELS.items()}
+    for name, fields in {**models, "gemma3_with_images": SEEING}.items():
+        model = model_of(fields)
         fill(model.named_parameters())
         tensors = {n: list(p.shape) for n, p in model.named_parameters()}
         config = {"saved": saved_config(model), "tensors": tensors}
-        write(name, {"config": {**SIZES, **fields}, **config, **numbers(model)})
+        write(name, {"config": fields, **config, **numbers(model)})
     fields = {**SIZES, **MODELS["llama"]}
     model = model_of(fields)
     fill(model.named_parameters())

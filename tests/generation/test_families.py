@@ -63,7 +63,30 @@ def test_the_folder_computes_the_numbers_of_transformers(name, tmp_path):
     assert tokens == made["greedy"]
 
 
-@pytest.mark.parametrize("name", MODELS)
+def test_names_of_older_models_with_images(tmp_path):
+    made = fixture("gemma3_with_images")
+    prefixes = {
+        "model.language_model.": "language_model.model.",
+        "model.vision_tower.": "vision_tower.",
+        "model.multi_modal_projector.": "multi_modal_projector.",
+    }
+    tensors = {}
+    for name, shape in made["tensors"].items():
+        (prefix,) = [prefix for prefix in prefixes if name.startswith(prefix)]
+        tensors[name.replace(prefix, prefixes[prefix])] = random_tensor(name, shape)
+    folder = publish(tmp_path / "published", made["config"], {}, **tensors)
+    generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+    logits, _ = run(tmp_path / "model", made["prompt"], 1)
+    np.testing.assert_allclose(logits, made["logits"], rtol=1e-4, atol=2e-5)
+    # The rest of a model that is only for texts is not ignored.
+    made = fixture("gemma3")
+    extra = {"vision_tower.weight": np.ones(4, np.float32)}
+    publish(folder, made["config"], made["tensors"], **extra)
+    with pytest.raises(UnsupportedError, match=r"the tensor `vision_tower.weight`"):
+        generation.save_checkpoint(tmp_path / "model", folder)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "images" not in name])
 def test_configurations_of_older_and_newer_versions_are_the_same(name):
     made = fixture(name)
     read = families.FAMILIES[made["config"]["model_type"]].read

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,23 @@ _SEARCH = ("do_sample", "temperature", "top_k", "top_p", "repetition_penalty")
 
 # The ends of tensors' names that a model does not read: they repeat what `config.json` says.
 _UNUSED = (".rotary_emb.inv_freq",)
+
+
+# Models of images and texts whose texts are decoded by a family, and the fields that publishers
+# omit from the description of that part.
+_TEXT_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma3": {
+        "head_dim": 256,
+        "max_position_embeddings": 131072,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-6,
+        "vocab_size": 262208,
+    }
+}
+
+# The names of tensors in the other parts.
+_OF_IMAGES = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,10 @@ def read(
     adapter: str | os.PathLike[str] | None = None,
 ) -> Published:
     """Reads the description of a checkpoint. Raises if anything in it is not implemented."""
-    config = Config.load(folder)
+    config, source = Config.load(folder), Safetensors(folder)
+    sees = config.family in _TEXT_DEFAULTS
+    if sees:
+        config = config.part("text_config", _TEXT_DEFAULTS[config.family])
     family = FAMILIES.get(config.family)
     if family is None:
         raise UnsupportedError(
@@ -71,23 +92,24 @@ def read(
         )
     length = _context_length(config, context_length)
     model = family.read(config, length)
-    source = Safetensors(folder)
     decoded = _decoded(config, source)
     config.check_all_read()
     params = model.parameters()
-    paths = leaf_paths(params)
-    _check_tensors(source, paths, decoded, tied=model.sizes.tied)
+    stored = _stored_names(source)
+    tensors = [stored(path) for path in leaf_paths(params)]
+    _check_tensors(source, tensors, decoded, tied=model.sizes.tied, sees=sees)
     changes = None if adapter is None else Adapter(adapter)
     if changes is not None:
-        changes.check(paths)
+        changes.check(tensors)
 
     def names(parameter: str) -> str | Stored | Computed:
-        change = None if changes is None else changes.change(parameter)
+        tensor = stored(parameter)
+        change = None if changes is None else changes.change(tensor)
         if change is not None:
-            return Computed((parameter,), change)
-        if parameter in decoded:
-            return Computed(decoded[parameter], mxfp4.experts)
-        return parameter
+            return Computed((tensor,), change)
+        if tensor in decoded:
+            return Computed(decoded[tensor], mxfp4.experts)
+        return tensor
 
     tokens, search = _defaults(folder, config)
     return Published(
@@ -112,9 +134,10 @@ def _context_length(config: Config, given: int | None) -> int:
 
 def _decoded(config: Config, source: Safetensors) -> dict[str, tuple[str, str]]:
     """Returns the tensors from which parameters in MXFP4 are decoded, by parameter."""
-    method = (config.get("quantization_config") or {}).get("quant_method")
-    if method is None:
+    quantization = config.get("quantization_config")
+    if quantization is None:
         return {}
+    method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
     if config.family != "gpt_oss" or method != "mxfp4":
         raise UnsupportedError(
             "unsupported-checkpoint",
@@ -126,14 +149,36 @@ def _decoded(config: Config, source: Safetensors) -> dict[str, tuple[str, str]]:
     return {name: (name + ends[0], name + ends[1]) for name in named}
 
 
+def _stored_names(source: Safetensors) -> Callable[[str], str]:
+    """Returns the function from a parameter's path to its name in the checkpoint. The text part of
+    a larger model has a prefix.
+    """
+    names = set(source.names())
+    for prefix in ("language_model.model.", "model.language_model."):
+        if f"{prefix}embed_tokens.weight" in names:
+            return lambda path: prefix + path[6:] if path.startswith("model.") else path
+    return lambda path: path
+
+
 def _check_tensors(
-    source: Safetensors, paths: list[str], decoded: dict[str, tuple[str, str]], *, tied: bool
+    source: Safetensors,
+    tensors: list[str],
+    decoded: dict[str, tuple[str, str]],
+    *,
+    tied: bool,
+    sees: bool,
 ) -> None:
     """Raises if the checkpoint has a tensor that the model would not read."""
-    known = {*paths, *(name for pair in decoded.values() for name in pair)}
+    known = {*tensors, *(name for pair in decoded.values() for name in pair)}
     if tied:
-        known.add("lm_head.weight")
-    unknown = [n for n in source.names() if n not in known and not n.endswith(_UNUSED)]
+        known |= {"lm_head.weight", "language_model.lm_head.weight"}
+    unknown = [
+        name
+        for name in source.names()
+        if name not in known
+        and not name.endswith(_UNUSED)
+        and not (sees and _OF_IMAGES.match(name))
+    ]
     if unknown and not known.isdisjoint(source.names()):
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise UnsupportedError(

@@ -68,6 +68,18 @@ class Config:
             )
         return cls(fields, path)
 
+    def part(self, name: str, defaults: Mapping[str, Any]) -> "Config":
+        """Returns the description of a part of the model, with the special tokens of the whole."""
+        fields = self.get(name)
+        if not isinstance(fields, dict):
+            raise self.wrong(name, fields, "it has to be an object")
+        tokens = {
+            key: value
+            for key, value in self._fields.items()
+            if key.endswith("_token_id") and value is not None
+        }
+        return Config({**defaults, **fields, **tokens}, self.path)
+
     def get(self, name: str, default: Any = None) -> Any:
         """Returns a field. It counts as read."""
         self._read.add(name)

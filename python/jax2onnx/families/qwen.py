@@ -35,6 +35,8 @@ class Qwen:
         config.expect("use_mrope", False)
         window = config.window(absent=4096)
         first = config.get("max_window_layers", 28)
+        if type(first) is not int:
+            raise config.wrong("max_window_layers", first, "it has to be an integer")
         usual = [layer >= first for layer in range(sizes.layers)]
         sliding = config.layer_types(sizes.layers, usual)
         if not config.flag("use_sliding_window", False):

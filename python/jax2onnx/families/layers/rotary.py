@@ -75,7 +75,11 @@ class Rotary:
                 raise invalid(
                     f"the rotary embedding of kind `{kind}` has no `{name}` in `{config.path}`", ""
                 )
-            return given.pop(name)
+            value = given.pop(name)
+            numbers = value if isinstance(value, list) else [value]
+            if not all(type(number) in (int, float) for number in numbers):
+                raise config.wrong(name, value, "it has to be a number, or a list of numbers")
+            return value
 
         base = float(take("rope_theta"))
         size = int(head_size * float(given.pop("partial_rotary_factor", 1.0)))

@@ -6,6 +6,7 @@ mod diff;
 mod doctor;
 pub(crate) mod explain;
 mod export;
+mod probe;
 mod profile;
 pub(crate) mod show;
 mod strip;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     View(view::View),
     Strip(strip::Strip),
     Diff(diff::Diff),
+    Probe(probe::Probe),
     Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -51,6 +53,7 @@ impl Command {
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
+            Command::Probe(command) => command.run(terminal),
             Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),

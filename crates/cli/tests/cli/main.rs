@@ -8,6 +8,7 @@ mod doctor;
 mod explain;
 mod functions;
 mod listing;
+mod probe;
 mod profile;
 mod shell;
 mod show;

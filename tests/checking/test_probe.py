@@ -320,7 +320,7 @@ def test_the_command_compares_a_dump(
     check = ["verify", str(probed), "--dump", str(dump)]
     assert _core.main([*check, "--function", "halves.py:halve"]) == 1
     printed = capfd.readouterr().out
-    assert "  --> halves.py:4:8 in halve\n    4 |     y = jnp.exp(x)\n" in printed
+    assert "  --> halves.py:4:9 in halve\n    4 |     y = jnp.exp(x)\n" in printed
     assert "from inputs values  line" in printed
     assert _core.main(check) == 1
     assert "the reference is onnxruntime on the CPU, not JAX" in capfd.readouterr().out

@@ -6,6 +6,7 @@ mod diff;
 mod doctor;
 pub(crate) mod explain;
 mod export;
+mod node_data;
 mod probe;
 mod profile;
 pub(crate) mod show;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Strip(strip::Strip),
     Diff(diff::Diff),
     Probe(probe::Probe),
+    NodeData(node_data::NodeData),
     Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -54,6 +56,7 @@ impl Command {
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
             Command::Probe(command) => command.run(terminal),
+            Command::NodeData(command) => command.run(terminal),
             Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),

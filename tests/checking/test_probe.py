@@ -410,7 +410,7 @@ int main() {
   dump.add("flags", Dump::of_onnx(9), std::vector<int64_t>{3}, flags, sizeof flags);
   dump.add("half", Dump::of_onnx(10), std::vector<int64_t>{2}, half, sizeof half);
   dump.add("none", Dump::of_onnx(11), std::vector<int64_t>{0, 4}, nullptr, 0);
-  dump.add("bytes", Dump::of_onnx(2), std::vector<int64_t>{3}, bytes, sizeof bytes);
+  dump.add("bytes", Dump::of_onnx(2), {3}, bytes, sizeof bytes);
   return dump.write("run.safetensors") ? 0 : 1;
 }
 """)

@@ -26,7 +26,7 @@ class Dump:
         path: The file.
         runtime: A description of the device by the recorder.
         model: The digest of the model file that ran; empty if the recorder did not write it.
-        arrays: The inputs and values, by their names in the model. They stay in the file.
+        arrays: The inputs and values, by their names in the model.
     """
 
     path: str
@@ -58,7 +58,8 @@ class Dump:
             assert tensor is not None
             raw = np.frombuffer(data[start:end].tobytes(), np.dtype(tensor.dtype))
             arrays[name] = raw.reshape(entry["shape"])
-        return cls(path, str(about.get("runtime", "")), str(about.get("model", "")), arrays)
+        runtime = "".join(c for c in str(about.get("runtime", "")) if c.isprintable())
+        return cls(path, runtime, str(about.get("model", "")), arrays)
 
     def check(self, model: Any, runnable: Runnable) -> None:
         """Fails unless this is a dump of the model."""

@@ -5,7 +5,7 @@
 //   dump.write("run.safetensors");
 //
 // Element types are F32, F16, BF16, F64, I64, I32, I16, I8, U64, U32, U16, U8 and BOOL. These are the
-// names of `ov::element::Type` in capitals. For onnxruntime, `Dump::of_onnx` converts its enumerator. The
+// names of `ov::element::Type` in capitals, but `boolean` is BOOL. `Dump::of_onnx` converts those of onnxruntime. The
 // data must stay alive until the file is written.
 #pragma once
 #include <cstdint>
@@ -21,7 +21,7 @@ class Dump {
     header = "{\"__metadata__\":{\"format\":\"jax2onnx.dump\",\"version\":\"1\",\"runtime\":" + quoted(runtime);
     header += (model.empty() ? "" : ",\"model\":" + quoted(model)) + "}";
   }
-  template <typename Shape>
+  template <typename Shape = std::vector<int64_t>>
   void add(const std::string& name, const std::string& type, const Shape& shape, const void* data, size_t bytes) {
     std::string dims;
     for (auto size : shape) dims += (dims.empty() ? "" : ",") + std::to_string(size);

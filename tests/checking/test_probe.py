@@ -338,6 +338,24 @@ def test_other_inputs_than_those_of_the_dump_are_an_error(
         verify(network, probed, [X + 1], dump=dump)
 
 
+def test_recorded_inputs_have_the_layout_and_types_of_the_model(
+    tmp_path: Path, recorder: ModuleType
+) -> None:
+    def fn(image: jax.Array, index: jax.Array) -> jax.Array:
+        return jnp.tanh(image)[..., index] * 2.0
+
+    image = np.random.default_rng(2).normal(size=(1, 2, 3, 4)).astype(np.float32)
+    model = export(
+        fn, tmp_path / "model.onnx", image, np.int32(1), inputs_as_nchw=[0], input_names=["a", "i"]
+    )
+    command("probe", model)
+    probed = tmp_path / "model.probe.onnx"
+    feeds = {"a": image.transpose(0, 3, 1, 2).copy(), "i": np.array(1, np.int32)}
+    dump = recorded(recorder, probed, feeds)
+    found = verify(fn, probed, dump=dump, inputs_as_nchw=[0])
+    assert found, found.message
+
+
 ARRAYS = {
     'a "quoted" / name': np.arange(6, dtype=np.float32).reshape(2, 3),
     "scalar": np.array(7, np.int64),

@@ -80,7 +80,8 @@ def verify(
         if recorded is not None:
             recorded.check(model, runnable)
         if inputs is None:
-            inputs = () if recorded is None else _recorded_inputs(recorded, runnable)
+            nchw = _positions(inputs_as_nchw, runnable)
+            inputs = () if recorded is None else _recorded_inputs(recorded, runnable, nchw)
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
@@ -135,13 +136,13 @@ def verify(
         return answers[0]
 
 
-def _recorded_inputs(dump: Dump, runnable: Runnable) -> list[np.ndarray]:
-    """Returns the arguments of a function of arrays, in the function's types."""
-    arrays = zip(runnable.inputs, dump.inputs(runnable), strict=True)
-    return [
-        array.astype(np.dtype(runnable.types_inside.get(declared.name, array.dtype)))
-        for declared, array in arrays
-    ]
+def _recorded_inputs(dump: Dump, runnable: Runnable, nchw: Sequence[int]) -> list[np.ndarray]:
+    """Returns the arguments of a function of arrays, in the function's types and layout."""
+    found = []
+    for i, (declared, array) in enumerate(zip(runnable.inputs, dump.inputs(runnable), strict=True)):
+        dtype = np.dtype(runnable.types_inside.get(declared.name, array.dtype))
+        found.append((array.transpose(NHWC) if i in nchw else array).astype(dtype))
+    return found
 
 
 def _same_inputs(against: JaxComparison, dump: Dump) -> JaxComparison:

@@ -264,7 +264,7 @@ def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> 
     for page in PAGES:
         text = "\n".join(blocks(page, "sh", "", "console"))
         for command, rest in re.findall(
-            r"(?:^|[|$] |^\$ )jax2onnx ([a-z-]+)\b([^|\n]*)", text, re.MULTILINE
+            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+(?:-[a-z]+)*)\b([^|\n]*)", text, re.MULTILINE
         ):
             if command not in helps:
                 assert _core.main([command, "--help"]) == 0, (page, command)

@@ -205,6 +205,8 @@ fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
     let options = PyDict::new(py);
     options.set_item("page", verify.page_address())?;
     options.set_item("inputs", verify.inputs)?;
+    options.set_item("function", verify.function)?;
+    options.set_item("dump", verify.dump)?;
     options.set_item("rtol", verify.rtol)?;
     options.set_item("atol", verify.atol)?;
     options.set_item("errors", verify.errors)?;

@@ -130,6 +130,11 @@ def _missed_shown(wanted: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
+def loaded(function: str) -> Any:
+    """Loads a function: `FILE.py:NAME`, `package.module:NAME` or a file of `jax.export`."""
+    return (_artifact if _is_artifact(function) else _load)(function)[0]
+
+
 def _load(function: str) -> tuple[Any, str, str | None]:
     """Loads `FILE.py:NAME` or `package.module:NAME`. Returns the function, the last part of its
     name, and the file.

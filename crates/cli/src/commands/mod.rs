@@ -7,6 +7,8 @@ mod doctor;
 pub(crate) mod explain;
 mod export;
 mod generate_folder;
+mod node_data;
+mod probe;
 mod profile;
 pub(crate) mod show;
 mod strip;
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     View(view::View),
     Strip(strip::Strip),
     Diff(diff::Diff),
+    Probe(probe::Probe),
+    NodeData(node_data::NodeData),
     Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -55,6 +59,8 @@ impl Command {
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
+            Command::Probe(command) => command.run(terminal),
+            Command::NodeData(command) => command.run(terminal),
             Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),

@@ -10,7 +10,7 @@ from typing import Any
 
 from jax2onnx._export import progress, result
 from jax2onnx._export.options import Options, check_options, flag, nearest
-from jax2onnx._export.to_onnx import ALL, Converted, Path, convert, to_onnx
+from jax2onnx._export.to_onnx import ALL, Converted, Path, convert, to_onnx, useless_weights
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.parameters import SharedParameters
 from jax2onnx.errors import InvalidInputError
@@ -126,7 +126,11 @@ def converted(
         maps.enter_context(result.source_map_at(made.model, entry.options.source_map))
 
     for (option, pattern), count in unmatched.items():
-        if count == asked[option, pattern] and pattern != ALL:
+        if count < asked[option, pattern]:
+            continue
+        if (option, pattern) == ("weights", ALL):
+            raise useless_weights()
+        if pattern != ALL:
             kind, how = _MATCHED[option]
             raise InvalidInputError(
                 f"unsuitable-{option}",

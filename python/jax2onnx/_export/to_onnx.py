@@ -12,6 +12,7 @@ import jax
 
 from jax2onnx import _jax
 from jax2onnx._export import progress, result
+from jax2onnx._export.calibrated_weights import with_calibrated
 from jax2onnx._export.lowering_rules import registered
 from jax2onnx._export.options import (
     Boundary,
@@ -291,7 +292,8 @@ def to_onnx(
             "uint8" and "uint4" have a zero point as well; "int4:64" sets the block size. A mapping
             chooses by the name of the parameter: `{"head.*": "int8", "*": "int4"}`. `*` matches any
             text, the first match decides, and "keep" stores a weight unchanged. onnxruntime
-            computes products directly on the integers.
+            computes products directly on the integers. `calibrate` returns such a mapping with
+            weights that are rounded for sample inputs.
         checkpoint: The values of parameters that `fn` holds as `jax.ShapeDtypeStruct`s, which
             `jax.eval_shape` and `nnx.eval_shape` create: the path of safetensors files or of an
             Orbax checkpoint, or a `Checkpoint` that maps the names. Values are read while the model
@@ -461,6 +463,9 @@ def convert(
             checkpoint=checkpoint,
             weights=None if shared is None else shared.weights,
         )
+
+    if options.calibrated:
+        traced = with_calibrated(traced, options.calibrated, in_set=shared is not None)
 
     if options.training != "allow" and not flags and (layers := training_layers(traced.jaxpr)):
         if options.training == "error":

@@ -28,10 +28,11 @@ LENGTH = 160
 
 
 def pieces(tokens, count=None):
-    """Returns overlapping pieces of a text, with the letter after each letter."""
+    """Returns overlapping pieces of a text, or some of them, and the letter after each letter."""
     starts = range(0, len(tokens) - LENGTH - 1, LENGTH // 2)
     chosen = [tokens[start : start + LENGTH + 1] for start in starts]
-    chosen = np.asarray(chosen if count is None else chosen[:count], np.int32)
+    step = 1 if count is None else max(1, len(chosen) // count)
+    chosen = np.asarray(chosen[::step][:count], np.int32)
     return chosen[:, :-1], chosen[:, 1:]
 
 
@@ -57,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=150, help="how long to train")
     parser.add_argument("--seen", type=float, default=0.85, help="the part of the text to train on")
-    parser.add_argument("--samples", type=int, default=64, help="pieces to calibrate with")
+    parser.add_argument("--samples", type=int, default=128, help="pieces to calibrate with")
     parser.add_argument("--text", type=Path, nargs="*", help="files, instead of the example's")
     given = parser.parse_args()
     if given.text:

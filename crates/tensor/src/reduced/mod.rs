@@ -133,7 +133,8 @@ impl Tensor {
 
     /// Returns the elements in the smaller float type that they were cast from without loss.
     pub fn widened_from(&self) -> Option<Tensor> {
-        let reduced = self.as_reduced().filter(|reduced| matches!(reduced.how, How::Cast(_)))?;
+        let is_elementwise = |how: How| matches!(how, How::Cast(_) | How::Rounded(_));
+        let reduced = self.as_reduced().filter(|reduced| is_elementwise(reduced.how))?;
         let is_exact = match (reduced.source.dtype(), self.dtype()) {
             (DType::F16 | DType::BF16, DType::F32 | DType::F64) => true,
             (from, to) => (from, to) == (DType::F32, DType::F64),

@@ -393,9 +393,11 @@ fn widened_elements_are_copied_back() {
     let small = matrix(3, 2, wave).rounded(DType::BF16, "w").unwrap();
     let stored = Tensor::new(DType::BF16, &[3, 2], Arc::new(small.read().unwrap().into_owned()));
     let stored = stored.unwrap();
-    let wide = stored.cast(DType::F32).unwrap().transposed(&[1, 0]).unwrap();
-    let back = wide.rounded(DType::BF16, "w").unwrap();
-    assert!(back.as_reduced().is_none());
-    assert_eq!(back, stored.transposed(&[1, 0]).unwrap());
-    assert!(wide.rounded(DType::F16, "w").unwrap().as_reduced().is_some());
+    for wide in [stored.cast(DType::F32).unwrap(), stored.rounded(DType::F32, "w").unwrap()] {
+        let wide = wide.transposed(&[1, 0]).unwrap();
+        let back = wide.rounded(DType::BF16, "w").unwrap();
+        assert!(back.as_reduced().is_none());
+        assert_eq!(back, stored.transposed(&[1, 0]).unwrap());
+        assert!(wide.rounded(DType::F16, "w").unwrap().as_reduced().is_some());
+    }
 }

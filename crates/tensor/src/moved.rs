@@ -187,6 +187,7 @@ fn tiles<const W: usize>(
                 let runs: [&[[u8; W]]; TOGETHER] = std::array::from_fn(|k| run(j + k));
                 let length = runs.iter().map(|run| run.len()).min().unwrap_or_default();
                 let runs = runs.map(|run| &run[..length]);
+                #[expect(clippy::needless_range_loop, reason = "it counts elements of all runs")]
                 for i in 0..length {
                     let line: [[u8; W]; TOGETHER] = std::array::from_fn(|k| runs[k][i]);
                     if let Some(place) = cells.get_mut(i * columns + j..i * columns + j + TOGETHER)

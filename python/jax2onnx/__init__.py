@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax2onnx._checking.verification import LineError, Verification
     from jax2onnx._checking.verify import verify
     from jax2onnx._core import LoweringContext, Value
+    from jax2onnx._export.calibrated_weights import CalibratedWeights, WeightRounding
     from jax2onnx._export.lowering_rules import local_lowerings, lowering
     from jax2onnx._export.provenance_level import Provenance, stacktrace_metadata
     from jax2onnx._export.source_map import SourceMap
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from jax2onnx._exported.exported_model import ExportedModel, Page, Profile
     from jax2onnx._tracing.checkpoint import Checkpoint, Stored
     from jax2onnx._tracing.functions import onnx_function
+    from jax2onnx._tuning.calibrate import calibrate
     from jax2onnx._tuning.mixed_precision import LinePrecision, MixedPrecision, mixed_precision
     from jax2onnx._tuning.quantize import Quantization, WeightError, quantize
     from jax2onnx.errors import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CalibratedWeights",
     "Check",
     "Checkpoint",
     "ExportedModel",
@@ -56,8 +59,10 @@ __all__ = [
     "Value",
     "Verification",
     "WeightError",
+    "WeightRounding",
     "allclose",
     "allclose_onnxruntime_web",
+    "calibrate",
     "explain_errors",
     "export",
     "local_lowerings",
@@ -83,6 +88,8 @@ _MODULES = {
     "_checking.explain_errors": ("explain_errors",),
     "_tracing.functions": ("onnx_function",),
     "_export.provenance_level": ("Provenance", "stacktrace_metadata"),
+    "_export.calibrated_weights": ("CalibratedWeights", "WeightRounding"),
+    "_tuning.calibrate": ("calibrate",),
     "_tuning.mixed_precision": ("LinePrecision", "MixedPrecision", "mixed_precision"),
     "_tuning.quantize": ("Quantization", "WeightError", "quantize"),
     "_export.lowering_rules": ("local_lowerings", "lowering"),

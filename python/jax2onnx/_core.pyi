@@ -207,6 +207,12 @@ class Model:
         """Pairs of an option and a pattern that matches nothing, for a model in a set."""
 
     @property
+    def weights(self) -> list[tuple[str, str, int, str | None, int, str]]:
+        """The storage of each parameter, if formats were requested: its name, its type, its bytes,
+        the format if it has one, the stored bytes, and the reason.
+        """
+
+    @property
     def fallbacks(self) -> list[str]:
         """The nodes that the target does not run on its GPU, with their lines."""
 

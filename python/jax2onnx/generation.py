@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax2onnx._export import progress, to_onnx_set
-from jax2onnx._generation import genai, published
+from jax2onnx._export.to_onnx import Converted
+from jax2onnx._generation import genai, observations, published
 from jax2onnx._generation.decoder_cache import (
     Layout,
     invalid,
@@ -227,10 +228,11 @@ def save(
         }
     decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
     with ExitStack() as maps:
-        models = dict(to_onnx_set.converted(entries, maps))
+        models = dict(to_onnx_set.converted(entries, maps, decoder.observe))
         stages = {name: decoder.names[name] for name in entries}
         text = genai.config(
             about,
+            decoder.hidden_size,
             stages,
             shared_buffer=not decoder.layout.grows,
             chunk=1 if one_token and prefill is None else None,
@@ -289,6 +291,27 @@ class _Decoder:
         self._options = options
         self._cache_dtype = cache_dtype
         self.names: dict[str, tuple[list[str], list[str]]] = {}
+        self.hidden_size = about.hidden_size or about.heads * about.head_size
+
+    def observe(self, name: str, converted: Converted) -> None:
+        """Raises if a traced function contradicts the description."""
+        order, _ = self.names[name]
+        args, _ = converted.arguments
+        length = args[order.index("input_ids")].shape[1]
+        takes_cache = any(key.startswith("past_key_values.") for key in order)
+        lengths = {spec.shape[2] for spec in self.layout.boundary().values()}
+        if self.layout.grows:
+            lengths = {past + length if takes_cache else length for past in lengths}
+        found = observations.observe(
+            converted.traced.jaxpr,
+            order,
+            self._about,
+            batch=self._scope["batch"],
+            sequence=length,
+            lengths=lengths,
+        )
+        found.check(self._about)
+        self.hidden_size = found.hidden_size(self._about)
 
     def entry(
         self,

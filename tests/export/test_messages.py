@@ -89,6 +89,7 @@ CASES = {
     "an operator that is misspelt": lambda: _export(operators={"Gelo": "native"}),
     "no checkpoint": lambda: _export(checkpoint="tests/models/unsuported.py"),
     "a format for no parameter": lambda: _export(weights={"head.*": "int4"}),
+    "weights that stay": lambda: _export(weights="int4"),
     "no source map": lambda: SourceMap.load(_export()),
     "no model": lambda: allclose(two_inputs, "nothing.onnx", [(2,), (2,)]),
     "a file that is no model": lambda: allclose(two_inputs, "README.md", [(2,), (2,)]),
@@ -100,7 +101,6 @@ CASES = {
 WARNINGS = {
     "a layer in training mode": lambda: to_onnx(Trained(), [(4, 3)]),
     "64-bit arrays": lambda: to_onnx(two_inputs, [np.ones(2), np.ones(2, np.int64)]),
-    "weights that stay": lambda: _export(weights="int4"),
     "output_path": lambda: _export(output_path="model.onnx"),
 }
 

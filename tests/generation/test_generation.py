@@ -454,6 +454,29 @@ def returning(change):
         (decoder(Style()), PAIR, described(bos=-1), "the special token `bos` is -1"),
         (decoder(Style()), PAIR, described(layers=3), "the cache has no key for layer 2 of 3"),
         (decoder(Style()), PAIR, described(heads=3), "`heads` is 3, which is not a multiple of 2"),
+        (decoder(Style()), PAIR, described(heads=8), "`heads` is 8, but queries have 4 heads ("),
+        (
+            decoder(Style()),
+            PAIR,
+            described(hidden_size=64),
+            "`hidden_size` is 64, but the model has a width of 32 (",
+        ),
+        (
+            lambda input_ids, position_ids, cache: decoder(Style())(
+                input_ids + jnp.ones((LENGTH // 2, 1), int)[position_ids][..., 0],
+                position_ids,
+                cache,
+            ),
+            PAIR,
+            ABOUT,
+            "`context_length` is 48, but there are 24 rows for positions (",
+        ),
+        (
+            decoder(Style()),
+            dict.fromkeys("kv", (3, "batch", 2, "past", 8)),
+            ABOUT,
+            "the leaf `k` of the cache holds 3 layers, but `layers` is 2",
+        ),
         (decoder(Style()), PAIR, described(head_size=9), "the last axis is not the head size of 9"),
         (decoder(Style()), PAIR, described(vocabulary=51), "the logits are float32"),
         (decoder(Style()), PAIR, described(context_length=0), "`context_length` is 0"),
@@ -476,6 +499,41 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
         generation.save(tmp_path / "model", decode, cache, about)
     assert message in str(error.value)
     assert not os.listdir(tmp_path)
+
+
+def one_head_at_a_time(params, input_ids, position_ids, cache):
+    """Computes the scores of each head in a product of its own, and has a head of its own width."""
+    x = params["in"][input_ids]
+    q = (x @ params["q"]).reshape(*x.shape[:2], HEADS, SIZE)
+    k, v = (jnp.concatenate([old, x[:, :, None, :SIZE]], 1) for old in cache[0])
+    mask = jnp.arange(k.shape[1]) <= position_ids[..., None]
+    mixed = []
+    for head in range(HEADS):
+        scores = jnp.einsum("bqd,bkd->bqk", q[:, :, head], k[:, :, 0])
+        weights = jax.nn.softmax(jnp.where(mask, scores, -1e9))
+        mixed.append(jnp.einsum("bqk,bkd->bqd", weights, v[:, :, 0]))
+    x = x + jnp.concatenate(mixed, -1) @ params["o"]
+    return x @ params["out"], [(k, v)]
+
+
+@pytest.mark.parametrize(("heads", "is_right"), [(HEADS, True), (2 * HEADS, False)])
+def test_heads_may_be_computed_one_by_one(heads, is_right, tmp_path):
+    shapes = {"in": (50, 24), "q": (24, 32), "o": (32, 24), "out": (24, 50)}
+    params = {name: jnp.ones(shape) for name, shape in shapes.items()}
+
+    def decode(input_ids, position_ids, cache):
+        return one_head_at_a_time(params, input_ids, position_ids, cache)
+
+    about = described(layers=1, heads=heads, key_value_heads=1)
+    shape = ("batch", "past", 1, SIZE)
+    if not is_right:
+        with pytest.raises(InvalidInputError, match="`heads` is 8, but queries have 4 heads"):
+            generation.save(tmp_path / "model", decode, [(shape, shape)], about)
+        return
+    generation.save(tmp_path / "model", decode, [(shape, shape)], about)
+    config = json.loads((tmp_path / "model" / "genai_config.json").read_text())
+    # As wide as the embedding, which differs from all heads together.
+    assert config["model"]["decoder"]["hidden_size"] == 24
 
 
 @pytest.mark.parametrize(

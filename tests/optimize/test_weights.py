@@ -269,17 +269,17 @@ SHIFTS = COLUMN_ZEROS["uint8"]
 NEGATIVE = jnp.full(COLUMNS, -3, jnp.int32)
 
 
-@pytest.mark.filterwarnings("ignore:\\[useless-weights\\]")
 @pytest.mark.parametrize("spelling", WRAPPING)
 def test_integers_that_wrap_around_are_not_widened(spelling):
     model, x = WRAPPING[spelling], normal(3, ROWS)
-    packed = to_onnx(model, [x], weights="int4")
+    with pytest.raises(InvalidInputError, match="`weights` changes nothing"):
+        to_onnx(model, [x], weights="int4")
+    packed = to_onnx(model, [x])
     expected = np.asarray(model(x))
     rounding = 1e-6 * np.abs(expected).max()
     np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
 
 
-@pytest.mark.filterwarnings("ignore:\\[useless-weights\\]")
 def test_looked_up_integers_stay_what_they_are():
     """Rows of an embedding are widened after the lookup."""
 
@@ -287,10 +287,11 @@ def test_looked_up_integers_stay_what_they_are():
         return W4[ids].astype(jnp.float32) * SCALES[0, 0]
 
     ids = np.asarray([3, 0, 200], np.int32)
-    for weights in (None, "int4"):
-        found = to_onnx(model, [ids], weights=weights)
-        assert types(found)["W4"] == "INT4"
-        np.testing.assert_array_equal(run(found, ids), model(ids))
+    found = to_onnx(model, [ids])
+    assert types(found)["W4"] == "INT4"
+    np.testing.assert_array_equal(run(found, ids), model(ids))
+    with pytest.raises(InvalidInputError, match="`weights` changes nothing"):
+        to_onnx(model, [ids], weights="int4")
 
 
 def test_one_option_makes_a_small_file(tmp_path):
@@ -312,6 +313,136 @@ def test_one_option_makes_a_small_file(tmp_path):
     assert small < size({"0": "float16", "*": "int4"})
     # The embedding is a third of these weights, and stays at 16 bits.
     assert abs(small / half - (embedding.size * 16 + 4 * 128 * 512 * 4.25) / (390144 * 16)) < 0.01
+
+
+def in_rows(w, form, block=32):
+    """Computes the numbers of a weight with blocks along its last axis."""
+    rows = w.reshape(-1, w.shape[-1])
+    return np.ascontiguousarray(dequantized(np.ascontiguousarray(rows.T), form, block).T).reshape(
+        w.shape
+    )
+
+
+@pytest.mark.parametrize("form", RANGES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_tied_embeddings_are_stored_once(form, dtype, tmp_path):
+    # A smaller table would be stored in both orders, each for one consumer.
+    embedding, ids = normal(600, 64), np.asarray([[3, 99, 0, 3]], np.int32)
+    embedding = embedding.astype(ml_dtypes.bfloat16).astype("f")
+    table = jnp.asarray(embedding, dtype)
+
+    def tied(ids):
+        x = jnp.tanh(table[ids].astype(jnp.float32))
+        return x, x @ table.T.astype(jnp.float32)
+
+    model = to_onnx(tied, [ids], weights=form)
+    held = {t.name: len(t.raw_data) for t in model.graph.initializer}
+    size = embedding.size // (2 if "4" in form else 1)
+    assert held["table"] == size
+    assert sum(held.values()) < size * 1.3
+    small = in_rows(embedding, form)
+    rows, logits = session(model).run(None, {"ids": ids})
+    # The rows of a bfloat16 table are rounded again.
+    np.testing.assert_allclose(rows, np.tanh(small[ids]), atol=1e-6 if dtype == "float32" else 0.02)
+    np.testing.assert_allclose(logits, rows @ small.T, atol=1e-3)
+    assert "MatMulNBits" in (found := optimised(model, tmp_path))
+    # The transposed integers are computed when the model is loaded.
+    assert not {"Transpose", "MatMul"} & set(found)
+
+
+@pytest.mark.parametrize("form", RANGES)
+def test_embeddings_on_request(form):
+    embedding, ids = normal(100, 64), np.asarray([[3, 99, 0, 3]], np.int32)
+    table = jnp.asarray(embedding)
+    model = to_onnx(lambda ids: table[ids] * 2, [ids], weights={"table": form})
+    np.testing.assert_array_equal(run(model, ids), in_rows(embedding, form)[ids] * 2)
+
+
+def experts(x, router, up, down):
+    share, chosen = jax.lax.top_k(jax.nn.softmax(x @ router), 2)
+    inner = jax.nn.silu(jnp.einsum("bsd,bsedf->bsef", x, up[chosen]))
+    return jnp.einsum("bsef,bsefd,bse->bsd", inner, down[chosen], share)
+
+
+def all_experts(x, router, up, down):
+    inner = jax.nn.silu(jnp.einsum("bsd,edf->bsef", x, up))
+    return jnp.einsum("bsef,efd,bse->bsd", inner, down, jax.nn.softmax(x @ router))
+
+
+@pytest.mark.parametrize("form", ["int4", "uint8"])
+def test_experts_of_mixtures(form):
+    router, up, down, x = normal(32, 4), normal(4, 32, 64), normal(4, 64, 32), normal(2, 3, 32)
+    held = [jnp.asarray(w) for w in (router, up, down)]
+    model = to_onnx(lambda x: experts(x, *held), [x], weights=form)
+    # Only experts that are chosen are widened.
+    kinds = types(model)
+    assert kinds["1"] == kinds["2"] == "UINT8"
+    expected = experts(x, router, in_rows(up, form), in_rows(down, form))
+    np.testing.assert_allclose(run(model, x), expected, atol=1e-4)
+
+    model = to_onnx(lambda x: all_experts(x, *held), [x], weights=form)
+    assert types(model)["1"] == types(model)["2"] == form.upper()
+    small = [np.stack([dequantized(one, form) for one in w]) for w in (up, down)]
+    np.testing.assert_allclose(run(model, x), all_experts(x, router, *small), atol=1e-4)
+
+
+def test_stacked_heads():
+    ws, x = normal(3, 64, 4, 16) * 0.1, normal(2, 64)
+    stacked = jnp.asarray(ws)
+
+    def layers(x, ws):
+        def layer(x, w):
+            return jnp.tanh(jnp.einsum("bd,dhk->bhk", x, w)).reshape(x.shape), None
+
+        return jax.lax.scan(layer, x, ws)[0]
+
+    model = to_onnx(lambda x: layers(x, stacked), [x], weights="int4")
+    assert types(model)["stacked"] == "INT4"
+    small = np.stack([dequantized(w.reshape(64, 64), "int4") for w in ws]).reshape(ws.shape)
+    np.testing.assert_allclose(run(model, x), layers(x, small), atol=1e-4)
+
+
+def test_lookups_in_loops():
+    embedding, ids = normal(50, 32), np.asarray([3, 7, 0], np.int32)
+    table = jnp.asarray(embedding)
+
+    def fn(ids):
+        return jax.lax.fori_loop(0, 3, lambda i, x: x + jnp.tanh(x) * table[ids + i], table[ids])
+
+    model = to_onnx(fn, [ids], weights={"table": "int4"})
+    small = in_rows(embedding, "int4")
+    expected = small[ids]
+    for i in range(3):
+        expected = expected + np.tanh(expected) * small[ids + i]
+    np.testing.assert_allclose(run(model, ids), expected, atol=1e-5)
+
+
+def test_the_table_of_weights(caplog):
+    net, ids = Net(), np.zeros((1, 4), np.int32)
+    with caplog.at_level("INFO", logger="jax2onnx.weights"):
+        to_onnx(net, [ids], weights="int4")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert (
+        record.getMessage()
+        == """\
+25,600 of 39,696 bytes of weights are unchanged:
+         bytes         stored  format     weight
+        32,768          4,608  int4:32    down.kernel
+        32,768          4,608  int4:32    up.kernel
+        25,600         25,600  float32    embed.embedding  its rows are looked up; name it to \
+store it like that
+        25,600          3,600  int4:32    head.kernel
+           512            512  float32    up.bias  it is small
+           256            256  float32    down.bias  it is small
+           256            256  float32    norm.bias  it is small
+           256            256  float32    norm.scale  it is small
+       118,016         39,696  in all"""
+    )
+    caplog.clear()
+    with caplog.at_level("INFO", logger="jax2onnx.weights"):
+        to_onnx(net, [ids], weights={"embed.*": "int4", "*": "int4"})
+    assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
 def test_embeddings_and_norms_are_kept():
@@ -400,7 +531,7 @@ def test_a_file_holds_what_is_returned(tmp_path):
         ({"*": "int4:20"}, "`weights['*']` is 'int4:20'"),
         ({"nothing.*": "int4"}, "`weights` names `nothing.*`, which matches no parameter"),
         ({"norm.scale": "int4"}, "`norm.scale` cannot be stored as int4 in blocks of 32"),
-        ({"embed.*": "int8"}, "its rows are looked up by `Gather`"),
+        ({"embed.*": "int8:128"}, "its rows of 64 elements are not a multiple of the block size"),
     ],
 )
 def test_what_cannot_be_done_is_said(weights, message):

@@ -173,6 +173,44 @@ def test_another_float_type_is_a_choice(tmp_path):
     assert_close(run(exported, [X]), [apply(widened, X)])
 
 
+@pytest.mark.parametrize("weights", [None, "int4"])
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_tables_keep_the_type_of_the_checkpoint(tmp_path, weights, is_tied):
+    """Rows that are looked up are cast after that; a table that a product reads is not kept."""
+    rng = np.random.default_rng(0)
+    tables = {"table": (600, 32), "head": (32, 600)}
+    small = {k: jnp.asarray(rng.standard_normal(v), jnp.bfloat16) for k, v in tables.items()}
+    path = write(tmp_path / "m.safetensors", small)
+
+    def tied(params, ids):
+        head = params["table"].T if is_tied else params["head"]
+        return params["table"][ids], params["table"][ids] @ head
+
+    abstract = {k: jax.ShapeDtypeStruct(v, jnp.float32) for k, v in tables.items()}
+    ids = np.asarray([3, 599, 0], np.int32)
+    fn = functools.partial(tied, abstract)
+    exported = to_onnx(fn, [ids], checkpoint=Checkpoint(path, cast=True), weights=weights)
+    types = {t.name: t.data_type for t in exported.graph.initializer}
+    kept = {None: onnx.TensorProto.FLOAT, "int4": onnx.TensorProto.UINT8}[weights]
+    assert types["table"] == (kept if is_tied else onnx.TensorProto.BFLOAT16)
+    rows = run(exported, [ids])[0]
+    if weights is None or not is_tied:
+        np.testing.assert_array_equal(rows, np.asarray(small["table"][ids], np.float32))
+
+
+def test_types_that_come_back_are_copied(tmp_path):
+    small = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), PARAMS)
+    path = write(tmp_path / "m.safetensors", flat(small))
+    exported = to_onnx(
+        functools.partial(apply, ABSTRACT),
+        [X],
+        checkpoint=Checkpoint(path, cast=True),
+        weights={"*.w": "bfloat16", "head": "bfloat16"},
+    )
+    held = {t.name: t.raw_data for t in exported.graph.initializer}
+    assert held["head"] == np.asarray(small["head"]).tobytes()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

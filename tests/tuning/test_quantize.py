@@ -60,7 +60,7 @@ def test_a_tolerance_that_cannot_be_reached():
 
 
 def test_a_model_without_matrices():
-    with pytest.raises(InvalidInputError, match="no weight of the model"):
+    with pytest.raises(InvalidInputError, match="`weights` changes nothing"):
         quantize(jnp.sin, [X], tolerance=0.1)
 
 

@@ -7,6 +7,7 @@ use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, lowest_opset,
     required_opset, spell,
 };
+use optimize::weights::Weight;
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
 
@@ -23,6 +24,8 @@ pub(crate) struct Built {
     pub(crate) fallbacks: Vec<Fallback>,
     /// Patterns that match nothing, by option.
     pub(crate) unmatched: Unmatched,
+    /// The weights and their storage, if formats were requested.
+    pub(crate) weights: Vec<Weight>,
 }
 
 /// Builds the finished graph of a program. If a device does not run a node because the opset is too new,
@@ -120,10 +123,8 @@ fn attempt(
         optimize::optimize(graph, origins, &clean_up)?;
     }
     avoid_bugs(graph, origins, opset, target, &clean_up.forms)?;
-    let unmatched = Unmatched {
-        compute: unmatched,
-        weights: optimize::weights::shrink(graph, origins, &options.weights, opset)?,
-    };
+    let stored = optimize::weights::shrink(graph, origins, &options.weights, opset)?;
+    let unmatched = Unmatched { compute: unmatched, weights: stored.unmatched };
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
@@ -134,5 +135,6 @@ fn attempt(
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;
     let fallbacks = fallbacks(graph, opset, target);
-    Ok(Built { lowered, opset, missed: done.missed, fallbacks, unmatched })
+    let weights = stored.weights;
+    Ok(Built { lowered, opset, missed: done.missed, fallbacks, unmatched, weights })
 }

@@ -13,6 +13,7 @@ use lower::Boundary;
 use onnx::Graph;
 use optimize::compute::{self, Compute};
 use optimize::legalize::{self, Fallback};
+pub use optimize::weights::Weight;
 use optimize::weights::{self, Weights};
 use optimize::{Forms, Missed};
 use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
@@ -108,6 +109,8 @@ pub struct Converted {
     pub fallbacks: Vec<Fallback>,
     /// Patterns that match nothing, if that is allowed.
     pub unmatched: Unmatched,
+    /// The weights and their storage, if formats were requested.
+    pub weights: Vec<Weight>,
 }
 
 /// Patterns that match nothing, by option.
@@ -153,7 +156,7 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let Built { lowered, opset, missed, fallbacks, unmatched } =
+    let Built { lowered, opset, missed, fallbacks, unmatched, weights } =
         graph::build(program, boundary, options, lines.stacks, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
@@ -163,5 +166,15 @@ pub fn convert(
         model::encode(&lowered.graph, opset, options, lines, origins, &missed, types)?;
     let results = options.lowering.record.then_some(lowered.results);
     let graph = lowered.graph;
-    Ok(Converted { model, graph, opset, source_map, results, missed, fallbacks, unmatched })
+    Ok(Converted {
+        model,
+        graph,
+        opset,
+        source_map,
+        results,
+        missed,
+        fallbacks,
+        unmatched,
+        weights,
+    })
 }

@@ -30,7 +30,12 @@ pub(crate) struct Model {
     written: AtomicU64,
     fallbacks: Vec<String>,
     unmatched: Vec<(&'static str, String)>,
+    weights: Vec<Weight>,
 }
+
+/// The name of a parameter, its type and bytes, its format if it has one, the stored bytes, and the
+/// reason.
+type Weight = (String, &'static str, usize, Option<String>, usize, String);
 
 impl Model {
     pub(crate) fn new(model: onnx_file::Model, map: Option<String>) -> Self {
@@ -41,6 +46,7 @@ impl Model {
             missed: Vec::new(),
             fallbacks: Vec::new(),
             unmatched: Vec::new(),
+            weights: Vec::new(),
             written: 0.into(),
         }
     }
@@ -60,6 +66,16 @@ impl Model {
         let compute = unmatched.compute.into_iter().map(|pattern| ("compute", pattern));
         let weights = unmatched.weights.into_iter().map(|pattern| ("weights", pattern));
         Self { unmatched: compute.chain(weights).collect(), ..self }
+    }
+
+    /// Adds the storage of weights.
+    pub(crate) fn with_weights(self, weights: Vec<pipeline::Weight>) -> Self {
+        let row = |weight: pipeline::Weight| {
+            let format = weight.format.map(|format| format.to_text());
+            let from = weight.from.numpy_name();
+            (weight.name, from, weight.bytes, format, weight.stored, weight.reason)
+        };
+        Self { weights: weights.into_iter().map(row).collect(), ..self }
     }
 
     /// Adds the values of the equations.
@@ -147,6 +163,12 @@ impl Model {
     #[getter]
     fn unmatched(&self) -> Vec<(&'static str, String)> {
         self.unmatched.clone()
+    }
+
+    /// The storage of each parameter, if formats were requested.
+    #[getter]
+    fn weights(&self) -> Vec<Weight> {
+        self.weights.clone()
     }
 
     /// Returns an iterator over the names and contents of the tensors that `skeleton` omits.

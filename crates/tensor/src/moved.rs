@@ -149,15 +149,17 @@ fn scatter<const W: usize>(
     }
 }
 
-/// The bytes of a target row that are assembled at a time: one cache line.
-const LINE: usize = 64;
+/// The bytes of a target row that are assembled at a time: two cache lines.
+const LINE: usize = 128;
 /// The number of target rows that are assembled at a time.
-const ROWS: usize = 128;
+const ROWS: usize = 256;
+/// The number of elements that are moved by one store.
+const TOGETHER: usize = 8;
 
 /// Transposes in tiles. Elements are contiguous along `along` in the source, and along `across` in
 /// the target.
 ///
-/// Each tile passes through a buffer that fits into the fastest cache. Rows of the target are often
+/// Each tile passes through a buffer that fits into the fast caches. Rows of the target are often
 /// a power of two apart, so that only a few of them fit into a cache at the same time.
 fn tiles<const W: usize>(
     source: &[u8],
@@ -175,11 +177,27 @@ fn tiles<const W: usize>(
         for column in (0..across.size).step_by(columns) {
             let columns_here = columns.min(across.size - column);
             let (cells, _) = buffer.as_chunks_mut::<W>();
-            for j in 0..columns_here {
+            let run = |j: usize| {
                 let place = (column + j).cast_signed() * across.stride + row.cast_signed();
                 let first = (from + place).cast_unsigned();
-                let run = elements.get(first..first.wrapping_add(rows)).unwrap_or_default();
-                for (cell, element) in cells[j..].iter_mut().step_by(columns).zip(run) {
+                elements.get(first..first.wrapping_add(rows)).unwrap_or_default()
+            };
+            let whole = columns_here - columns_here % TOGETHER;
+            for j in (0..whole).step_by(TOGETHER) {
+                let runs: [&[[u8; W]]; TOGETHER] = std::array::from_fn(|k| run(j + k));
+                let length = runs.iter().map(|run| run.len()).min().unwrap_or_default();
+                let runs = runs.map(|run| &run[..length]);
+                #[expect(clippy::needless_range_loop, reason = "it counts elements of all runs")]
+                for i in 0..length {
+                    let line: [[u8; W]; TOGETHER] = std::array::from_fn(|k| runs[k][i]);
+                    if let Some(place) = cells.get_mut(i * columns + j..i * columns + j + TOGETHER)
+                    {
+                        place.copy_from_slice(&line);
+                    }
+                }
+            }
+            for j in whole..columns_here {
+                for (cell, element) in cells[j..].iter_mut().step_by(columns).zip(run(j)) {
                     *cell = *element;
                 }
             }

@@ -260,6 +260,14 @@ impl Tensor {
         }
     }
 
+    /// Returns the conversion that computes the elements, if there is one.
+    pub(crate) fn as_reduced(&self) -> Option<&Reduced> {
+        match &self.data {
+            Data::Reduced(reduced) => Some(reduced),
+            Data::Stored(_) | Data::Moved(_) => None,
+        }
+    }
+
     /// Returns the address of the elements. Tensors of one type at one address are equal.
     pub fn address(&self) -> usize {
         match &self.data {

@@ -76,7 +76,7 @@ def run(
             fn, loaded, file = _load(function)
         path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
-        with progress.shown(), _missed_shown(missed), short_warnings():
+        with progress.shown(), _shown(missed, weights=not quiet), short_warnings():
             written = to_onnx(
                 fn, args, kwargs or None, return_mode="file", output_path=path, **options
             )
@@ -114,13 +114,15 @@ def short_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _missed_shown(wanted: bool) -> Iterator[None]:
-    """Prints the operators that exports inside the block nearly recognised."""
-    if not wanted:
+def _shown(missed: bool, *, weights: bool) -> Iterator[None]:
+    """Prints the storage of weights, and the operators that exports inside the block nearly
+    recognised, if wanted.
+    """
+    if not missed and not weights:
         yield
         return
-    log, handler = logging.getLogger("jax2onnx"), logging.StreamHandler(sys.stderr)
-    level = log.level
+    log = logging.getLogger("jax2onnx" if missed else "jax2onnx.weights")
+    handler, level = logging.StreamHandler(sys.stderr), log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

@@ -6,10 +6,11 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
+from jax2onnx._export.calibrated_weights import CalibratedWeights
 from jax2onnx._export.provenance_level import SOURCE_MAP, Level, detail
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.names import is_text
@@ -75,6 +76,7 @@ class Options:
     assume: Sequence[str] = ()
     compute: Sequence[tuple[str, str]] = ()
     weights: Sequence[tuple[str, str]] = ()
+    calibrated: Mapping[str, "np.ndarray[Any, Any]"] = field(default_factory=dict)
     target: str = "onnxruntime"
     training: str = "allow"
     reports: bool = False
@@ -203,6 +205,7 @@ def check_options(
             "block size, a power of two from 16 on: 'int4:64'; of several formats, as in "
             "'int4,float16', the first suitable one applies",
         ),
+        calibrated=weights.arrays if isinstance(weights, CalibratedWeights) else {},
         target=_target(target, export),
         reports=True,
         training=_choice("training", training, TRAINING),

@@ -12,6 +12,7 @@ import jax
 
 from jax2onnx import _jax
 from jax2onnx._export import progress, result
+from jax2onnx._export.calibrated_weights import with_calibrated
 from jax2onnx._export.lowering_rules import registered
 from jax2onnx._export.options import (
     Boundary,
@@ -23,6 +24,7 @@ from jax2onnx._export.options import (
     unknown_option,
 )
 from jax2onnx._export.provenance_level import Level
+from jax2onnx._export.stored_weights import stored_weights
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing import concretization_errors
@@ -45,6 +47,7 @@ from jax2onnx._tracing.parameters import SharedParameters, Tree, function_of
 from jax2onnx._tracing.patterns import dtypes
 from jax2onnx._tracing.trace import Traced, trace
 from jax2onnx._tracing.training import Training, training_error, training_layers
+from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import onnx
@@ -79,12 +82,18 @@ Target = Literal[
 
 # The pattern of all weights.
 ALL = "*"
-USELESS_WEIGHTS = (
-    "[useless-weights] `weights` changes nothing: the model has no parameter that this format "
-    "suits\n  help: integers suit the matrices of products, and floats parameters with two or more "
-    "axes, from 1024 elements on; name a smaller one to convert it: "
-    'weights={"head.kernel": "int8"}'
-)
+
+
+def useless_weights() -> InvalidInputError:
+    """Returns the error for a format that suits no parameter."""
+    return InvalidInputError(
+        "useless-weights",
+        "`weights` changes nothing: the model has no parameter that this format suits",
+        help="integers suit the matrices of products, and floats parameters with two or more axes, "
+        "from 1024 elements on; name a smaller one, or a table whose rows are looked up, to "
+        'convert it: weights={"head.kernel": "int8"}',
+    )
+
 
 _log = logging.getLogger("jax2onnx")
 
@@ -284,7 +293,8 @@ def to_onnx(
             "uint8" and "uint4" have a zero point as well; "int4:64" sets the block size. A mapping
             chooses by the name of the parameter: `{"head.*": "int8", "*": "int4"}`. `*` matches any
             text, the first match decides, and "keep" stores a weight unchanged. onnxruntime
-            computes products directly on the integers.
+            computes products directly on the integers. `calibrate` returns such a mapping with
+            weights that are rounded for sample inputs.
         checkpoint: The values of parameters that `fn` holds as `jax.ShapeDtypeStruct`s, which
             `jax.eval_shape` and `nnx.eval_shape` create: the path of safetensors files or of an
             Orbax checkpoint, or a `Checkpoint` that maps the names. Values are read while the model
@@ -455,6 +465,9 @@ def convert(
             weights=None if shared is None else shared.weights,
         )
 
+    if options.calibrated:
+        traced = with_calibrated(traced, options.calibrated, in_set=shared is not None)
+
     if options.training != "allow" and not flags and (layers := training_layers(traced.jaxpr)):
         if options.training == "error":
             raise training_error(layers)
@@ -505,8 +518,10 @@ def convert(
     model = _built(traced, options, boundary, double, function, name_of)
     for missed in model.missed:
         _log.info(missed)
-    if options.reports and ("weights", ALL) in model.unmatched:
-        warnings.warn(USELESS_WEIGHTS, stacklevel=3)
+    if shared is None and ("weights", ALL) in model.unmatched:
+        raise useless_weights()
+    if options.reports and model.weights:
+        stored_weights(model.weights).log()
     if model.fallbacks:
         lines = "".join(f"\n  {line}" for line in model.fallbacks)
         warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)

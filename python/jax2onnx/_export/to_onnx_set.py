@@ -10,7 +10,7 @@ from typing import Any
 
 from jax2onnx._export import progress, result
 from jax2onnx._export.options import Options, check_options, flag, nearest
-from jax2onnx._export.to_onnx import ALL, Path, convert, to_onnx
+from jax2onnx._export.to_onnx import ALL, Converted, Path, convert, to_onnx, useless_weights
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.parameters import SharedParameters
 from jax2onnx.errors import InvalidInputError
@@ -90,8 +90,14 @@ class Entry:
     boundary: dict[str, Any]
 
 
-def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[str, Any]]:
-    """Yields the models of a set, by name. They have to be saved before `maps` is closed."""
+def converted(
+    entries: Mapping[str, Entry],
+    maps: ExitStack,
+    check: Callable[[str, Converted], None] | None = None,
+) -> Iterable[tuple[str, Any]]:
+    """Yields the models of a set, by name. They have to be saved before `maps` is closed. `check`
+    may raise for a converted function.
+    """
     _check_files(entries)
     shared = SharedParameters()
     # The number of functions with a pattern, by option, and the number in which it matches nothing.
@@ -111,6 +117,8 @@ def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[s
         except Exception as error:
             error.add_note(f"This error occurred in the function `{name}`.")
             raise
+        if check is not None:
+            check(name, made)
         asked.update(("compute", pattern) for pattern, _ in entry.options.compute)
         asked.update(("weights", pattern) for pattern, _ in entry.options.weights)
         unmatched.update(made.model.unmatched)
@@ -118,7 +126,11 @@ def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[s
         maps.enter_context(result.source_map_at(made.model, entry.options.source_map))
 
     for (option, pattern), count in unmatched.items():
-        if count == asked[option, pattern] and pattern != ALL:
+        if count < asked[option, pattern]:
+            continue
+        if (option, pattern) == ("weights", ALL):
+            raise useless_weights()
+        if pattern != ALL:
             kind, how = _MATCHED[option]
             raise InvalidInputError(
                 f"unsuitable-{option}",

@@ -20,6 +20,7 @@ from jax2onnx._checking.runtime import MESSAGE, NCHW, NHWC, Runnable, as_tensor
 from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
+from jax2onnx._export.stored_weights import StoredWeights, stored_weights
 from jax2onnx._export.to_onnx import Converted
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
@@ -277,6 +278,13 @@ class ExportedModel:
             constants.append(value)
         jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
         return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
+
+    @property
+    def stored_weights(self) -> StoredWeights:
+        """The storage of each parameter with the option `weights`: printed, it is a table of what
+        is stored in which format, and why not, with bytes. Without the option it is empty.
+        """
+        return stored_weights(self._model.weights)
 
     def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
         """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""

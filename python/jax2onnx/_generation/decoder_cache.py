@@ -176,7 +176,9 @@ def layout_of(
             )
         if stacked and spec.shape[0] != layers:
             raise invalid(
-                f"the leaf `{path}` of the cache holds {spec.shape[0]} layers, not {layers}", ""
+                f"the leaf `{path}` of the cache holds {spec.shape[0]} layers, but `layers` is "
+                f"{layers}",
+                "its first axis counts the layers: change the shape, or `layers`",
             )
         shape = spec.shape[1:] if stacked else spec.shape
         order = _order(path, shape, scope["past"], heads, head_size, context_length)
@@ -337,10 +339,11 @@ def _check_complete(layout: Layout, layers: int) -> None:
     for layer in range(layers):
         for kind in KINDS:
             if (layer, kind) not in found:
+                held = {found_layer for found_layer, _ in found}
                 raise invalid(
                     f"the cache has no {kind} for layer {layer} of {layers}",
-                    f"its leaves are {', '.join(found.values())}; `layers` counts the layers, and "
-                    "`cache_names` tells the keys and values of each",
+                    f"its leaves are {', '.join(found.values())}: set `layers` to {len(held)} if "
+                    "these are all, or tell the keys and values of each layer by `cache_names`",
                 )
     extra = [path for (layer, _), path in found.items() if layer >= layers]
     if extra:

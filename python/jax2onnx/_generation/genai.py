@@ -73,6 +73,7 @@ def check_search(search: Mapping[str, Any]) -> None:
 
 def config(
     about: "Description",
+    hidden_size: int,
     stages: Mapping[str, tuple[Sequence[str], Sequence[str]]],
     *,
     shared_buffer: bool,
@@ -90,7 +91,7 @@ def config(
     plain = ("input_ids", "attention_mask", "position_ids")
     decoder: dict[str, Any] = {
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-        "hidden_size": about.hidden_size or about.heads * about.head_size,
+        "hidden_size": hidden_size,
         "head_size": about.head_size,
         "num_attention_heads": about.heads,
         "num_key_value_heads": about.key_value_heads or about.heads,

@@ -191,10 +191,15 @@ def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> str:
 
 def _described(chain: Sequence[Any], does: str, layer: str) -> TrainingLayer:
     module = ".".join(name for eqn in reversed(chain) for name in _jax.scopes_of(eqn))
-    frames = (f for f in _frames(chain) if not f.file_name.startswith((PACKAGE, *INSTALLED, "<")))
-    place = ""
-    if (frame := next(iter(frames), None)) is not None:
-        folder = os.path.join(os.getcwd(), "")
-        file = frame.file_name.removeprefix(folder)
-        place = f"{file}:{frame.line_num} in {frame.function_name}"
-    return TrainingLayer(does, module, place, _frameworks.advice(layer) or _KEY_AS_INPUT)
+    return TrainingLayer(does, module, line_of(chain), _frameworks.advice(layer) or _KEY_AS_INPUT)
+
+
+def line_of(chain: Sequence[Any]) -> str:
+    """Returns the user's line that an equation comes from, as `file:line in function`, or an empty
+    text. `chain` is the equation, followed by those that enclose it.
+    """
+    for frame in _frames(chain):
+        if not frame.file_name.startswith((PACKAGE, *INSTALLED, "<")):
+            file = frame.file_name.removeprefix(os.path.join(os.getcwd(), ""))
+            return f"{file}:{frame.line_num} in {frame.function_name}"
+    return ""

@@ -1,6 +1,5 @@
 """`quantize` finds the weights that can be stored in few bits within a tolerance."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,12 +110,7 @@ def quantize(
     double = bool(options.get("enable_double_precision"))
     given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
     whole = to_onnx(fn, specs, stacktrace_metadata="sourcemap", **options)
-    with warnings.catch_warnings():
-        # A model without such weights is an error of its own.
-        warnings.filterwarnings("ignore", message=r"\[useless-weights\]")
-        few, more = (
-            _contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise)
-        )
+    few, more = (_contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise))
     candidates = [name for name in few if name in _names(whole)]
     if not candidates:
         raise InvalidInputError(
@@ -214,14 +208,10 @@ def _contents(model: "onnx.ModelProto") -> dict[str, tuple["np.ndarray[Any, Any]
         scale, zero = (None if p is None else onnx.numpy_helper.to_array(p) for p in parts)
         size = sum(len(part.raw_data) for part in [tensor, *parts] if part is not None)
         if scale is not None:
-            block = next(
-                attribute.i
-                for node in model.graph.node
-                if node.op_type == "DequantizeLinear" and node.input[0] == name
-                for attribute in node.attribute
-                if attribute.name == "block_size"
-            )
-            wide = [_repeated(part, block, len(values)) for part in (scale, zero)]
+            axis, block, values = _blocks(model, name, values, scale, zero)
+            wide = [_repeated(part, block, axis, values.shape[axis]) for part in (scale, zero)]
+            if zero is not None and values.dtype == np.float32:
+                wide[1] = wide[1] / 16  # in the upper half of a byte
             centred = np.asarray(values, np.float32) - wide[1]
             found[name] = (centred * wide[0], size)
         elif values.dtype.name in ("float16", "bfloat16") and values.ndim > 1:
@@ -229,10 +219,31 @@ def _contents(model: "onnx.ModelProto") -> dict[str, tuple["np.ndarray[Any, Any]
     return found
 
 
-def _repeated(part: Any, block: int, rows: int) -> "np.ndarray[Any, Any]":
+def _blocks(
+    model: "onnx.ModelProto", name: str, values: Any, scale: Any, zero: Any
+) -> tuple[int, int, Any]:
+    """Returns the axis along which blocks run, their size, and the integers. Four-bit integers of
+    rows, which are stored in the halves of bytes, are returned as floats.
+    """
+    for node in model.graph.node:
+        if node.op_type == "DequantizeLinear" and node.input[0] == name:
+            axis, block = (
+                next(a.i for a in node.attribute if a.name == key) for key in ("axis", "block_size")
+            )
+            return axis, block, values
+    nodes = model.graph.node
+    bytes_of = {n.output[0] for n in nodes if n.op_type == "Gather" and n.input[0] == name}
+    if any(n.op_type == "BitShift" and n.input[0] in (name, *bytes_of) for n in nodes):
+        nibbles = np.concatenate([values & 15, values >> 4], -1).astype(np.float32)
+        values = np.where(nibbles > 7, nibbles - 16, nibbles) if zero is None else nibbles
+    return values.ndim - 1, values.shape[-1] // scale.shape[-1], values
+
+
+def _repeated(part: Any, block: int, axis: int, length: int) -> "np.ndarray[Any, Any]":
     if part is None:
         return np.zeros((), np.float32)
-    return np.repeat(np.asarray(part, np.float32), block, axis=0)[:rows]
+    repeated = np.repeat(np.asarray(part, np.float32), block, axis=axis)
+    return repeated[(slice(None),) * axis + (slice(length),)]
 
 
 def _names(model: "onnx.ModelProto") -> set[str]:

@@ -2,12 +2,15 @@
 //! their consumers.
 //!
 //! A matrix of integers is widened by `DequantizeLinear` next to the product that reads it.
-//! Runtimes may run both as one node on the integers. Floats are widened by `Cast`,
+//! Runtimes may run both as one node on the integers. Of a table, or of the experts of a mixture,
+//! only those rows are widened that are looked up. Floats are widened by `Cast`,
 //! which runtimes execute once when they load the model. The stored elements are computed while the
 //! model is written.
 
+mod plan;
 mod quantized;
 mod readers;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +19,7 @@ use provenance::{Origins, Stage};
 use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
 
 use crate::wildcard::{self, matches};
+use plan::Plan;
 use readers::{Reader, casts, readers};
 
 /// The storage format of a weight.
@@ -159,20 +163,42 @@ impl std::fmt::Display for Format {
 /// The name that nodes are emitted under.
 const NAME: &str = "smaller_weights";
 
-/// Stores the weights of a finished graph in the requested formats. Returns the patterns without
-/// effect: `*`, and others if `for_others` is set.
+/// The result of [`shrink`].
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The patterns without effect: `*` if nothing else had one, and others if `for_others` is set.
+    pub unmatched: Vec<String>,
+    /// All parameters, the largest first, if formats were requested.
+    pub weights: Vec<Weight>,
+}
+
+/// A parameter, and the way it is stored.
+#[derive(Clone, Debug)]
+pub struct Weight {
+    /// Its name.
+    pub name: String,
+    /// The element type before.
+    pub from: DType,
+    /// The number of bytes in that type.
+    pub bytes: usize,
+    /// The format, or `None` if the weight is unchanged.
+    pub format: Option<Format>,
+    /// The number of bytes that are stored, with scales and zero points.
+    pub stored: usize,
+    /// The reason for the format, or for its absence. It may be empty.
+    pub reason: String,
+}
+
+/// Stores the weights of a finished graph in the requested formats.
 pub fn shrink(
     graph: &mut Graph,
     origins: &mut Origins,
     weights: &Weights,
     opset: i64,
-) -> Result<Vec<String>, Error> {
+) -> Result<Report, Error> {
     let blocks = |format: &Format| matches!(format, Format::Blocks { .. });
     if opset < OPSET && weights.formats.iter().flat_map(|(_, formats)| formats).any(blocks) {
         return Err(Error::Opset(opset));
-    }
-    if weights.formats.is_empty() {
-        return Ok(Vec::new());
     }
     let mut edit = Editor::new(graph, origins, Stage::Rewrite);
     let graph = edit.graph();
@@ -180,44 +206,72 @@ pub fn shrink(
     let tensors = graph.live_tensors().map(|(id, _)| id);
     let parameters: Vec<ValueId> = tensors.filter(is_parameter).collect();
     let mut matched = vec![Matched::default(); weights.formats.len()];
+    let mut report = Report::default();
     for value in parameters {
+        let Some(tensor) = edit.graph().tensor(value) else { continue };
+        let (from, bytes) = (tensor.dtype(), tensor.byte_len());
         let name = edit.graph().value(value).name.clone();
-        let found = weights.formats.iter().position(|(pattern, _)| matches(pattern, &name));
-        let Some(at) = found else { continue };
-        let (pattern, formats) = &weights.formats[at];
-        let matched = &mut matched[at];
-        matched.any = true;
+        let mut weight =
+            Weight { name, from, bytes, format: None, stored: bytes, reason: String::new() };
+        let name = &weight.name;
+        let found = weights.formats.iter().position(|(pattern, _)| matches(pattern, name));
         let mut refused = None;
-        for format in formats {
-            match suitable(edit.graph(), value, *format, pattern == ALL) {
-                Ok(()) => {
-                    matched.used = true;
-                    store(&mut edit, value, *format)?;
-                    refused = None;
-                    break;
-                }
-                Err(reason) => {
-                    refused.get_or_insert((name.clone(), *format, reason));
+        if let Some(at) = found {
+            let (pattern, formats) = &weights.formats[at];
+            let matched = &mut matched[at];
+            matched.any = true;
+            for format in formats {
+                match suitable(edit.graph(), value, *format, pattern == ALL) {
+                    Ok(_) if *format == Format::Keep => {
+                        refused = Some((name.clone(), *format, "as requested".to_owned()));
+                        matched.used = true;
+                        break;
+                    }
+                    Ok(plan) => {
+                        matched.used = true;
+                        weight.stored = store(&mut edit, value, *format, &plan)?;
+                        weight.format = Some(*format);
+                        weight.reason = plan.note().to_owned();
+                        refused = None;
+                        break;
+                    }
+                    Err(reason) => {
+                        refused.get_or_insert((name.clone(), *format, reason));
+                    }
                 }
             }
+            if let Some(refused) = refused.clone().filter(|_| !matched.used) {
+                matched.refused.get_or_insert(refused);
+            }
         }
-        if let Some(refused) = refused {
-            matched.refused.get_or_insert(refused);
+        if weight.format.is_none() {
+            let unnamed = || "no pattern matches it".to_owned();
+            weight.reason = refused.map_or_else(unnamed, |(_, _, reason)| reason);
+            if let Some(dtype) = smaller_table(edit.graph(), value) {
+                let format = Format::Float(dtype);
+                weight.stored = store(&mut edit, value, format, &Plan::Cast)?;
+                weight.format = Some(format);
+                weight.reason = "as in the checkpoint".to_owned();
+            }
         }
+        report.weights.push(weight);
     }
-    let mut missed = Vec::new();
-    for ((pattern, formats), matched) in weights.formats.iter().zip(matched) {
-        let kept = formats.contains(&Format::Keep) && matched.any;
-        if kept || matched.used {
+    if weights.formats.is_empty() {
+        return Ok(Report::default());
+    }
+    report.weights.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    let any_used = matched.iter().any(|matched| matched.used);
+    for ((pattern, _), matched) in weights.formats.iter().zip(matched) {
+        if matched.used {
             continue;
         }
         if pattern == ALL {
-            missed.push(pattern.clone());
+            report.unmatched.extend(Some(pattern.clone()).filter(|_| !any_used));
             continue;
         }
         match matched.refused {
             Some((name, format, reason)) => return Err(Error::Unsuitable { name, format, reason }),
-            None if weights.for_others => missed.push(pattern.clone()),
+            None if weights.for_others => report.unmatched.push(pattern.clone()),
             None => {
                 return Err(Error::NoMatch {
                     pattern: pattern.clone(),
@@ -226,7 +280,16 @@ pub fn shrink(
             }
         }
     }
-    Ok(missed)
+    Ok(report)
+}
+
+/// Returns the smaller float type of a table in a checkpoint, if only its rows are looked up, so
+/// that they can be widened after that.
+fn smaller_table(graph: &Graph, value: ValueId) -> Option<DType> {
+    let source = graph.tensor(value)?.widened_from()?;
+    let read = readers(graph, value);
+    let is_table = !read.is_empty() && read.iter().all(|one| matches!(one, Reader::Lookup(_)));
+    is_table.then(|| source.dtype())
 }
 
 /// The effect of a pattern.
@@ -251,43 +314,28 @@ fn largest(graph: &Graph) -> Vec<String> {
     named.into_iter().take(LISTED).map(|(_, name)| name).collect()
 }
 
-/// Checks that a weight can be stored in the format, or returns the reason why not. If `by_itself`
-/// is set, it must also be large enough.
-fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> Result<(), String> {
+/// Returns how a weight can be stored in the format, or the reason why not. If `by_itself` is set,
+/// it must also be large enough.
+fn suitable(
+    graph: &Graph,
+    value: ValueId,
+    format: Format,
+    by_itself: bool,
+) -> Result<Plan, String> {
     let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
-    let Format::Float(to) = format else {
-        let Format::Blocks { size, .. } = format else { return Ok(()) };
-        if quantized::is_integer(dtype) {
-            return quantized::found(graph, value).map(|_| ());
-        }
-        match *tensor.shape() {
-            [_, _] => {}
-            [_, rows, _] if rows % size == 0 => {}
-            [_, rows, _] => {
-                return Err(format!(
-                    "it is a stack of matrices whose {rows} rows are not a multiple of the block size"
-                ));
+    let to = match format {
+        Format::Keep => return Ok(Plan::Cast),
+        Format::Float(to) => to,
+        Format::Blocks { size, .. } => {
+            if quantized::is_integer(dtype) {
+                return quantized::found(graph, value).map(|_| Plan::Whole { axis: 0 });
             }
-            _ => {
-                let what = "only matrices and stacks of them are quantised";
-                return Err(format!("its rank is {rank}, and {what}"));
+            if by_itself && tensor.len() < WORTH_IT {
+                return Err("it is small".to_owned());
             }
+            return plan::blocks(graph, value, size, by_itself);
         }
-        if by_itself && tensor.len() < WORTH_IT {
-            return Err("it is small".to_owned());
-        }
-        let (_, read) = widened(graph, value)?;
-        for reader in read.iter().flat_map(|value| readers(graph, *value)) {
-            match reader {
-                Reader::Product => {}
-                Reader::Lookup(_) => return Err("its rows are looked up by `Gather`".to_owned()),
-                Reader::Other(op) => {
-                    return Err(format!("`{op}` reads it, which is not a product with a matrix"));
-                }
-            }
-        }
-        return Ok(());
     };
     if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
         return Err(format!("it holds {dtype}"));
@@ -298,7 +346,7 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
     if by_itself && (rank < 2 || tensor.len() < WORTH_IT) {
         return Err("it is small".to_owned());
     }
-    Ok(())
+    Ok(Plan::Cast)
 }
 
 /// Returns the float type in which products read a weight, and the values that they read: the
@@ -313,91 +361,130 @@ fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), Strin
     }
 }
 
-/// Stores a suitable weight, and widens it for its consumers.
-fn store(edit: &mut Editor<'_>, value: ValueId, format: Format) -> Result<(), Error> {
+/// Stores a suitable weight, and widens it for its consumers. Returns the number of bytes stored.
+fn store(
+    edit: &mut Editor<'_>,
+    value: ValueId,
+    format: Format,
+    plan: &Plan,
+) -> Result<usize, Error> {
     let graph = edit.graph();
     let name = graph.value(value).name.clone();
-    let Some(tensor) = graph.tensor(value).cloned() else { return Ok(()) };
+    let Some(tensor) = graph.tensor(value).cloned() else { return Ok(0) };
     let unsuitable = |error: ReduceError| Error::Unsuitable {
         name: name.clone(),
         format,
         reason: error.to_string(),
     };
-    match format {
-        Format::Keep => Ok(()),
+    let (dtype, size) = match format {
+        Format::Keep => return Ok(tensor.byte_len()),
         Format::Float(dtype) => {
             let small = tensor.rounded(dtype, &name).map_err(unsuitable)?;
-            let wide = tensor.dtype();
+            let (wide, bytes) = (tensor.dtype(), small.byte_len());
             let stored = edit.graph_mut().add_constant(small);
             let read = readers(edit.graph(), value);
-            if let [Reader::Lookup(node)] = *read {
-                look_up(edit, node, stored, wide)?;
+            if read.iter().all(|one| matches!(one, Reader::Lookup(_))) {
+                for one in read {
+                    if let Reader::Lookup(node) = one {
+                        look_up(edit, node, stored, wide)?;
+                    }
+                }
             } else {
                 let cast = beside(edit, value)?.cast(stored, wide)?;
                 edit.replace_uses(value, cast);
                 edit.graph_mut().set_name(cast, format!("{name}/{}", wide.numpy_name()));
             }
             edit.graph_mut().move_name(value, stored);
-            Ok(())
+            return Ok(bytes);
         }
         Format::Blocks { .. } if quantized::is_integer(tensor.dtype()) => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
             let found = quantized::found(graph, value).map_err(reason)?;
-            quantized::store(edit, value, found)
+            quantized::store(edit, value, found)?;
+            return Ok(tensor.byte_len());
         }
-        Format::Blocks { dtype, size } => {
-            let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
-            let (wide, read) = widened(graph, value).map_err(reason)?;
-            // Scales are half floats, which runtimes widen once when they load the model.
-            let blocks = Blocks { dtype, size, scale: DType::F16 };
-            let Quantized { values, scales, zero_points } =
-                quantized_stack(&tensor, blocks, &name).map_err(unsuitable)?;
-            let graph = edit.graph_mut();
-            let values = graph.add_constant(values);
-            let scales = graph.add_constant(scales);
-            let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
-            let mut builder = beside(edit, value)?;
-            let wide_scales = builder.cast(scales, wide)?;
-            let mut operands = vec![values, wide_scales];
-            operands.extend(zeros);
-            // The axis of the rows, also in a stack of matrices.
-            let axis = tensor.shape().len().saturating_sub(2);
-            #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
-            let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
-            let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
-            for old in read {
-                let cast = edit.graph().producer(old);
-                let made = edit.graph().producer(dequantized);
-                edit.replace_uses(old, dequantized);
-                if let Some(cast) = cast {
-                    edit.remove(cast, made.as_slice());
-                }
-            }
-            let graph = edit.graph_mut();
-            graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
-            for (value, part) in [(Some(scales), "scale"), (zeros, "zero_point")] {
-                if let Some(value) = value {
-                    graph.set_name(value, format!("{name}/{part}"));
-                }
-            }
-            if wide_scales != scales {
-                graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
-            }
-            graph.move_name(value, values);
-            Ok(())
+        Format::Blocks { dtype, size } => (dtype, size),
+    };
+    // Scales are half floats, which runtimes widen once when they load the model.
+    let blocks =
+        Blocks { dtype, size, scale: DType::F16, in_rows: matches!(plan, Plan::Rows { .. }) };
+    let axis = match plan {
+        Plan::Rows { lookups, transposed } => {
+            let parts = rows::quantized(&tensor, blocks, &name).map_err(unsuitable)?;
+            let bytes = bytes_of(&parts);
+            rows::store(edit, value, (parts, blocks), lookups, transposed)?;
+            return Ok(bytes);
+        }
+        Plan::Whole { axis } => *axis,
+        Plan::Cast => return Ok(tensor.byte_len()),
+    };
+    let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
+    let (wide, read) = widened(graph, value).map_err(reason)?;
+    let parts = quantized_stack(&tensor, axis, blocks, &name).map_err(unsuitable)?;
+    let bytes = bytes_of(&parts);
+    let Quantized { values, scales, zero_points } = parts;
+    let graph = edit.graph_mut();
+    let values = graph.add_constant(values);
+    let scales = graph.add_constant(scales);
+    let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
+    let mut builder = beside(edit, value)?;
+    let wide_scales = builder.cast(scales, wide)?;
+    let mut operands = vec![values, wide_scales];
+    operands.extend(zeros);
+    #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
+    let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
+    let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
+    for old in read {
+        let cast = edit.graph().producer(old);
+        let made = edit.graph().producer(dequantized);
+        edit.replace_uses(old, dequantized);
+        if let Some(cast) = cast {
+            edit.remove(cast, made.as_slice());
+        }
+    }
+    let graph = edit.graph_mut();
+    graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
+    name_parts(graph, &name, scales, zeros);
+    if wide_scales != scales {
+        graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
+    }
+    graph.move_name(value, values);
+    Ok(bytes)
+}
+
+/// Names the scales and zero points of a weight.
+fn name_parts(graph: &mut Graph, name: &str, scales: ValueId, zeros: Option<ValueId>) {
+    for (value, part) in [(Some(scales), "scale"), (zeros, "zero_point")] {
+        if let Some(value) = value {
+            graph.set_name(value, format!("{name}/{part}"));
         }
     }
 }
 
-/// Quantises a matrix, or a stack of matrices whose blocks do not cross the matrices. The stack is
-/// treated as one tall matrix.
-fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quantized, ReduceError> {
-    let &[count, rows, columns] = tensor.shape() else { return tensor.quantized(blocks, name) };
-    let tall = tensor.reshaped(&[count * rows, columns])?;
+fn bytes_of(parts: &Quantized) -> usize {
+    let zeros = parts.zero_points.as_ref().map_or(0, Tensor::byte_len);
+    parts.values.byte_len() + parts.scales.byte_len() + zeros
+}
+
+/// Quantises a matrix, or a stack of matrices whose blocks do not cross the matrices. Blocks run
+/// along `axis`. The stack is treated as one tall matrix.
+fn quantized_stack(
+    tensor: &Tensor,
+    axis: usize,
+    blocks: Blocks,
+    name: &str,
+) -> Result<Quantized, ReduceError> {
+    let shape = tensor.shape();
+    if shape.len() == 2 {
+        return tensor.quantized(blocks, name);
+    }
+    let columns: usize = shape[axis + 1..].iter().product();
+    let tall = tensor.reshaped(&[shape[..=axis].iter().product(), columns])?;
     let Quantized { values, scales, zero_points } = tall.quantized(blocks, name)?;
-    let of_blocks = [count, rows / blocks.size.max(1), columns];
+    let mut of_blocks = shape.to_vec();
+    of_blocks[axis] /= blocks.size.max(1);
     Ok(Quantized {
-        values: values.reshaped(tensor.shape())?,
+        values: values.reshaped(shape)?,
         scales: scales.reshaped(&of_blocks)?,
         zero_points: zero_points.map(|zeros| zeros.reshaped(&of_blocks)).transpose()?,
     })

@@ -66,10 +66,61 @@ fn only_the_gathered_rows_of_a_table_are_cast() {
     let (gather, cast) = (halves.find("Gather").unwrap(), halves.find("Cast").unwrap());
     assert!(gather < cast, "{halves}");
     assert!(!shrunk(&text, &[("*", INT4)]).unwrap().contains("Dequantize"));
+    // On request, their integers are gathered as bytes.
+    let integers = shrunk(&text, &[("w", INT4)]).unwrap();
+    assert!(integers.contains("Gather <axis: int = 0> (w, i)  # uint8[B,16]"), "{integers}");
+    assert!(integers.contains("axis: int = -1, block_size: int = 16"), "{integers}");
+    let bytes = shrunk(&text, &[("w", UINT8)]).unwrap();
+    assert!(bytes.contains("Gather <axis: int = 0> (w, i)  # uint8[B,32]"), "{bytes}");
+    assert!(!bytes.contains("BitShift"), "{bytes}");
+}
+
+#[test]
+fn a_tied_embedding_is_stored_once() {
+    let text = format!(
+        "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{
+            x = Gather (w, i) t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)
+        }}",
+        ones(1024)
+    );
+    for format in [INT4, UINT8] {
+        let text = shrunk(&text, &[("*", format)]).unwrap();
+        assert_eq!(text.matches("DequantizeLinear").count(), 2, "{text}");
+        assert_eq!(text.matches("Gather <axis: int = 0> (w, i)").count(), 1, "{text}");
+    }
+    // The columns of `x @ w` have blocks of their own.
+    let text =
+        text.replace("t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)", "y = MatMul (x, w)");
     assert_eq!(
         shrunk(&text, &[("w", INT4)]).unwrap_err(),
-        "`w` cannot be stored as int4 in blocks of 16: its rows are looked up by `Gather`"
+        "`w` cannot be stored as int4 in blocks of 16: its rows are looked up, and a product reads its \
+         columns"
     );
+}
+
+#[test]
+fn the_report_names_every_parameter() {
+    let mut origins = Origins::default();
+    let text = format!(
+        "g (int64[B] i) => (float[B,32] y)
+         <float[32,32] table = {{{0}}}, float[32,32] w = {{{0}}}, float[32] b = {{{1}}}> {{
+            x = Gather (table, i) z = MatMul (x, w) y = Add (z, b)
+        }}",
+        ones(1024),
+        ones(32)
+    );
+    let mut graph = graph(&text, &mut origins);
+    let found = shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23).unwrap();
+    let rows: Vec<_> = found.weights.iter().map(|w| (&*w.name, w.stored, &*w.reason)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("table", 4096, "its rows are looked up; name it to store it like that"),
+            ("w", 640, ""),
+            ("b", 128, "it is small"),
+        ]
+    );
+    assert!(found.unmatched.is_empty());
 }
 
 #[test]
@@ -212,8 +263,8 @@ fn the_first_suitable_format_is_used() {
     assert!(text.contains("Gather (w, i)  # float16"), "{text}");
     assert!(text.contains("block_size: int = 32> (v, "), "{text}");
     assert_eq!(weights("*=int4:32,float16", false).to_text().unwrap(), "*=int4:32,float16");
-    let error = shrunk_to(&table, &weights("w=int4:32,uint8:32", false)).unwrap_err();
-    assert!(error.starts_with("`w` cannot be stored as int4 in blocks of 32"), "{error}");
+    let error = shrunk_to(&table, &weights("w=int4:64,uint8:64", false)).unwrap_err();
+    assert!(error.starts_with("`w` cannot be stored as int4 in blocks of 64"), "{error}");
 }
 
 #[test]

@@ -2,57 +2,96 @@
 
 use half::{bf16, f16};
 
-use super::{Blocks, Part, encode, is_unsigned};
+use super::{Blocks, encode, is_unsigned};
 use crate::DType;
 
-/// The rows of a matrix that share their scales.
-pub(super) struct Block {
+/// The bytes of quantised blocks. Zero points take one byte each.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) values: Vec<u8>,
+    pub(super) scales: Vec<u8>,
+    pub(super) zero_points: Vec<u8>,
+}
+
+impl Parts {
+    /// Appends the bytes of the blocks that follow.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.values.append(&mut other.values);
+        self.scales.append(&mut other.scales);
+        self.zero_points.append(&mut other.zero_points);
+    }
+}
+
+/// A quantiser of slabs: rows of a matrix that consist of whole blocks.
+pub(super) struct Quantizer {
     blocks: Blocks,
-    part: Part,
+    /// The number of elements in a row of the matrix.
     columns: usize,
-    elements: Vec<f32>,
-    /// The least and the largest element of each column, where zero counts as an element.
+    /// The elements of a slab whose blocks run along rows, with one column for each block.
+    turned: Vec<f32>,
+    /// The least and the largest element of each block, where zero counts as an element.
     low: Vec<f32>,
     high: Vec<f32>,
     chosen: Scales,
     /// Candidate scales, compared with the chosen ones.
     tried: Scales,
-    /// The integers of one row.
-    row: Vec<u8>,
-    /// The bytes to hand out.
-    out: Vec<u8>,
-    packer: Packer,
+    /// The integers of a slab, one byte each.
+    bytes: Vec<u8>,
 }
 
-impl Block {
-    pub(super) fn new(blocks: Blocks, part: Part, columns: usize) -> Self {
-        let elements = Vec::with_capacity(blocks.size * columns);
-        let (low, high) = (vec![0.0; columns], vec![0.0; columns]);
-        let (chosen, tried) = (Scales::new(columns), Scales::new(columns));
-        let packer = Packer { half: None, packs: blocks.dtype.bits() == 4 };
-        let (row, out) = (Vec::with_capacity(columns), Vec::new());
-        Self { blocks, part, columns, elements, low, high, chosen, tried, row, out, packer }
+impl Quantizer {
+    pub(super) fn new(blocks: Blocks, columns: usize) -> Self {
+        Self {
+            blocks,
+            columns,
+            turned: Vec::new(),
+            low: Vec::new(),
+            high: Vec::new(),
+            chosen: Scales::default(),
+            tried: Scales::default(),
+            bytes: Vec::new(),
+        }
     }
 
-    /// Takes as many elements as there is room for, and returns the rest.
-    pub(super) fn take<'a>(&mut self, elements: &'a [f32]) -> &'a [f32] {
-        let room = self.blocks.size * self.columns - self.elements.len();
-        let (mine, rest) = elements.split_at(room.min(elements.len()));
-        self.elements.extend_from_slice(mine);
-        rest
+    /// Returns the number of elements in a slab.
+    pub(super) fn slab(blocks: Blocks, columns: usize) -> usize {
+        // Enough blocks to fill the vectors of a processor.
+        const AT_ONCE: usize = 1 << 14;
+        match blocks.in_rows {
+            false => blocks.size * columns,
+            true => columns * (AT_ONCE / columns.max(1)).max(1),
+        }
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.elements.len() == self.blocks.size * self.columns
+    /// Quantises the elements of a slab, or of the rest of a matrix, and appends the bytes.
+    pub(super) fn reduce(&mut self, elements: &[f32], out: &mut Parts) -> Result<(), &'static str> {
+        if !self.blocks.in_rows {
+            return self.reduce_columns(elements, self.columns, out);
+        }
+        let (size, mut turned) = (self.blocks.size, std::mem::take(&mut self.turned));
+        let count = elements.len() / size;
+        turned.clear();
+        for i in 0..size {
+            turned.extend(elements.iter().skip(i).step_by(size).take(count));
+        }
+        let done = self.reduce_columns(&turned, count, out);
+        self.turned = turned;
+        done
     }
 
-    /// Returns the bytes of the rows taken so far.
-    pub(super) fn reduce(&mut self) -> Result<&[u8], &'static str> {
-        self.out.clear();
-        self.low.fill(0.0);
-        self.high.fill(0.0);
+    /// Quantises columns, each of which is a block.
+    fn reduce_columns(
+        &mut self,
+        elements: &[f32],
+        columns: usize,
+        out: &mut Parts,
+    ) -> Result<(), &'static str> {
+        for bounds in [&mut self.low, &mut self.high] {
+            bounds.clear();
+            bounds.resize(columns, 0.0);
+        }
         let mut finite = true;
-        for row in self.elements.chunks_exact(self.columns) {
+        for row in elements.chunks_exact(columns) {
             for ((value, low), high) in row.iter().zip(&mut self.low).zip(&mut self.high) {
                 // Comparisons, unlike `min` and `max`, compile to single vector instructions.
                 finite &= value.abs() <= f32::MAX;
@@ -63,38 +102,48 @@ impl Block {
         if !finite {
             return Err("holds NaN or infinity");
         }
-        self.choose()?;
+        self.choose(elements)?;
         let Scales { scales, zeros, .. } = &self.chosen;
-        match self.part {
-            Part::Scales => {
-                for scale in scales {
-                    encode(self.blocks.scale, *scale, &mut self.out);
+        for scale in scales {
+            encode(self.blocks.scale, *scale, &mut out.scales);
+        }
+        let packs = self.blocks.dtype.bits() == 4;
+        if is_unsigned(self.blocks.dtype) {
+            out.zero_points.extend(zeros.iter().map(|zero| byte(*zero)));
+        }
+        let (least, most) = range(self.blocks.dtype);
+        self.bytes.clear();
+        for row in elements.chunks_exact(columns) {
+            self.bytes.extend(row.iter().zip(scales).zip(zeros).map(|((value, scale), zero)| {
+                byte((nearest(value / scale) + zero).clamp(least, most))
+            }));
+        }
+        match (self.blocks.in_rows, packs) {
+            (false, false) => out.values.extend_from_slice(&self.bytes),
+            (false, true) => out.values.append(&mut packed(&self.bytes)),
+            (true, false) => {
+                let size = self.blocks.size;
+                for block in 0..columns {
+                    out.values.extend((0..size).map(|i| self.bytes[i * columns + block]));
                 }
             }
-            Part::ZeroPoints => {
-                self.row.clear();
-                self.row.extend(zeros.iter().map(|zero| byte(*zero)));
-                self.packer.put(&self.row, &mut self.out);
-            }
-            Part::Values => {
-                let (least, most) = range(self.blocks.dtype);
-                for row in self.elements.chunks_exact(self.columns) {
-                    self.row.clear();
-                    self.row.extend(row.iter().zip(scales).zip(zeros).map(
-                        |((value, scale), zero)| {
-                            byte((nearest(value / scale) + zero).clamp(least, most))
-                        },
-                    ));
-                    self.packer.put(&self.row, &mut self.out);
+            (true, true) => {
+                let (size, in_row) = (self.blocks.size, self.columns / self.blocks.size);
+                let at = |row: usize, j: usize| {
+                    self.bytes[(j % size) * columns + row * in_row + j / size]
+                };
+                let half = self.columns / 2;
+                for row in 0..columns / in_row.max(1) {
+                    let bytes = (0..half).map(|j| (at(row, j) & 0xf) | (at(row, j + half) << 4));
+                    out.values.extend(bytes);
                 }
             }
         }
-        self.elements.clear();
-        Ok(&self.out)
+        Ok(())
     }
 
     /// Chooses the scales that give the least squared error.
-    fn choose(&mut self) -> Result<(), &'static str> {
+    fn choose(&mut self, elements: &[f32]) -> Result<(), &'static str> {
         if !self.chosen.fill(&self.low, &self.high, 1.0, self.blocks) {
             return Err("has a scale that is too large for its type");
         }
@@ -102,28 +151,45 @@ impl Block {
         if self.blocks.dtype.bits() != 4 {
             return Ok(());
         }
-        self.chosen.measure(&self.elements, self.blocks.dtype);
-        for part in RANGES {
+        self.chosen.measure(elements, self.blocks.dtype);
+        let on_grid = if self.is_on_grid(elements) { ON_GRID } else { &[] };
+        for part in RANGES.iter().chain(on_grid) {
             // A larger range may need too large a scale even if the whole range does not.
             if self.tried.fill(&self.low, &self.high, *part, self.blocks) {
-                self.tried.measure(&self.elements, self.blocks.dtype);
+                self.tried.measure(elements, self.blocks.dtype);
                 self.chosen.improve(&self.tried);
             }
         }
         Ok(())
     }
+}
 
-    /// Returns the bytes of the last rows, which may be fewer than a block, including a half-filled
-    /// last byte.
-    pub(super) fn finish(&mut self) -> Result<&[u8], &'static str> {
-        if self.elements.is_empty() {
-            self.out.clear();
-        } else {
-            self.reduce()?;
-        }
-        self.packer.finish(&mut self.out);
-        Ok(&self.out)
+impl Quantizer {
+    /// Returns `true` if the elements of the first block that is not all zero are multiples of a
+    /// scale, as in a matrix that was quantised before.
+    fn is_on_grid(&self, elements: &[f32]) -> bool {
+        let columns = self.low.len();
+        let bounds = self.low.iter().zip(&self.high);
+        let found = bounds.enumerate().find(|(_, (low, high))| **low != 0.0 || **high != 0.0);
+        let Some((column, (low, high))) = found.filter(|_| self.blocks.dtype == DType::I4) else {
+            return false;
+        };
+        let mut block = Scales::default();
+        let elements: Vec<f32> = elements.iter().skip(column).step_by(columns).copied().collect();
+        [1.0].iter().chain(ON_GRID).any(|part| {
+            let fits = block.fill(&[*low], &[*high], *part, self.blocks);
+            block.measure(&elements, self.blocks.dtype);
+            fits && block.errors == [0.0]
+        })
     }
+}
+
+/// Packs pairs of four-bit integers into bytes, the first into the lower half. Slabs have an even
+/// number of elements, so only the end of a matrix leaves half a byte.
+pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let pairs = pairs.iter().map(|[first, second]| (first & 0xf) | (second << 4));
+    pairs.chain(rest.iter().map(|last| last & 0xf)).collect()
 }
 
 /// Fractions of a block's range that four-bit integers may span, besides the whole. A smaller range
@@ -131,7 +197,12 @@ impl Block {
 /// element that is equally far on the other side of zero, where there is one integer less.
 const RANGES: &[f32] = &[1.05, 0.95, 0.9, 0.85, 0.8, 0.75];
 
-/// The scales and zero points that map the columns of a block to integers.
+/// Fractions of a block's range for multiples of a scale: the farthest element is seven times the
+/// scale, six times, and so on.
+const ON_GRID: &[f32] = &[8.0 / 7.0, 8.0 / 6.0, 8.0 / 5.0, 2.0, 8.0 / 3.0, 4.0, 8.0];
+
+/// The scales and zero points that map blocks to integers.
+#[derive(Default)]
 struct Scales {
     scales: Vec<f32>,
     zeros: Vec<f32>,
@@ -140,13 +211,11 @@ struct Scales {
 }
 
 impl Scales {
-    fn new(columns: usize) -> Self {
-        Self { scales: vec![1.0; columns], zeros: vec![0.0; columns], errors: vec![0.0; columns] }
-    }
-
     /// Sets the scales that span a fraction of each column's range. Returns `false` if one is too
     /// large.
     fn fill(&mut self, low: &[f32], high: &[f32], part: f32, blocks: Blocks) -> bool {
+        self.scales.resize(low.len(), 1.0);
+        self.zeros.resize(low.len(), 0.0);
         let columns = self.scales.iter_mut().zip(&mut self.zeros);
         for ((scale, zero), (low, high)) in columns.zip(low.iter().zip(high)) {
             match scale_of(low * part, high * part, blocks) {
@@ -159,7 +228,8 @@ impl Scales {
 
     fn measure(&mut self, elements: &[f32], dtype: DType) {
         let (least, most) = range(dtype);
-        self.errors.fill(0.0);
+        self.errors.clear();
+        self.errors.resize(self.scales.len(), 0.0);
         for row in elements.chunks_exact(self.scales.len()) {
             let columns = self.scales.iter().zip(&self.zeros).zip(&mut self.errors);
             for (value, ((scale, zero), error)) in row.iter().zip(columns) {
@@ -182,35 +252,6 @@ impl Scales {
                 self.errors[column] = other.errors[column];
             }
         }
-    }
-}
-
-/// A packer of four-bit integers into bytes, the first into the lower half.
-struct Packer {
-    packs: bool,
-    half: Option<u8>,
-}
-
-impl Packer {
-    fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if !self.packs {
-            out.extend_from_slice(bytes);
-            return;
-        }
-        let mut bytes = bytes;
-        if let (Some(first), Some((second, rest))) = (self.half, bytes.split_first()) {
-            out.push(first | (second << 4));
-            (self.half, bytes) = (None, rest);
-        }
-        let (pairs, rest) = bytes.as_chunks::<2>();
-        out.extend(pairs.iter().map(|[first, second]| (first & 0xf) | (second << 4)));
-        if let [last] = rest {
-            self.half = Some(last & 0xf);
-        }
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        out.extend(self.half.take());
     }
 }
 

@@ -7,13 +7,14 @@ pub(crate) mod floats;
 mod tests;
 
 use std::io;
+use std::sync::{Arc, Mutex};
 
-use self::block::Block;
+use self::block::{Parts, Quantizer, packed};
 use self::floats::{convert, decode, encode, is_float};
 use crate::{DType, Tensor, TensorError};
 
 /// The block-wise quantisation of a matrix to small integers. A block consists of neighbours in a
-/// column. They share a scale, and a zero point if the integers are unsigned.
+/// column or in a row. They share a scale, and a zero point if the integers are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
     /// The integer type. Signed integers are multiples of the scale, unsigned ones count from a
@@ -23,10 +24,14 @@ pub struct Blocks {
     pub size: usize,
     /// The element type of scales.
     pub scale: DType,
+    /// `true` if blocks run along rows. Rows of four-bit integers are stored as bytes, so that
+    /// operators that move only whole bytes can select rows: the lower halves of the bytes hold the
+    /// first half of a row, and the upper halves the second. Zero points are in the upper halves.
+    pub in_rows: bool,
 }
 
 /// A matrix quantised in blocks. An element is about `(values[i, j] - zero_point) * scale`, with
-/// the zero point and scale at `[i / size, j]`.
+/// the zero point and scale at `[i / size, j]`, or at `[i, j / size]` if blocks run along rows.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     /// One integer for each element.
@@ -46,6 +51,9 @@ pub enum ReduceError {
     /// The tensor is not a matrix.
     #[error("it has {0} axes instead of two")]
     NotMatrix(usize),
+    /// The rows do not consist of whole blocks.
+    #[error("its rows of {0} elements are not a multiple of the block size")]
+    Uneven(usize),
     /// The format does not exist.
     #[error("{0} is not a type for smaller weights")]
     Format(DType),
@@ -54,11 +62,17 @@ pub enum ReduceError {
     Tensor(#[from] TensorError),
 }
 
+/// The least number of bytes that a thread quantises.
+const SHARE: usize = 1 << 20;
+
 pub(crate) struct Reduced {
     pub(crate) source: Tensor,
     /// The name of the tensor in errors.
     name: String,
     how: How,
+    /// The scales and zero points that were found while the integers were read. They are usually
+    /// read next, and are not computed again then.
+    later: Arc<Mutex<Option<Parts>>>,
 }
 
 /// The conversion applied to the elements.
@@ -96,7 +110,10 @@ impl Tensor {
         if !is_float(dtype) {
             return Err(ReduceError::Format(dtype));
         }
-        let reduced = Reduced { source: self.clone(), name: String::new(), how: How::Cast(dtype) };
+        if let Some(source) = self.widened_from().filter(|source| source.dtype() == dtype) {
+            return Ok(source);
+        }
+        let reduced = Reduced::elementwise(self.clone(), String::new(), How::Cast(dtype));
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
     }
 
@@ -107,9 +124,22 @@ impl Tensor {
         if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32) {
             return Err(ReduceError::Format(dtype));
         }
-        let (source, name) = (self.clone(), name.to_owned());
-        let reduced = Reduced { source, name, how: How::Rounded(dtype) };
+        if let Some(source) = self.widened_from().filter(|source| source.dtype() == dtype) {
+            return Ok(source);
+        }
+        let reduced = Reduced::elementwise(self.clone(), name.to_owned(), How::Rounded(dtype));
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
+    }
+
+    /// Returns the elements in the smaller float type that they were cast from without loss.
+    pub fn widened_from(&self) -> Option<Tensor> {
+        let is_elementwise = |how: How| matches!(how, How::Cast(_) | How::Rounded(_));
+        let reduced = self.as_reduced().filter(|reduced| is_elementwise(reduced.how))?;
+        let is_exact = match (reduced.source.dtype(), self.dtype()) {
+            (DType::F16 | DType::BF16, DType::F32 | DType::F64) => true,
+            (from, to) => (from, to) == (DType::F32, DType::F64),
+        };
+        reduced.source.reshaped(self.shape()).ok().filter(|_| is_exact)
     }
 
     /// Quantises a matrix to small integers. Errors mention `name`.
@@ -124,17 +154,26 @@ impl Tensor {
         if !matches!(blocks.scale, DType::F16 | DType::BF16 | DType::F32) || blocks.size == 0 {
             return Err(ReduceError::Format(blocks.scale));
         }
-        let of_blocks = [rows.div_ceil(blocks.size), columns];
-        let part = |part: Part, dtype: DType, shape: &[usize]| {
+        let of_values = [rows, if blocks.halves() { columns / 2 } else { columns }];
+        let of_blocks = match blocks.in_rows {
+            true if !columns.is_multiple_of(blocks.size) || !blocks.size.is_multiple_of(2) => {
+                return Err(ReduceError::Uneven(columns));
+            }
+            true => [rows, columns / blocks.size],
+            false => [rows.div_ceil(blocks.size), columns],
+        };
+        let later = Arc::new(Mutex::new(None));
+        let part = |part: Part, shape: &[usize]| {
             let how = How::Blocks(blocks, part);
-            let reduced = Reduced { source: self.clone(), name: name.to_owned(), how };
-            Tensor::reduced(dtype, shape, reduced)
+            let (source, name, later) = (self.clone(), name.to_owned(), Arc::clone(&later));
+            let reduced = Reduced { source, name, how, later };
+            Tensor::reduced(part.dtype(&blocks), shape, reduced)
         };
         Ok(Quantized {
-            values: part(Part::Values, blocks.dtype, &[rows, columns])?,
-            scales: part(Part::Scales, blocks.scale, &of_blocks)?,
+            values: part(Part::Values, &of_values)?,
+            scales: part(Part::Scales, &of_blocks)?,
             zero_points: match is_unsigned(blocks.dtype) {
-                true => Some(part(Part::ZeroPoints, blocks.dtype, &of_blocks)?),
+                true => Some(part(Part::ZeroPoints, &of_blocks)?),
                 false => None,
             },
         })
@@ -152,12 +191,23 @@ fn is_unsigned(dtype: DType) -> bool {
     matches!(dtype, DType::U4 | DType::U8)
 }
 
+impl Blocks {
+    /// Returns `true` if a byte holds elements of both halves of a row.
+    fn halves(&self) -> bool {
+        self.in_rows && self.dtype.bits() == 4
+    }
+}
+
 impl Reduced {
+    fn elementwise(source: Tensor, name: String, how: How) -> Self {
+        Self { source, name, how, later: Arc::default() }
+    }
+
     /// Applies the same conversion to another source, if it is elementwise.
     pub(crate) fn of(&self, source: Tensor) -> Option<Self> {
         match self.how {
             How::Cast(_) | How::Rounded(_) => {
-                Some(Self { source, name: self.name.clone(), how: self.how })
+                Some(Self::elementwise(source, self.name.clone(), self.how))
             }
             How::Blocks(..) => None,
         }
@@ -182,9 +232,13 @@ impl Reduced {
             How::Cast(dtype) | How::Rounded(dtype) => dtype.byte_len(self.source.len()),
             How::Blocks(blocks, part) => {
                 let count = match (part, self.source.shape()) {
+                    (Part::Scales | Part::ZeroPoints, _) if blocks.in_rows => {
+                        self.source.len() / blocks.size
+                    }
                     (Part::Scales | Part::ZeroPoints, [rows, columns]) => {
                         rows.div_ceil(blocks.size) * columns
                     }
+                    _ if blocks.halves() => self.source.len() / 2,
                     _ => self.source.len(),
                 };
                 part.dtype(blocks).byte_len(count)
@@ -217,23 +271,108 @@ impl Reduced {
                     each(&rounded)
                 })
             }
-            How::Blocks(blocks, part) => {
-                let columns = self.source.shape().last().copied().unwrap_or(0);
-                let mut block = Block::new(*blocks, *part, columns);
-                self.source.chunks(|chunk| {
-                    decode(dtype, chunk, &mut floats);
-                    let mut rest = &*floats;
-                    while !rest.is_empty() {
-                        rest = block.take(rest);
-                        if block.is_full() {
-                            each(block.reduce().map_err(|problem| self.error(problem))?)?;
-                        }
-                    }
-                    Ok(())
-                })?;
-                each(block.finish().map_err(|problem| self.error(problem))?)
+            How::Blocks(blocks, part) => self.blocks(*blocks, *part, each),
+        }
+    }
+
+    /// Quantises the blocks and passes the bytes of one part to `each`.
+    fn blocks(
+        &self,
+        blocks: Blocks,
+        part: Part,
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut rest = Parts::default();
+        if part == Part::Values {
+            self.slabs(blocks, |mut parts| {
+                let values = std::mem::take(&mut parts.values);
+                rest.append(parts);
+                each(&values)
+            })?;
+            if let Ok(mut later) = self.later.lock() {
+                *later = Some(rest);
+            }
+            return Ok(());
+        }
+        // Each part is taken once, so that it does not stay in memory.
+        if let Ok(mut later) = self.later.lock()
+            && let Some(later) = later.as_mut()
+        {
+            match part {
+                Part::Scales => rest.scales = std::mem::take(&mut later.scales),
+                _ => rest.zero_points = std::mem::take(&mut later.zero_points),
             }
         }
+        if rest.scales.is_empty() && rest.zero_points.is_empty() {
+            self.slabs(blocks, |mut parts| {
+                parts.values.clear();
+                rest.append(parts);
+                Ok(())
+            })?;
+        }
+        if part == Part::Scales {
+            return each(&rest.scales);
+        }
+        let zeros = match blocks.dtype.bits() {
+            4 if blocks.in_rows => rest.zero_points.iter().map(|zero| zero << 4).collect(),
+            4 => packed(&rest.zero_points),
+            _ => rest.zero_points,
+        };
+        each(&zeros)
+    }
+
+    /// Quantises slabs on all cores, and passes their bytes to `each` in order.
+    fn slabs(
+        &self,
+        blocks: Blocks,
+        mut each: impl FnMut(Parts) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let dtype = self.source.dtype();
+        let columns = self.source.shape().last().copied().unwrap_or(0);
+        let slab = dtype.byte_len(Quantizer::slab(blocks, columns)).max(1);
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // The bytes of a thread's share. Starting a thread takes less time than a tenth of that.
+        let share = SHARE.div_ceil(slab) * slab;
+        let reduce = |bytes: &[u8]| {
+            let (mut quantizer, mut floats) = (Quantizer::new(blocks, columns), Vec::new());
+            let mut parts = Parts::default();
+            for slab in bytes.chunks(slab) {
+                decode(dtype, slab, &mut floats);
+                quantizer.reduce(&floats, &mut parts)?;
+            }
+            Ok(parts)
+        };
+        let mut reduce_all = |bytes: &[u8]| {
+            let parts: Vec<Result<Parts, &'static str>> = std::thread::scope(|scope| {
+                let mut shares = bytes.chunks(share);
+                let first = shares.next().unwrap_or_default();
+                let others: Vec<_> = shares.map(|bytes| scope.spawn(|| reduce(bytes))).collect();
+                let mut parts = vec![reduce(first)];
+                let failed = |_| Err("could not be quantised");
+                parts.extend(others.into_iter().map(|other| other.join().unwrap_or_else(failed)));
+                parts
+            });
+            for parts in parts {
+                each(parts.map_err(|problem| self.error(problem))?)?;
+            }
+            Ok(())
+        };
+        let room = share * threads;
+        let mut batch: Vec<u8> = Vec::with_capacity(room.min(dtype.byte_len(self.source.len())));
+        self.source.chunks(|chunk| {
+            let mut chunk = chunk;
+            while !chunk.is_empty() {
+                let (mine, rest) = chunk.split_at(chunk.len().min(room - batch.len()));
+                batch.extend_from_slice(mine);
+                chunk = rest;
+                if batch.len() == room {
+                    reduce_all(&batch)?;
+                    batch.clear();
+                }
+            }
+            Ok(())
+        })?;
+        if batch.is_empty() { Ok(()) } else { reduce_all(&batch) }
     }
 
     fn error(&self, problem: &str) -> io::Error {
@@ -244,6 +383,10 @@ impl Reduced {
 
 impl Part {
     fn dtype(self, blocks: &Blocks) -> DType {
-        if self == Part::Scales { blocks.scale } else { blocks.dtype }
+        match self {
+            Part::Scales => blocks.scale,
+            Part::Values | Part::ZeroPoints if blocks.halves() => DType::U8,
+            Part::Values | Part::ZeroPoints => blocks.dtype,
+        }
     }
 }

@@ -63,7 +63,7 @@ fn elements_are_near() {
     for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
         for scale in [DType::F16, DType::BF16, DType::F32] {
             for (rows, columns, size) in [(64, 6, 16), (50, 7, 16), (3, 5, 32), (1, 1, 32)] {
-                let worst = worst(rows, columns, Blocks { dtype, size, scale });
+                let worst = worst(rows, columns, Blocks { dtype, size, scale, in_rows: false });
                 // The error is a whole step if the element of opposite sign is as far from zero as
                 // the farthest one.
                 let allowed = if is_unsigned(dtype) { 1.01 } else { 1.1 };
@@ -75,7 +75,7 @@ fn elements_are_near() {
 
 #[test]
 fn an_element_far_from_the_others_is_cut_off() {
-    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16 };
+    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16, in_rows: false };
     // Multiples of 0.85 times the scale of the whole range, and one element at its end.
     let source = matrix(128, 1, |i, _| if i == 0 { -8.0 } else { 0.85 * (1 + i % 3) as f32 });
     let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
@@ -90,7 +90,7 @@ fn an_element_far_from_the_others_is_cut_off() {
 #[test]
 fn integers_belong_to_the_scales_that_are_stored() {
     for scale in [DType::F16, DType::BF16, DType::F32] {
-        let blocks = Blocks { dtype: DType::I8, size: 16, scale };
+        let blocks = Blocks { dtype: DType::I8, size: 16, scale, in_rows: false };
         let parts = matrix(50, 7, wave).quantized(blocks, "w").unwrap();
         let (values, scales) = (integers(&parts.values), floats(&parts.scales));
         for (position, value) in values.into_iter().enumerate() {
@@ -103,7 +103,7 @@ fn integers_belong_to_the_scales_that_are_stored() {
 
 #[test]
 fn all_levels_are_used() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32 };
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32, in_rows: false };
     let line = matrix(16, 1, |i, _| i as f32 - 8.0);
     let Quantized { values, scales, .. } = line.quantized(blocks, "w").unwrap();
     assert_eq!(floats(&scales), [1.0]);
@@ -119,7 +119,7 @@ fn all_levels_are_used() {
 
 #[test]
 fn zeros_stay_zero_and_tiny_elements_become_zero() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows: false };
     let zero = matrix(16, 2, |_, _| 0.0).quantized(blocks, "w").unwrap();
     assert!(integers(&zero.values).iter().all(|v| *v == 0));
     let tiny = matrix(16, 1, |_, _| 1e-9).quantized(blocks, "w").unwrap();
@@ -129,7 +129,7 @@ fn zeros_stay_zero_and_tiny_elements_become_zero() {
 
 #[test]
 fn unrepresentable_elements_are_errors() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows: false };
     for (bad, problem) in [
         (f32::NAN, "`layer.w` holds NaN or infinity; keep it as it is"),
         (f32::INFINITY, "`layer.w` holds NaN or infinity; keep it as it is"),
@@ -158,7 +158,7 @@ fn floats_are_rounded() {
 
 #[test]
 fn a_transposed_matrix_is_quantized_in_its_own_order() {
-    let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32 };
+    let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32, in_rows: false };
     // The second one is read in chunks that end inside of blocks.
     for (rows, columns) in [(40, 9), (300, 1000)] {
         let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
@@ -281,7 +281,7 @@ fn fetched_tensors_are_cast_and_moved_when_read() {
 fn blocks_along_other_columns_have_another_place() {
     let tall = matrix(8, 4, wave);
     let wide = tall.reshaped(&[4, 8]).unwrap();
-    let blocks = Blocks { dtype: DType::I8, size: 4, scale: DType::F32 };
+    let blocks = Blocks { dtype: DType::I8, size: 4, scale: DType::F32, in_rows: false };
     let values = |x: &Tensor| x.quantized(blocks, "w").unwrap().values;
     assert_eq!(values(&tall).place(), values(&tall).place());
     assert_ne!(values(&tall).place(), values(&wide).place());
@@ -289,4 +289,115 @@ fn blocks_along_other_columns_have_another_place() {
     // A reshape does not change the bytes of an elementwise cast.
     let half = |x: &Tensor| x.cast(DType::F16).unwrap();
     assert_eq!(half(&tall).place(), half(&wide).place());
+}
+
+/// Returns the elements of rows that are stored as halves.
+fn of_halves(tensor: &Tensor, is_signed: bool) -> Vec<i32> {
+    let bytes = tensor.read().unwrap();
+    let number = |nibble: u8| match is_signed && nibble > 7 {
+        true => i32::from(nibble) - 16,
+        false => i32::from(nibble),
+    };
+    let rows = bytes.chunks(tensor.shape()[1]);
+    rows.flat_map(|row| row.iter().map(|b| b & 15).chain(row.iter().map(|b| b >> 4)))
+        .map(number)
+        .collect()
+}
+
+#[test]
+fn blocks_in_rows_are_those_of_the_transposed_matrix() {
+    let (rows, columns, size) = (700, 64, 16);
+    let source = matrix(rows, columns, wave);
+    let turned = source.transposed(&[1, 0]).unwrap();
+    for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
+        let blocks = Blocks { dtype, size, scale: DType::F16, in_rows: true };
+        let found = source.quantized(blocks, "w").unwrap();
+        let wanted = turned.quantized(Blocks { in_rows: false, ..blocks }, "w").unwrap();
+        let values = match dtype.bits() {
+            4 => {
+                assert_eq!(found.values.shape(), [rows, columns / 2]);
+                of_halves(&found.values, dtype == DType::I4)
+            }
+            _ => integers(&found.values),
+        };
+        let scales = floats(&found.scales);
+        let zeros = found.zero_points.map(|zeros| integers(&zeros));
+        let (turned_values, turned_scales) = (integers(&wanted.values), floats(&wanted.scales));
+        let turned_zeros = wanted.zero_points.map(|zeros| integers(&zeros));
+        for i in 0..rows {
+            for j in 0..columns {
+                assert_eq!(values[i * columns + j], turned_values[j * rows + i]);
+            }
+            for j in 0..columns / size {
+                let (at, turned) = (i * (columns / size) + j, j * rows + i);
+                assert_eq!(scales[at].to_bits(), turned_scales[turned].to_bits());
+                if let (Some(zeros), Some(turned_zeros)) = (&zeros, &turned_zeros) {
+                    let shift = if dtype == DType::U4 { 16 } else { 1 };
+                    assert_eq!(zeros[at], turned_zeros[turned] * shift);
+                }
+            }
+        }
+    }
+    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16, in_rows: true };
+    let uneven = source.quantized(blocks, "w").unwrap_err().to_string();
+    assert_eq!(uneven, "its rows of 64 elements are not a multiple of the block size");
+}
+
+/// Several threads share a matrix, whatever the order in which its parts are read.
+#[test]
+fn large_matrices_are_quantised_in_shares() {
+    let source = matrix(4096, 513, wave);
+    let one =
+        |rows: std::ops::Range<usize>| matrix(rows.len(), 513, |i, j| wave(i + rows.start, j));
+    let blocks = Blocks { dtype: DType::U4, size: 32, scale: DType::F16, in_rows: false };
+    let all = source.quantized(blocks, "w").unwrap();
+    let zeros = integers(all.zero_points.as_ref().unwrap());
+    let (values, scales) = (integers(&all.values), floats(&all.scales));
+    for start in (0..4096).step_by(512) {
+        let part = one(start..start + 512).quantized(blocks, "w").unwrap();
+        let (from, count) = (start / 32 * 513, 512 / 32 * 513);
+        assert_eq!(integers(&part.values), values[start * 513..(start + 512) * 513]);
+        assert_eq!(floats(&part.scales), scales[from..from + count]);
+        assert_eq!(integers(part.zero_points.as_ref().unwrap()), zeros[from..from + count]);
+    }
+    // Reading again gives the same.
+    assert_eq!(floats(&all.scales), scales);
+    assert_eq!(integers(&all.values), values);
+}
+
+#[test]
+fn multiples_of_a_scale_are_kept() {
+    // The farthest element of each block is another multiple of its scale.
+    let scale = |i: usize, j: usize| f16::from_f32(0.011 * (1 + j + i / 16) as f32).to_f32();
+    let number = |i: usize, j: usize| ((i * 7 + j * 3) % (1 + j)) as f32 - (j / 2) as f32;
+    let of = |i: usize, j: usize| number(i, j) * scale(i, j);
+    for in_rows in [false, true] {
+        let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows };
+        let source = match in_rows {
+            false => matrix(32, 15, of),
+            true => matrix(15, 32, |i, j| of(j, i)),
+        };
+        let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
+        let scales = floats(&scales);
+        let values = if in_rows { of_halves(&values, true) } else { integers(&values) };
+        for (at, value) in values.into_iter().enumerate() {
+            let (i, j) = if in_rows { (at % 32, at / 32) } else { (at / 15, at % 15) };
+            let block = if in_rows { j * 2 + i / 16 } else { i / 16 * 15 + j };
+            assert_eq!(value as f32 * scales[block], of(i, j), "{in_rows} {i} {j}");
+        }
+    }
+}
+
+#[test]
+fn widened_elements_are_copied_back() {
+    let small = matrix(3, 2, wave).rounded(DType::BF16, "w").unwrap();
+    let stored = Tensor::new(DType::BF16, &[3, 2], Arc::new(small.read().unwrap().into_owned()));
+    let stored = stored.unwrap();
+    for wide in [stored.cast(DType::F32).unwrap(), stored.rounded(DType::F32, "w").unwrap()] {
+        let wide = wide.transposed(&[1, 0]).unwrap();
+        let back = wide.rounded(DType::BF16, "w").unwrap();
+        assert!(back.as_reduced().is_none());
+        assert_eq!(back, stored.transposed(&[1, 0]).unwrap());
+        assert!(wide.rounded(DType::F16, "w").unwrap().as_reduced().is_some());
+    }
 }

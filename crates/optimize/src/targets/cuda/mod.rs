@@ -35,6 +35,7 @@ pub(super) static SPEC: Spec = Spec {
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
+    contrib: &[],
     ..onnxruntime::SPEC
 };
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 import jax
@@ -24,6 +25,20 @@ _WORDS = {
     "key": re.compile(r"(.*_)?(k|key|keys)"),
     "value": re.compile(r"(.*_)?(v|val|vals|value|values)"),
 }
+
+
+class Storage(Enum):
+    """The storage of keys and values between two steps.
+
+    Attributes:
+        GROWS: Arrays of the used length, which every step copies.
+        BUFFER: Buffers of a fixed length.
+        SHARED: Buffers of any length, of which a step reads the used part.
+    """
+
+    GROWS = auto()
+    BUFFER = auto()
+    SHARED = auto()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jax2onnx._generation.decoder_cache import invalid
+from jax2onnx._generation.decoder_cache import Storage, invalid
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -142,13 +142,15 @@ def config(
     return text + "\n"
 
 
-def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_tokenizer: bool) -> str:
+def readme(
+    about: "Description", stages: Sequence[str], storage: Storage, *, has_tokenizer: bool
+) -> str:
     """Returns the text of the README, which describes the folder and its use."""
-    cache = (
-        "grow with every token"
-        if grows
-        else f"are buffers for {about.context_length} tokens, which are updated in place"
-    )
+    cache = {
+        Storage.GROWS: "grow with every token",
+        Storage.BUFFER: f"are buffers for {about.context_length} tokens, updated in place",
+        Storage.SHARED: "are in buffers of `max_length` tokens, which are updated in place",
+    }[storage]
     heads = f"{about.heads} heads"
     if about.key_value_heads not in (None, about.heads):
         heads += f" ({about.key_value_heads} for keys and values)"

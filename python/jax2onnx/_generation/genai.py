@@ -170,6 +170,7 @@ def readme(
         if has_tokenizer
         else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
     )
+    back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
     return f"""# {about.name}
 
 A decoder with {about.layers} layers, {heads} and a vocabulary of {about.vocabulary} tokens, for at
@@ -199,10 +200,10 @@ tokens = generator.get_sequence(0)
 ```
 
 onnxruntime-genai runs the model on a generated token only when it needs the next one. To go on with
-more tokens, such as the second turn of a chat, append the last two tokens again:
+more tokens, such as the second turn of a chat, append the last {last} again:
 
 ```python
-kept = len(tokens) - 2
+kept = len(tokens) - {back}
 generator.rewind_to(kept)
 generator.append_tokens([*tokens[kept:], *new_tokens])
 ```

@@ -1,10 +1,10 @@
-//! The operators of onnxruntime's own domain that models may contain, with the parameters and
-//! attributes that this project writes.
+//! Contributed operators, which are not part of ONNX, with the parameters and attributes that this
+//! project writes.
 
 use super::AttrKind::{Float, Int};
 use super::{NEWEST, Schema, attr, constraint, one, optional, required};
 
-/// The domain of onnxruntime's own operators. Its only version is 1, at every opset.
+/// The domain of contributed operators. Its only version is 1, at every opset.
 pub const CONTRIB: &str = "com.microsoft";
 
 #[rustfmt::skip]
@@ -27,7 +27,7 @@ static TABLE: &[Schema] = &[
     },
 ];
 
-/// Returns all versions of an operator of onnxruntime's domain.
+/// Returns all versions of a contributed operator.
 pub(super) fn versions(name: &str) -> &'static [Schema] {
     let at = TABLE.iter().position(|schema| schema.name == name);
     at.map_or(&[], |at| &TABLE[at..=at])

@@ -134,7 +134,7 @@ const OLD_VALUES: &[(&str, &str, &str, i64)] =
     &[("GridSample", "mode", "bicubic", 19), ("GridSample", "mode", "bilinear", 19)];
 
 /// Returns all versions of an operator, oldest first. The slice is empty if neither ONNX nor
-/// onnxruntime has such an operator.
+/// [`CONTRIB`] has such an operator.
 pub fn versions(op: &Op) -> &'static [Schema] {
     match op.domain {
         CONTRIB => contrib::versions(op.name),

@@ -129,7 +129,7 @@ pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<()
     }
 }
 
-/// The operator of onnxruntime for attention over a cache.
+/// The contributed operator for attention over a cache.
 pub(super) const GROUPED: &str = "GroupQueryAttention";
 
 /// Checks that the user asked for `op`, an operator that is not part of ONNX, by its name, and that

@@ -48,6 +48,9 @@ const TEXTS: &[(&str, &str)] = &[
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
+/// Operators for attention.
+const ATTENTION: &[&str] = &["Attention", choice::GROUPED];
+
 /// Operators without a choice of form. Their spellings are merely shortened.
 const ELEMENTARY: &[&str] = &["Add"];
 
@@ -97,9 +100,19 @@ fn all() -> Result<&'static [Recognizer], &'static str> {
 /// The name of the group of recognition rules.
 pub(crate) const RECOGNITION: &str = "recognition";
 
-/// The rules of all recognisers.
-pub(crate) static RULES: LazyLock<Result<Rules<'static, Recognizer>, &'static str>> =
-    LazyLock::new(|| Ok(Rules::new(RECOGNITION, all()?)));
+/// A group of recognition rules, or the error if a pattern cannot be parsed.
+type Recognizers = LazyLock<Result<Rules<'static, Recognizer>, &'static str>>;
+
+/// The rules of all recognisers but those of attention.
+pub(crate) static RULES: Recognizers = LazyLock::new(|| {
+    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| !ATTENTION.contains(&rule.op))))
+});
+
+/// The rules of attention, whose conditions examine what the others recognise: softmaxes and rotary
+/// embeddings.
+pub(crate) static ATTENTION_RULES: Recognizers = LazyLock::new(|| {
+    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| ATTENTION.contains(&rule.op))))
+});
 
 impl Rule for Recognizer {
     type Glance = Seen;

@@ -70,7 +70,7 @@ pub struct Spec {
     pub newest_opset: i64,
     /// The kernels; `None` if the target runs all that the specification allows.
     pub(crate) kernels: Option<Kernels>,
-    /// The operators of onnxruntime's own domain that the target has, and their types.
+    /// The operators of the domain [`onnx::schema::CONTRIB`] that the target has, and their types.
     pub(crate) contrib: &'static [(&'static str, &'static [DType])],
     /// The kernels on the target's device, if it has one. Other nodes run on the CPU.
     pub(crate) on_device: Option<Kernels>,

@@ -1,4 +1,4 @@
-//! Attention over a cache → `GroupQueryAttention`, an operator of onnxruntime. The node updates the
+//! Attention over a cache → `GroupQueryAttention`, a contributed operator. The node updates the
 //! cache, applies the causal mask and rotates queries and keys. It reads only the used part of a
 //! buffer, and writes into the buffer if past and present are the same memory.
 

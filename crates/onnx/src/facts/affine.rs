@@ -581,6 +581,21 @@ mod tests {
     }
 
     #[test]
+    fn masks_are_half_spaces() {
+        let text = format!(
+            "g (float[L,4] x) => (bool[L,L] y) {{ {COUNTED}
+                column = Unsqueeze (range, axis) early = Sub (column, two)
+                a = LessOrEqual (range, column) b = Greater (range, early) y = And (a, b) }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let mask = graph.block(Graph::MAIN).outputs()[0];
+        let found = graph.facts().half_spaces(mask).unwrap();
+        let shown = |one: &Progression| (one.first.to_string(), one.steps.clone());
+        let expected = [("0".to_owned(), vec![1, -1]), ("1".to_owned(), vec![-1, 1])];
+        assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn vectors_have_a_progression_for_each_element() {
         let text = format!(
             "g (float[L,4] x) => (int64[L,3,2] y) {{ {COUNTED}

@@ -72,7 +72,8 @@ impl Cache {
             }
             "ScatterND" if matches!(node.string("reduction"), None | Some("none")) => {
                 let (past, new) = (input(0)?, input(2)?);
-                let run = Run::of(m, past, input(1)?)?;
+                let run = Run::of(m, past, input(1)?)
+                    .map_err(|_| missed("the positions in its cache are computed otherwise"))?;
                 if run.axis != length || run.start.modulo.is_some() {
                     return Err(missed("its cache is a ring or is written along another axis"));
                 }

@@ -1,6 +1,7 @@
 //! Rotary embeddings of queries and keys by their positions, as tables with one row per position.
 
-use onnx::{ValueId, attrs};
+use onnx::operators::Trait;
+use onnx::{Graph, ValueId, attrs};
 use tensor::bounds::{lower_bound, same};
 use tensor::{DType, Dim};
 
@@ -45,7 +46,10 @@ impl Rotation {
             [query, chain.source].map(|value| m.producer(value, &["RotaryEmbedding"]).cloned());
         let [Some(of_query), Some(of_key)] = nodes else { return Ok(None) };
         let alike = |name: &str| of_query.int(name, 0) == of_key.int(name, 0);
-        let same_tables = (1..4).all(|index| of_query.input(index) == of_key.input(index));
+        let same_tables = (1..4).all(|index| match (of_query.input(index), of_key.input(index)) {
+            (Some(a), Some(b)) => computes_same(m.graph(), a, b, 0),
+            (a, b) => a == b,
+        });
         if !alike("interleaved") || !alike("rotary_embedding_dim") || !same_tables {
             return Ok(None);
         }
@@ -87,6 +91,34 @@ impl Rotation {
         let interleaved = of_query.int("interleaved", 0) != 0;
         Ok(Some(Self { query: x, key, cos, sin, interleaved }))
     }
+}
+
+/// Returns `true` if two values are computed in the same way. Equal nodes that were emitted since
+/// the last clean-up are not merged yet.
+fn computes_same(graph: &Graph, a: ValueId, b: ValueId, steps: usize) -> bool {
+    if a == b {
+        return true;
+    }
+    if let (Some(a), Some(b)) = (graph.constant(a), graph.constant(b)) {
+        return a.ty() == b.ty() && a.bytes().is_some() && a.bytes() == b.bytes();
+    }
+    let producers = graph.producer(a).zip(graph.producer(b));
+    let Some((one, other)) = producers.map(|(a, b)| (graph.node(a), graph.node(b))) else {
+        return false;
+    };
+    let operands = one.inputs.iter().zip(&other.inputs);
+    let mut operands = operands.map(|(a, b)| match (a, b) {
+        (Some(a), Some(b)) => computes_same(graph, *a, *b, steps + 1),
+        (a, b) => a == b,
+    });
+    steps < STEPS
+        && one.op == other.op
+        && one.attrs == other.attrs
+        && one.outputs.len() == 1
+        && one.blocks().next().is_none()
+        && !one.operator().has(Trait::Random)
+        && one.inputs.len() == other.inputs.len()
+        && operands.all(|is_same| is_same)
 }
 
 /// The positions of tokens, and the number of positions that tables have rows for.

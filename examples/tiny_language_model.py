@@ -204,8 +204,8 @@ def written_by_onnxruntime(folder, prompt, count, profile=None):
     cache = [np.zeros((1, HEADS, 0, SIZE), np.float32)] * (2 * LAYERS)
     tokens, new = list(prompt), list(prompt)
     for _ in range(count):
-        places = np.arange(len(tokens) - len(new), len(tokens))[None]
-        feeds = dict(zip(names, [np.asarray([new]), places, *cache], strict=True))
+        mask = np.ones((1, len(tokens)), np.int64)
+        feeds = dict(zip(names, [np.asarray([new]), mask, *cache], strict=True))
         logits, *cache = session.run(None, feeds)
         new = [int(np.argmax(logits[0, -1]))]
         tokens += new
@@ -242,8 +242,15 @@ def compare_with_int4(parameters, folder, prompt, tokens):
     new = slice(len(prompt), len(prompt) + count)
     same = sum(one == other for one, other in zip(found[new], tokens[new], strict=True))
     print(f"{same} of the first {count} letters are the same. Errors by line:\n")
-    arguments = [np.asarray([prompt], np.int32), np.arange(len(prompt), dtype=np.int32)[None]]
-    report = verify(decoder(parameters), small / "model.onnx", [*arguments, empty_cache(1)])
+
+    def counted(input_ids, attention_mask, cache):
+        """The arguments of the model: positions follow from the length of the mask."""
+        past = attention_mask.shape[1] - input_ids.shape[1]
+        places = past + jnp.arange(input_ids.shape[1])[None]
+        return decoder(parameters)(input_ids, places, cache)
+
+    arguments = [np.asarray([prompt], np.int32), np.ones((1, len(prompt)), np.int32)]
+    report = verify(counted, small / "model.onnx", [*arguments, empty_cache(1)])
     print(report.table(limit=6).partition("\n\n")[0])
 
 

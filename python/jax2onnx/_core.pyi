@@ -252,6 +252,9 @@ class GraphListing:
     def unused_inputs(self) -> list[str]:
         """Returns the inputs of the model that nothing reads."""
 
+    def readers(self, name: str) -> list[str]:
+        """Returns the operators of the nodes that read a value."""
+
     def constants(self) -> list[str]:
         """Returns the names of all constants."""
 

@@ -21,11 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jax2onnx import _core
 from jax2onnx._export import progress, to_onnx_set
 from jax2onnx._export.to_onnx import Converted
 from jax2onnx._generation import genai, observations, published
 from jax2onnx._generation.decoder_cache import (
     Layout,
+    Storage,
     invalid,
     layout_of,
     leaf_paths,
@@ -38,6 +40,9 @@ __all__ = ["Description", "save", "save_checkpoint"]
 
 # Arguments of a decode function that runtimes provide.
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
+
+# The operator of onnxruntime that updates a shared buffer and attends to its used part.
+_GROUPED = "GroupQueryAttention"
 
 # Options of `to_onnx` that follow from the runtime.
 _FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output_dtypes")
@@ -218,42 +223,67 @@ def save(
             )
     genai.check_search(search or {})
     files = [] if tokenizer is None else genai.tokenizer_files(tokenizer)
-    decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
-    if prefill is None:
-        entries = {"model": decoder.entry("model", decode, one_token=one_token)}
-    else:
-        entries = {
-            "prefill": decoder.entry("prefill", prefill, is_prompt=True),
-            "decode": decoder.entry("decode", decode, one_token=True),
-        }
-    decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
-    with ExitStack() as maps:
-        models = dict(to_onnx_set.converted(entries, maps, decoder.observe))
-        stages = {name: decoder.names[name] for name in entries}
-        text = genai.config(
+    name = os.fspath(folder)
+    # A runtime shares the buffers of all layers or of none. If only some layers of a growing cache
+    # could be shared, none is.
+    for counts in (True, False) if prefill is None and _counts(decode, options) else (False,):
+        decoder = _Decoder(
             about,
-            decoder.hidden_size,
-            stages,
-            shared_buffer=not decoder.layout.grows,
-            chunk=1 if one_token and prefill is None else None,
-            search=search or {},
+            cache,
+            cache_names,
+            extra_inputs or {},
+            options,
+            cache_dtype,
+            counts=counts,
+            one_token=one_token,
         )
-        name = os.fspath(folder)
-        readme = genai.readme(
-            about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
-        )
-        files += [
-            (genai.CONFIG, text.encode()),
-            (
-                genai.README,
-                readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
-            ),
-        ]
-        progress.stage("writing")
-        to_onnx_set.write(
-            name, [(f"{stage}.onnx", model) for stage, model in models.items()], files
-        )
+        if prefill is None:
+            entries = {"model": decoder.entry("model", decode, one_token=one_token)}
+        else:
+            entries = {
+                "prefill": decoder.entry("prefill", prefill, is_prompt=True),
+                "decode": decoder.entry("decode", decode, one_token=True),
+            }
+        decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
+        with ExitStack() as maps:
+            models = dict(to_onnx_set.converted(entries, maps, decoder.observe))
+            storage = decoder.storage(models)
+            if storage is None:
+                continue
+            stages = {name: decoder.names[name] for name in entries}
+            text = genai.config(
+                about,
+                decoder.hidden_size,
+                stages,
+                shared_buffer=storage is not Storage.GROWS,
+                chunk=1 if one_token and prefill is None else None,
+                search=search or {},
+            )
+            readme = genai.readme(about, list(stages), storage, has_tokenizer=bool(files))
+            folder_name = os.path.basename(os.path.abspath(name))
+            files += [
+                (genai.CONFIG, text.encode()),
+                (genai.README, readme.replace("{folder}", folder_name).encode()),
+            ]
+            progress.stage("writing")
+            to_onnx_set.write(
+                name, [(f"{stage}.onnx", model) for stage, model in models.items()], files
+            )
+            break
     return name
+
+
+def _counts(decode: Callable[..., Any], options: Mapping[str, Any]) -> bool:
+    """Returns `True` if positions may be counted from the length of the past, as the runtime does.
+
+    A function with a mask may expect padding, so it is asked for its positions and its mask, unless
+    `GroupQueryAttention` is requested.
+    """
+    forms = options.get("operators")
+    form = forms.get(_GROUPED, "auto") if isinstance(forms, Mapping) else "auto"
+    signature = signature_of(decode) if callable(decode) else None
+    has_mask = signature is not None and "attention_mask" in signature.parameters
+    return bool(form == "native" or (form == "auto" and not has_mask))
 
 
 class _Decoder:
@@ -267,14 +297,30 @@ class _Decoder:
         extra_inputs: Mapping[str, Any],
         options: Mapping[str, Any],
         cache_dtype: Any,
+        *,
+        counts: bool,
+        one_token: bool,
     ) -> None:
         self._about = about
+        self._counts = counts
         # Symbolic dimensions are at least 1, but the past is empty at first.
-        batch, sequence, past_and_one = jax.export.symbolic_shape(
-            "batch, sequence, past_and_one",
-            constraints=[f"sequence <= {about.context_length}"],
-        )
-        self._scope = {"batch": batch, "sequence": sequence, "past": past_and_one - 1}
+        limit = about.context_length
+        if counts:
+            batch, sequence, total = jax.export.symbolic_shape(
+                "batch, sequence, total",
+                constraints=["total >= sequence", f"total <= {limit}", f"sequence <= {limit}"],
+            )
+            sequence = 1 if one_token else sequence
+            past = total - sequence
+            forms = options.get("operators", {})
+            forms = forms if isinstance(forms, Mapping) else {"*": forms}
+            options = {**options, "operators": {_GROUPED: "native", **forms}}
+        else:
+            batch, sequence, past_and_one = jax.export.symbolic_shape(
+                "batch, sequence, past_and_one", constraints=[f"sequence <= {limit}"]
+            )
+            past = past_and_one - 1
+        self._scope = {"batch": batch, "sequence": sequence, "past": past}
         self.layout: Layout = layout_of(
             cache,
             cache_names,
@@ -331,13 +377,15 @@ class _Decoder:
             )
         inputs = self._inputs(arguments, takes_cache=takes_cache, one_token=one_token)
         needs_used = takes_cache and any(leaf.kind == "index" for leaf in self.layout.leaves)
-        if needs_used and "position_ids" not in inputs:
+        if needs_used and "position_ids" not in inputs and not self._counts:
             inputs["position_ids"] = self._tokens(one_token=one_token)
         order = list(inputs)
         about, layout = self._about, self.layout
 
         def run(*values: Any) -> Any:
             given = dict(zip(order, values, strict=True))
+            if self._counts:
+                given |= _counted(given["input_ids"].shape, given["attention_mask"].shape)
             used = given["position_ids"][0, 0] if needs_used else None
             past = {
                 (layer, kind): given[genai.PAST.format(i=layer, kind=kind)]
@@ -424,11 +472,11 @@ class _Decoder:
         """Returns the types of the model's inputs, in order."""
         tokens = self._tokens(one_token=one_token)
         found: dict[str, Any] = {"input_ids": tokens}
-        if "attention_mask" in arguments:
+        if "attention_mask" in arguments or self._counts:
             past = self._scope["past"] if takes_cache else 0
             total = past + tokens.shape[1]
             found["attention_mask"] = jax.ShapeDtypeStruct((tokens.shape[0], total), jnp.int32)
-        if "position_ids" in arguments:
+        if "position_ids" in arguments and not self._counts:
             found["position_ids"] = tokens
         if takes_cache:
             for (layer, kind), spec in self.layout.boundary().items():
@@ -437,6 +485,26 @@ class _Decoder:
             if name in self._extra:
                 found |= self._extra_leaves(name)
         return found
+
+    def storage(self, models: Mapping[str, Any]) -> Storage | None:
+        """Returns the storage of the cache, or None if only some of its layers can be shared."""
+        usual = Storage.GROWS if self.layout.grows else Storage.BUFFER
+        if not self._counts:
+            return usual
+        graph = _core.GraphListing(models["model"].skeleton())
+        makers = {result: op for op, _, results, _ in graph.nodes() for result in results}
+
+        def is_shared(layer: int, kind: str) -> bool:
+            past, present = (
+                pattern.format(i=layer, kind=kind) for pattern in (genai.PAST, genai.PRESENT)
+            )
+            ops = (makers.get(present, ""), *graph.readers(past))
+            return len(ops) == 2 and all(op.endswith(_GROUPED) for op in ops)
+
+        if all(is_shared(layer, kind) for layer, kind in self.layout.boundary()):
+            return Storage.SHARED
+        is_mixed = any(op.endswith(_GROUPED) for op in makers.values())
+        return None if is_mixed and self.layout.grows else usual
 
     def _extra_leaves(self, name: str) -> dict[str, jax.ShapeDtypeStruct]:
         """Returns the types of a further argument's leaves, by the names of their inputs."""
@@ -452,6 +520,18 @@ class _Decoder:
                     f"`extra_inputs` has `{name}`, which is not an argument of the function",
                     "name the arguments as the function does",
                 )
+
+
+def _counted(tokens: Sequence[Any], mask: Sequence[Any]) -> dict[str, Any]:
+    """Returns the positions and the mask that onnxruntime-genai passes, from the shapes of the new
+    tokens and of the mask.
+    """
+    past = mask[1] - tokens[1]
+    positions = past + jnp.arange(tokens[1], dtype=jnp.int32)
+    return {
+        "position_ids": jnp.broadcast_to(positions, tokens),
+        "attention_mask": jnp.ones(mask, jnp.int32),
+    }
 
 
 def _is_whole(value: Any) -> TypeGuard[int]:

@@ -159,7 +159,7 @@ def test_half_precision_caches(tmp_path):
         v.name: v.type.tensor_type.elem_type for v in [*model.graph.input, *model.graph.output]
     }
     assert types.pop("logits") == onnx.TensorProto.FLOAT
-    assert [types.pop(n) for n in ("input_ids", "position_ids")] == [onnx.TensorProto.INT64] * 2
+    assert [types.pop(n) for n in ("input_ids", "attention_mask")] == [onnx.TensorProto.INT64] * 2
     assert set(types.values()) == {onnx.TensorProto.FLOAT16}
     assert len(generated(tmp_path / "model")) > len(PROMPT)
 
@@ -275,7 +275,8 @@ def test_the_folder_explains_itself(tmp_path):
 
 def test_buffers_are_written_in_place(tmp_path):
     """A step does not copy the buffer."""
-    save(tmp_path / "model", Style(cache="buffer"))
+    operators = {"GroupQueryAttention": "elementary"}
+    save(tmp_path / "model", Style(cache="buffer"), operators=operators)
     model = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False)
     makers = {name: node for node in model.graph.node for name in node.output}
     inputs = {value.name for value in model.graph.input}
@@ -632,8 +633,8 @@ def test_plain_onnxruntime_runs_it(tmp_path):
     cache = [np.zeros((1, GROUPS, 0, SIZE), np.float32)] * (2 * LAYERS)
     tokens, new = list(PROMPT), list(PROMPT)
     for _ in range(COUNT):
-        positions = np.arange(len(tokens) - len(new), len(tokens))[None]
-        feeds = dict(zip(names, [np.asarray([new]), positions, *cache], strict=True))
+        mask = np.ones((1, len(tokens)), np.int64)
+        feeds = dict(zip(names, [np.asarray([new]), mask, *cache], strict=True))
         logits, *cache = session.run(None, feeds)
         new = [int(np.argmax(logits[0, -1]))]
         tokens += new

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use onnx::{Graph, NodeId, ValueId};
+use onnx::{Graph, NodeId, Use, ValueId};
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
 
@@ -101,9 +101,12 @@ impl<'a> Editor<'a> {
             let name = rule.name();
             match found.attempt(name, |m| rule.try_at(m)) {
                 Ok(with) => {
-                    let fresh = found.into_fresh();
+                    let (fresh, others) = found.into_changes();
                     self.spend(name);
                     let origin = self.graph().node(root).origin;
+                    for (node, value) in others {
+                        self.replace_other(name, root, node, value)?;
+                    }
                     self.replace(name, root, &with, &fresh)?;
                     let verified = self.verify(name, Verify::EachRewrite);
                     verified.map_err(|error| Error { origin: Some(origin), ..error })?;
@@ -143,6 +146,25 @@ impl<'a> Editor<'a> {
     ) -> Result<(), Error> {
         let replaced = self.edit.replace(name, root, with, fresh);
         replaced.map_err(|error| self.error(name, root, error.into()))
+    }
+
+    /// Replaces the result of `node`, which comes before `root`, by `value`. Readers that only change the layout of
+    /// what the block returns are moved behind it.
+    fn replace_other(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        node: NodeId,
+        value: ValueId,
+    ) -> Result<(), Error> {
+        let graph = self.graph();
+        let returned = |id: &NodeId| {
+            let mut uses = graph.node(*id).outputs.iter().flat_map(|v| graph.value(*v).uses());
+            graph.node(*id).is_movement() && uses.all(|place| matches!(place, Use::Output(..)))
+        };
+        let readers: Vec<NodeId> = graph.consumers(node).filter(returned).collect();
+        readers.into_iter().for_each(|reader| self.edit.move_node(reader, root));
+        self.replace(name, node, &[value], &[])
     }
 
     /// Replaces the results of `root` as [`onnx::Editor::choose`] does, and blames `name` if that fails.

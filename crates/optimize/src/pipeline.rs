@@ -22,6 +22,8 @@ enum PipelineStage {
     RecurrentLayers,
     /// Replaces spelled-out operators by one node each.
     Patterns,
+    /// Replaces attention by one node.
+    Attention,
 }
 
 /// The purpose of a step, which decides when it runs.
@@ -59,6 +61,7 @@ const SCHEDULE: &[(Purpose, PipelineStage)] = &[
     (Purpose::Fuse, PipelineStage::Pass(recurrent::both_directions::PASS)),
     (Purpose::Fuse, PipelineStage::Rewrites(Phase::Resample)),
     (Purpose::Fuse, PipelineStage::Patterns),
+    (Purpose::Fuse, PipelineStage::Attention),
     (Purpose::Fuse, PipelineStage::Rewrites(Phase::Fuse)),
     (Purpose::Fuse, PipelineStage::Pass(layout::PASS)),
     (Purpose::Fuse, PipelineStage::Rewrites(Phase::FuseConvolutions)),
@@ -124,6 +127,9 @@ impl PipelineStage {
             }
             PipelineStage::RecurrentLayers => recurrent::RULES.as_ref().map_err(broken)?.run(edit),
             PipelineStage::Patterns => recognize::RULES.as_ref().map_err(broken)?.run(edit),
+            PipelineStage::Attention => {
+                recognize::ATTENTION_RULES.as_ref().map_err(broken)?.run(edit)
+            }
             PipelineStage::Pass(pass) => {
                 let changed = (pass.run)(edit)?;
                 if changed == Changed::Yes {

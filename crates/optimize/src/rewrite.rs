@@ -102,6 +102,7 @@ pub struct Match<'a> {
     memory: &'a mut Memory,
     root: NodeId,
     fresh: Vec<NodeId>,
+    others: Vec<(NodeId, ValueId)>,
 }
 
 /// Results that rewrites cache at one node for use at others.
@@ -119,7 +120,7 @@ impl<'a> Match<'a> {
         memory: &'a mut Memory,
         root: NodeId,
     ) -> Self {
-        Self { builder, forms, memory, root, fresh: Vec::new() }
+        Self { builder, forms, memory, root, fresh: Vec::new(), others: Vec::new() }
     }
 
     /// Returns the cached results.
@@ -143,13 +144,20 @@ impl<'a> Match<'a> {
         let outcome = work(self);
         if outcome.is_err() {
             self.builder.discard(self.fresh.drain(..));
+            self.others.clear();
         }
         outcome
     }
 
-    /// Returns the emitted nodes.
-    pub(crate) fn into_fresh(self) -> Vec<NodeId> {
-        self.fresh
+    /// Returns the emitted nodes, and the other nodes to replace.
+    pub(crate) fn into_changes(self) -> (Vec<NodeId>, Vec<(NodeId, ValueId)>) {
+        (self.fresh, self.others)
+    }
+
+    /// Replaces the result of another node than the root as well. Its readers must come after the
+    /// root, or only change the layout of what the block returns.
+    pub(crate) fn replace_too(&mut self, node: NodeId, with: ValueId) {
+        self.others.push((node, with));
     }
 
     /// Returns the current graph.
@@ -254,6 +262,20 @@ impl<'a> Match<'a> {
         let results = self.builder.emit(Op::onnx(op), inputs, attrs, count, Location::caller())?;
         self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
         Ok(results)
+    }
+
+    /// Emits a node whose results have the given types, for operators without type inference.
+    #[track_caller]
+    pub(crate) fn op_typed(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        types: Vec<Type>,
+    ) -> Vec<ValueId> {
+        let results = self.builder.emit_typed((op, inputs, attrs), types, Location::caller());
+        self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
+        results
     }
 
     /// Emits a copy of `node` with other operands. The node must have one result and no subgraphs.

@@ -84,6 +84,11 @@ impl GraphListing {
         self.0.unused_inputs()
     }
 
+    /// Returns the operators of the nodes that read a value.
+    fn readers(&self, name: &str) -> Vec<&str> {
+        self.0.readers(name)
+    }
+
     /// Returns the names of all constants.
     fn constants(&self) -> Vec<&str> {
         self.0.constants().collect()

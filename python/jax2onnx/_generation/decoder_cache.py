@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 import jax
@@ -24,6 +25,20 @@ _WORDS = {
     "key": re.compile(r"(.*_)?(k|key|keys)"),
     "value": re.compile(r"(.*_)?(v|val|vals|value|values)"),
 }
+
+
+class Storage(Enum):
+    """The storage of keys and values between two steps.
+
+    Attributes:
+        GROWS: Arrays of the used length, which every step copies.
+        BUFFER: Buffers of a fixed length.
+        SHARED: Buffers of any length, of which a step reads the used part.
+    """
+
+    GROWS = auto()
+    BUFFER = auto()
+    SHARED = auto()
 
 
 @dataclass(frozen=True)
@@ -185,6 +200,7 @@ def layout_of(
         leaves.append(Leaf(path, spec, kind, None if stacked else layer, order))
     layout = Layout(tuple(leaves), tree, _grows(leaves, scope["past"]), layers)
     _check_complete(layout, layers)
+    _check_lengths(layout)
     return layout
 
 
@@ -283,8 +299,8 @@ def _order(
     def wrong(reason: str) -> InvalidInputError:
         return invalid(
             f"the leaf `{path}` of the cache has the shape {_shape_text(shape)}: {reason}",
-            f"its axes are the batch, {heads} heads of size {head_size}, and the length: "
-            f"`past` if it grows, or the context length of {context_length}",
+            f"its axes are the batch, {heads} heads of size {head_size}, and the length: `past` if "
+            f"it grows, the context length of {context_length}, or that of a shorter ring",
         )
 
     if shape[-1] != head_size:
@@ -292,6 +308,13 @@ def _order(
     rest = [0, 1, 2]
     lengths = [axis for axis in rest if _same(shape[axis], past)]
     lengths = lengths or [axis for axis in (1, 2) if shape[axis] == context_length]
+    # A ring holds the last tokens. Its other axis is that of the heads.
+    lengths = lengths or [
+        axis
+        for axis in (1, 2)
+        if isinstance(shape[axis], int) and 1 <= shape[axis] <= context_length
+        if shape[3 - axis] == heads
+    ]
     if not lengths:
         raise wrong("no axis is the length")
     length = lengths[0]
@@ -351,6 +374,20 @@ def _check_complete(layout: Layout, layers: int) -> None:
             f"the leaf `{extra[0]}` does not belong to any of the {layers} layers",
             "`layers` counts the layers, and `cache_names` tells the keys and values of each",
         )
+
+
+def _check_lengths(layout: Layout) -> None:
+    """Raises if buffers differ in length, since runtimes give all layers the same length."""
+    held = [leaf for leaf in layout.leaves if leaf.kind != "index"]
+    lengths = [leaf.spec.shape[layout._length_axis(leaf)] for leaf in held]
+    for leaf, length in zip(held, lengths, strict=True):
+        if not layout.grows and length != lengths[0]:
+            raise invalid(
+                f"the leaf `{held[0].path}` of the cache holds {lengths[0]} tokens, but "
+                f"`{leaf.path}` holds {length}",
+                "onnxruntime-genai gives the buffers of all layers the same length: use the longer "
+                "one for each layer, and mask what is outside of the window",
+            )
 
 
 def _same(dim: Any, symbol: Any) -> bool:

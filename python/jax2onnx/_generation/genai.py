@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jax2onnx._generation.decoder_cache import invalid
+from jax2onnx._generation.decoder_cache import Storage, invalid
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -143,13 +143,15 @@ def config(
     return text + "\n"
 
 
-def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_tokenizer: bool) -> str:
+def readme(
+    about: "Description", stages: Sequence[str], storage: Storage, *, has_tokenizer: bool
+) -> str:
     """Returns the text of the README, which describes the folder and its use."""
-    cache = (
-        "grow with every token"
-        if grows
-        else f"are buffers for {about.context_length} tokens, which are updated in place"
-    )
+    cache = {
+        Storage.GROWS: "grow with every token",
+        Storage.BUFFER: f"are buffers for {about.context_length} tokens, updated in place",
+        Storage.SHARED: "are in buffers of `max_length` tokens, which are updated in place",
+    }[storage]
     heads = f"{about.heads} heads"
     if about.key_value_heads not in (None, about.heads):
         heads += f" ({about.key_value_heads} for keys and values)"
@@ -169,6 +171,7 @@ def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_toke
         if has_tokenizer
         else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
     )
+    back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
     return f"""# {about.name}
 
 A decoder with {about.layers} layers, {heads} and a vocabulary of {about.vocabulary} tokens, for at
@@ -198,10 +201,10 @@ tokens = generator.get_sequence(0)
 ```
 
 onnxruntime-genai runs the model on a generated token only when it needs the next one. To go on with
-more tokens, such as the second turn of a chat, append the last two tokens again:
+more tokens, such as the second turn of a chat, append the last {last} again:
 
 ```python
-kept = len(tokens) - 2
+kept = len(tokens) - {back}
 generator.rewind_to(kept)
 generator.append_tokens([*tokens[kept:], *new_tokens])
 ```

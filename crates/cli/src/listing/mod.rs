@@ -268,6 +268,13 @@ impl Listing {
         inputs.iter().map(|value| value.name.as_str()).filter(|name| !read.contains(name)).collect()
     }
 
+    /// Returns the operators of the nodes that read the value `name`.
+    pub fn readers(&self, name: &str) -> Vec<&str> {
+        let nodes = self.nodes.iter();
+        let readers = nodes.filter(|node| node.inputs.iter().any(|input| input == name));
+        readers.map(|node| node.op.as_str()).collect()
+    }
+
     /// Returns the names of all constants.
     pub fn constants(&self) -> impl Iterator<Item = &str> {
         self.bodies.iter().flat_map(|body| &body.constants).map(|(name, _)| name.as_str())

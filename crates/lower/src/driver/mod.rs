@@ -124,13 +124,25 @@ impl Frame {
     /// Records the symbolic dimensions of an input.
     fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
-            if dim.as_known().is_none() {
+            if dim.as_known().is_none() && !self.follows_from_others(dim, input) {
                 self.places.entry(dim.clone()).or_insert((input, axis));
             }
             if let Some((name, solution)) = solve(dim) {
                 self.solutions.entry(name).or_insert(solution);
             }
         }
+    }
+
+    /// Returns `true` if `dim` is computed from several variables that are sizes of other inputs. A
+    /// past of `total - sequence` tokens may be in a buffer that is longer.
+    fn follows_from_others(&self, dim: &Dim, input: ValueId) -> bool {
+        let is_other = |atom: tensor::Atom| {
+            let place = self.places.get(&Dim::atom(atom));
+            place.is_some_and(|(place, _)| *place != input)
+        };
+        let atoms = dim.terms().into_iter().flat_map(|(_, atoms)| atoms);
+        let atoms: Vec<_> = atoms.map(|(atom, _)| atom).collect();
+        atoms.len() > 1 && atoms.into_iter().all(is_other)
     }
 
     /// Records the values that represent an array.

@@ -3,7 +3,7 @@
 //! Iotas, the positions that `x[::2]` takes and the index vectors of a `ScatterND` have such forms, whatever the sizes
 //! of their axes are.
 
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim, Tensor, bounds};
 
 use super::Facts;
 use crate::fold::axis;
@@ -131,6 +131,43 @@ impl Facts<'_> {
         }
     }
 
+    /// Returns progressions along the axes of `mask`, which is true exactly where none of them is
+    /// negative.
+    pub fn half_spaces(&self, mask: ValueId) -> Option<Vec<Progression>> {
+        let node = self.node(mask)?;
+        let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
+        let form =
+            |index: usize| self.affine(node.input(index)?, None, Terms::Known)?.with_rank(to.len());
+        let inner = |index: usize| self.half_spaces(node.input(index)?);
+        let aligned = |all: Vec<Progression>| {
+            all.into_iter().map(|one| one.with_rank(to.len())).collect::<Option<Vec<_>>>()
+        };
+        match node.op.name {
+            op @ ("Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual") => {
+                let is_less = op.starts_with("Less");
+                let (low, high) = if is_less { (0, 1) } else { (1, 0) };
+                let mut found = form(high)?.plus(form(low)?.times(-1)?)?.progression;
+                if !op.ends_with("OrEqual") {
+                    found.first = found.first - ONE;
+                }
+                Some(vec![found])
+            }
+            "And" => Some([aligned(inner(0)?)?, aligned(inner(1)?)?].concat()),
+            "Not" => {
+                let [one] = <[Progression; 1]>::try_from(inner(0)?).ok()?;
+                let negated = Affine::of(one).times(-1)?.progression;
+                Some(vec![Progression { first: negated.first - ONE, ..negated }])
+            }
+            "Expand" => aligned(inner(0)?),
+            _ if node.is_reshape() => {
+                let axes = kept_axes(from, to)?;
+                let moved = |one: Progression| Affine::of(one).moved(&axes).progression;
+                Some(inner(0)?.into_iter().map(moved).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the single elements that the vectors in the last axis of `value` are concatenated from.
     pub fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
         let node = self.graph.node(self.graph.producer(value)?);
@@ -195,11 +232,14 @@ impl Facts<'_> {
             "Cast" => operand(0).filter(|form| self.keeps_integers(node, dtype, form)),
             "Expand" | "Identity" => operand(0),
             "Concat" => self.concatenated(node, selection?, rank, terms),
-            "Gather" if selection.is_none() => self.gathered(node, terms),
+            "Gather" if selection.is_none() => {
+                self.gathered(node, terms).or_else(|| self.taken(node, terms))
+            }
             "Max" | "Min" if node.inputs.len() == 2 => {
-                let (a, b) = (operand(0)?.as_number()?, operand(1)?.as_number()?);
-                let number = if node.is("Max") { a.max(b) } else { a.min(b) };
-                Some(Affine::number(Dim::Known(number), rank))
+                let (a, b) = (operand(0)?.as_size()?, operand(1)?.as_size()?);
+                let pick = if node.is("Max") { bounds::max } else { bounds::min };
+                let one = Some(pick(&a, &b)).filter(|one| *one == a || *one == b)?;
+                Some(Affine::number(one, rank))
             }
             "Mod" => {
                 let modulo = self.modulo(node);
@@ -285,6 +325,25 @@ impl Facts<'_> {
         self.affine(vectors, Some((last, usize::try_from(index).ok()?)), terms)
     }
 
+    /// Returns the form of the elements at one known index along an axis.
+    fn taken(&self, node: &Node, terms: Terms) -> Option<Affine> {
+        let (x, index) = (node.input(0)?, self.stored(node.input(1)?)?);
+        let along = axis(node.int("axis", 0), self.shape(x).len()).ok()?;
+        let &[at] = index.to_i64s()?.as_slice() else { return None };
+        let mut form = self.affine(x, None, terms)?;
+        let has_axis = |base: &Base| base.axes.contains(&Some(along));
+        if at < 0 || form.modulo.is_some() || form.base.as_ref().is_some_and(has_axis) {
+            return None;
+        }
+        let Progression { first, steps } = &mut form.progression;
+        *first = first.clone() + product(Dim::Known(at), steps[along])?;
+        steps[along] = 0;
+        let rank = steps.len();
+        let kept = (0..rank).filter(|old| *old != along || !index.shape().is_empty());
+        let kept: Vec<_> = kept.map(Some).collect();
+        Some(form.moved(&kept))
+    }
+
     /// Returns the positive constant that a remainder is of, if it has the sign of the divisor.
     fn modulo(&self, node: &Node) -> Option<i64> {
         let by = self.stored(node.input(1)?)?.to_i64s()?;
@@ -364,6 +423,13 @@ impl Affine {
         let is_same = self.progression.steps.iter().all(|step| *step == 0);
         let is_known = self.base.is_none() && self.modulo.is_none();
         self.progression.first.as_known().filter(|_| is_same && is_known)
+    }
+
+    /// Returns the size that all of them are.
+    fn as_size(&self) -> Option<Dim> {
+        let is_same = self.progression.steps.iter().all(|step| *step == 0);
+        let is_known = self.base.is_none() && self.modulo.is_none();
+        (is_same && is_known).then(|| self.progression.first.clone())
     }
 
     /// Adds axes before the others.
@@ -512,6 +578,21 @@ mod tests {
                 r = Slice (d, minus, all, front, minus) y = Unsqueeze (r, axis) }}"
         );
         assert_eq!(first(&text), Some(vec![("-L + 1".to_owned(), vec![2])]));
+    }
+
+    #[test]
+    fn masks_are_half_spaces() {
+        let text = format!(
+            "g (float[L,4] x) => (bool[L,L] y) {{ {COUNTED}
+                column = Unsqueeze (range, axis) early = Sub (column, two)
+                a = LessOrEqual (range, column) b = Greater (range, early) y = And (a, b) }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let mask = graph.block(Graph::MAIN).outputs()[0];
+        let found = graph.facts().half_spaces(mask).unwrap();
+        let shown = |one: &Progression| (one.first.to_string(), one.steps.clone());
+        let expected = [("0".to_owned(), vec![1, -1]), ("1".to_owned(), vec![-1, 1])];
+        assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
     }
 
     #[test]

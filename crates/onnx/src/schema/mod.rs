@@ -2,10 +2,12 @@
 //! operator version.
 
 mod binding;
+mod contrib;
 mod table;
 mod types;
 
 pub use binding::Binding;
+pub use contrib::CONTRIB;
 pub use types::Types;
 
 use crate::{Attr, Op};
@@ -15,7 +17,7 @@ pub const OLDEST: i64 = 13;
 /// The newest opset that models are written for.
 pub const NEWEST: i64 = 28;
 
-/// One version of an operator of ONNX's own domain.
+/// One version of an operator.
 #[derive(Debug)]
 pub struct Schema {
     /// The name of the operator.
@@ -131,10 +133,13 @@ const NEW_VALUES: &[(&str, &str, &str, i64)] = &[
 const OLD_VALUES: &[(&str, &str, &str, i64)] =
     &[("GridSample", "mode", "bicubic", 19), ("GridSample", "mode", "bilinear", 19)];
 
-/// Returns all versions of an operator, oldest first. The slice is empty if ONNX has no such
-/// operator.
+/// Returns all versions of an operator, oldest first. The slice is empty if neither ONNX nor
+/// [`CONTRIB`] has such an operator.
 pub fn versions(op: &Op) -> &'static [Schema] {
-    op.operator().versions
+    match op.domain {
+        CONTRIB => contrib::versions(op.name),
+        _ => op.operator().versions,
+    }
 }
 
 /// Returns the names of ONNX's own operators, in alphabetical order, with repetitions.

@@ -129,6 +129,24 @@ pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<()
     }
 }
 
+/// The contributed operator for attention over a cache.
+pub(super) const GROUPED: &str = "GroupQueryAttention";
+
+/// Checks that the user asked for `op`, an operator that is not part of ONNX, by its name, and that
+/// the target has it for this type.
+pub(super) fn check_contrib(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
+    if !forms.named.get(op).is_some_and(|form| form.is_native()) {
+        return Err("it was not requested".into());
+    }
+    let mut kernels = forms.target.contrib.iter();
+    match kernels.any(|(name, types)| *name == op && types.contains(&dtype)) {
+        true => Ok(()),
+        false => {
+            Err(Skip::Missed(format!("{} has no such operator for {dtype}", forms.target.title)))
+        }
+    }
+}
+
 const REQUESTED: &str = "the elementary form was requested";
 const SLOWER: &str = "the elementary form is better in the runtime";
 const INEXACT: &str = "one node is less exact in the runtime";

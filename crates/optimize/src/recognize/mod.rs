@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 
 use onnx::{Graph, Node, Op, ValueId, attrs, schema};
 
-use self::conditions::Condition;
+use self::conditions::{Condition, attention};
 use self::found::Found;
 use self::instances::used_elsewhere;
 use self::matcher::{Finding, Seen};
@@ -47,6 +47,9 @@ const TEXTS: &[(&str, &str)] = &[
     ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
+
+/// Operators for attention.
+const ATTENTION: &[&str] = &["Attention", choice::GROUPED];
 
 /// Operators without a choice of form. Their spellings are merely shortened.
 const ELEMENTARY: &[&str] = &["Add"];
@@ -97,9 +100,19 @@ fn all() -> Result<&'static [Recognizer], &'static str> {
 /// The name of the group of recognition rules.
 pub(crate) const RECOGNITION: &str = "recognition";
 
-/// The rules of all recognisers.
-pub(crate) static RULES: LazyLock<Result<Rules<'static, Recognizer>, &'static str>> =
-    LazyLock::new(|| Ok(Rules::new(RECOGNITION, all()?)));
+/// A group of recognition rules, or the error if a pattern cannot be parsed.
+type Recognizers = LazyLock<Result<Rules<'static, Recognizer>, &'static str>>;
+
+/// The rules of all recognisers but those of attention.
+pub(crate) static RULES: Recognizers = LazyLock::new(|| {
+    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| !ATTENTION.contains(&rule.op))))
+});
+
+/// The rules of attention, whose conditions examine what the others recognise: softmaxes and rotary
+/// embeddings.
+pub(crate) static ATTENTION_RULES: Recognizers = LazyLock::new(|| {
+    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| ATTENTION.contains(&rule.op))))
+});
 
 impl Rule for Recognizer {
     type Glance = Seen;
@@ -124,7 +137,10 @@ impl Rule for Recognizer {
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-        if !ELEMENTARY.contains(&self.op) {
+        let is_contrib = self.op == choice::GROUPED;
+        if is_contrib {
+            choice::check_contrib(m.forms(), self.op, m.ty(m.result()?).dtype)?;
+        } else if !ELEMENTARY.contains(&self.op) {
             choice::check_operator(m.forms(), self.op, m.ty(m.result()?).dtype)?;
         }
         let finding =
@@ -132,7 +148,7 @@ impl Rule for Recognizer {
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding, self.op));
         let rounded = rounded_on_the_way(m, result, &finding);
         let mut found = Found::new(m, &self.spelling, finding);
-        if !ELEMENTARY.contains(&self.op) {
+        if !ELEMENTARY.contains(&self.op) && !is_contrib {
             found.check_form(self.op)?;
             found.check_axes()?;
         }
@@ -142,7 +158,8 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new = found.replacement()?;
+        let mut new =
+            if is_contrib { attention::grouped(&mut found)? } else { found.replacement()? };
         let dtype = m.ty(result).dtype;
         if m.ty(new).dtype != dtype {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;

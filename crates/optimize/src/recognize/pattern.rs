@@ -217,7 +217,8 @@ impl Compiler<'_> {
             return self.word(word, args, names, depth);
         }
         let op = intern(&text.name);
-        if schema::versions(&Op::onnx(op)).is_empty() {
+        let domains = ["", schema::CONTRIB];
+        if domains.iter().all(|domain| schema::versions(&Op { domain, name: op }).is_empty()) {
             return Err(format!("`{op}` is neither an operator nor a word"));
         }
         let mut attrs = Vec::new();

@@ -96,6 +96,7 @@ impl Told {
             parts.push(numbers.map_or_else(|part| part, |numbers| m.i64s(&numbers)));
         }
         match parts[..] {
+            [] => Ok(m.i64s(&[])),
             [whole] => Ok(whole),
             _ => Ok(m.op("Concat", &parts, attrs! { axis: 0 })?),
         }

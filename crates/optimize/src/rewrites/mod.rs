@@ -49,7 +49,7 @@ mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
 mod take_from_concat;
-mod write_into_buffers;
+pub(crate) mod write_into_buffers;
 
 use std::sync::LazyLock;
 

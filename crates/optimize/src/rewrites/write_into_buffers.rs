@@ -47,12 +47,12 @@ impl Buffer {
 }
 
 /// A contiguous run of elements to write.
-struct Run {
+pub(crate) struct Run {
     /// The axis of the operand along which the position is computed.
-    axis: usize,
+    pub(crate) axis: usize,
     /// The number of elements along the axis.
-    count: Dim,
-    start: Element,
+    pub(crate) count: Dim,
+    pub(crate) start: Element,
     /// For each axis of the operand, the axis of the indices that counts along it.
     along: Vec<Option<usize>>,
 }
@@ -105,7 +105,7 @@ fn missed(reason: &str) -> Skip {
 
 impl Run {
     /// Returns the run that is written, if the indices count from zero along all other axes.
-    fn of(m: &Match<'_>, buffer: ValueId, indices: ValueId) -> Result<Self, Skip> {
+    pub(crate) fn of(m: &Match<'_>, buffer: ValueId, indices: ValueId) -> Result<Self, Skip> {
         const OTHERWISE: Skip = Skip::Because("places are computed otherwise");
         let (shape, grid) = (&m.ty(buffer).shape, &m.ty(indices).shape);
         let (width, grid) = grid.split_last().ok_or(OTHERWISE)?;

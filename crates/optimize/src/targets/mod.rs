@@ -25,6 +25,8 @@ mod webgpu;
 use std::fmt;
 use std::ops::Deref;
 
+use tensor::DType;
+
 pub(crate) use self::bugs::{Bug, add_by_sum, avoid};
 pub(crate) use self::kernels::{Kernels, Right};
 pub(crate) use self::measured::Measured;
@@ -68,6 +70,8 @@ pub struct Spec {
     pub newest_opset: i64,
     /// The kernels; `None` if the target runs all that the specification allows.
     pub(crate) kernels: Option<Kernels>,
+    /// The operators of the domain [`onnx::schema::CONTRIB`] that the target has, and their types.
+    pub(crate) contrib: &'static [(&'static str, &'static [DType])],
     /// The kernels on the target's device, if it has one. Other nodes run on the CPU.
     pub(crate) on_device: Option<Kernels>,
     /// `true` if nodes get casts or other forms so that they run on the device.

@@ -1,7 +1,7 @@
 //! Conditions for an operator beyond its spelling: supported axes, operand sizes and derived
 //! attributes.
 
-mod attention;
+pub(super) mod attention;
 pub(super) mod normalization;
 mod rotary;
 

@@ -1,6 +1,7 @@
 //! Attention with scaled, masked and moved scores.
 
 use super::{constants, native, run};
+use crate::{Form, Forms};
 
 const HEADS: &str = "float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,4] v";
 
@@ -81,4 +82,48 @@ fn a_mask_may_have_a_higher_rank_than_the_scores() {
     );
     let (text, _) = run(&text, native());
     assert!(text.contains("= Attention") && !text.contains("Softmax"), "{text}");
+}
+
+/// Attention of one token over a cache, whose update comes between `inputs` and the products.
+fn cached(update: &str, forms: Forms) -> (String, Vec<String>) {
+    let inputs =
+        "float[B,2,1,8] q, float[B,2,1,8] k, float[B,2,1,8] v, float[B,2,6,8] a, float[B,2,6,8] b";
+    let outputs = "float[B,2,1,8] y, float[B,2,7,8] c, float[B,2,7,8] d";
+    let text = format!(
+        "g ({inputs}) => ({outputs}) {{ {} {update}
+            t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t) u = Mul (s, half)
+            w = Softmax <axis = -1> (u) y = MatMul (w, d) }}",
+        constants(&[("half", "0.5")])
+    );
+    let (text, report) = run(&text, forms);
+    (text, report.missed.into_iter().map(|missed| missed.reason).collect())
+}
+
+const APPENDED: &str = "c = Concat <axis = 2> (a, k) d = Concat <axis = 2> (b, v)";
+
+fn grouped() -> Forms {
+    let named = [("GroupQueryAttention".to_owned(), Form::Native)].into();
+    Forms { named, ..Forms::auto(onnx::schema::NEWEST) }
+}
+
+#[test]
+fn attention_over_a_cache_updates_it() {
+    let (text, missed) = cached(APPENDED, grouped());
+    let line = text.lines().find(|line| line.contains("GroupQueryAttention")).unwrap_or_default();
+    assert!(line.contains(", c, d = ") && line.contains("num_heads"), "{text} {missed:?}");
+    assert!(!text.contains("= Concat") && !text.contains("Softmax"), "{text}");
+}
+
+#[test]
+fn contributed_operators_are_named_explicitly() {
+    let (text, _) = cached(APPENDED, native());
+    assert!(!text.contains("GroupQueryAttention"), "{text}");
+}
+
+#[test]
+fn caches_that_are_not_appended_to_stay() {
+    let reversed = "c = Concat <axis = 2> (k, a) d = Concat <axis = 2> (v, b)";
+    let (text, missed) = cached(reversed, grouped());
+    assert!(text.contains("Softmax"), "{text}");
+    assert_eq!(missed, ["its queries, keys and values are not of the same new tokens"]);
 }

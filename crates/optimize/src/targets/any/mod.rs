@@ -11,6 +11,7 @@ pub(super) static SPEC: Spec = Spec {
     lowest_opset: 18,
     newest_opset: schema::NEWEST,
     kernels: None,
+    contrib: &[],
     on_device: None,
     keeps_on_device: false,
     elementary: &[],

@@ -22,6 +22,7 @@ pub(super) static SPEC: Spec = Spec {
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
+    contrib: &[],
     ..onnxruntime::SPEC
 };
 

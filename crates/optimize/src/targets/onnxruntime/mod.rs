@@ -7,6 +7,7 @@ mod measured;
 mod tests;
 
 use onnx::schema;
+use tensor::DType;
 
 use super::kernels::Runs;
 use super::measured::Row;
@@ -18,6 +19,9 @@ pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
 /// The measurements, which providers for other devices start from.
 pub(super) static ROWS: &[Row] = measured::ROWS;
 
+/// Operators of its own domain.
+static CONTRIB: &[(&str, &[DType])] = &[("GroupQueryAttention", &[DType::F32])];
+
 pub(super) static MEASURED: Measured = Measured::new(&[ROWS], Kernels(&[KERNELS]));
 
 pub(super) static SPEC: Spec = Spec {
@@ -28,6 +32,7 @@ pub(super) static SPEC: Spec = Spec {
     // It loads newer opsets than it guarantees to run, if asked to.
     newest_opset: schema::NEWEST,
     kernels: Some(Kernels(&[KERNELS])),
+    contrib: CONTRIB,
     on_device: None,
     keeps_on_device: false,
     elementary: &[],

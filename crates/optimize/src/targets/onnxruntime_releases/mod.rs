@@ -14,5 +14,5 @@ pub(super) static SPECS: [Spec; 7] = [
 ];
 
 const fn from(name: &'static str, opset: i64) -> Spec {
-    Spec { name, title: name, opset, newest_opset: opset, ..onnxruntime::SPEC }
+    Spec { name, title: name, opset, newest_opset: opset, contrib: &[], ..onnxruntime::SPEC }
 }

@@ -13,6 +13,7 @@ pub(super) static SPEC: Spec = Spec {
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
+    contrib: &[],
     ..onnxruntime::SPEC
 };
 

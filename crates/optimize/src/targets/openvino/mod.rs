@@ -11,5 +11,6 @@ pub(super) static SPEC: Spec = Spec {
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
+    contrib: &[],
     ..onnxruntime::SPEC
 };

@@ -11,7 +11,7 @@ use crate::recognize::found::Found;
 use crate::{Match, Skip};
 
 /// The upper bound for the value of masked scores. Below it, their weights are zero.
-const FAR_BELOW: f64 = -30000.0;
+pub(super) const FAR_BELOW: f64 = -30000.0;
 
 /// The way in which scores are masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,9 @@
 //! are reduced by the first product and keys by the second. Axes that occur only in queries are
 //! query positions, or heads that share keys.
 
+mod grouped;
 mod masks;
+mod rotated;
 
 use onnx::{NodeId, ValueId, attrs, fold};
 use tensor::Dim;
@@ -13,6 +15,7 @@ use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Step};
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
+pub(in crate::recognize) use grouped::grouped;
 use masks::{Lengths, Masking, mask_operand, masking};
 
 /// An operand of a product, together with its layout changes.
@@ -47,6 +50,21 @@ struct Plan {
     steps: [Vec<Step>; 3],
 }
 
+/// Attention scores: the operands of both products, the masks, and the roles of all axes.
+struct Scores {
+    atoms: Atoms,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    result: usize,
+    plan: Plan,
+    /// The mask, the bias, or both.
+    masks: Vec<(ValueId, Layout)>,
+    is_masked: bool,
+    /// The product of queries and keys.
+    product: NodeId,
+}
+
 pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.value("weights_after").is_some() {
         return Err(missed(
@@ -58,83 +76,13 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             "its scores are capped by tanh; attention with capped scores stays several nodes",
         ));
     }
-    let value = |name| found.value(name).ok_or(Skip::Because("an operand is missing"));
-    let (q, k, v) = (value("q")?, value("k")?, value("v")?);
-    let scale = found.number("scale").unwrap_or(1.0);
-    if scale <= 0.0 || !scale.is_finite() {
-        return Err(missed("the scale is not positive"));
-    }
-    let (left, right) = (found.m.operand(0)?, found.m.operand(1)?);
-    let weights = if right == v { left } else { right };
-    let path = climb(found, weights, |node| node.is("MatMul"))?;
-    let product = found.m.graph().node(path.0).clone();
-    let first = product.input(0).ok_or("an operand is missing")?;
-    let before = climb_to(found, first, q)?;
-
-    let mut atoms = Atoms::default();
-    let mut q = operand(found.m, &mut atoms, q, &before)?;
-    let mut k = operand(found.m, &mut atoms, k, &[])?;
-    let mut scores = atoms.product(q.moved, k.moved)?;
-    let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
-    let graph = found.m.graph();
-    for id in &path.1 {
-        let node = graph.node(*id);
-        if node.is_movement() {
-            atoms.follow(scores, graph, &[*id])?;
-        }
-        // A mask may have a higher rank than the scores of a single query. Broadcasting then
-        // prepends unit axes to the scores.
-        let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
-        let layout = atoms.layout(scores);
-        if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {
-            let layout = [vec![Vec::new(); more], layout.clone()].concat();
-            scores = atoms.view(layout);
-        }
-        let here = match node.op.name {
-            "Where" => &mut mask_view,
-            "Add" => &mut bias_view,
-            "Softmax" => &mut softmax_view,
-            _ => continue,
-        };
-        *here = Some(atoms.view(atoms.layout(scores).clone()));
-    }
-    let v = operand(found.m, &mut atoms, v, &[])?;
-    let result = match weights == left {
-        true => atoms.product(scores, v.moved)?,
-        false => atoms.product(v.moved, scores)?,
-    };
-    let of = |view| atoms.layout(view).concat();
-    let (in_scores, in_result) = (of(scores), of(result));
-    let summed: Vec<usize> =
-        in_scores.iter().copied().filter(|atom| !in_result.contains(atom)).collect();
-    if contains_all(&of(q.view), &summed) {
-        std::mem::swap(&mut q, &mut k);
-    }
-
-    let softmax = softmax_view.ok_or("there is no softmax")?;
-    let normalized = atoms.layout(softmax);
-    let axis = found.int("axis").ok_or("there is no axis")?;
-    let axis = fold::axis(axis, normalized.len())?;
-    if !same_atoms(&normalized[axis], &summed) || summed.is_empty() {
-        return Err("the weights are not those of keys".into());
-    }
-
-    let mask = found.value("mask").zip(mask_view);
-    let bias = found.value("bias").zip(bias_view);
-    let masks: Vec<(ValueId, Layout)> = [mask, bias]
-        .into_iter()
-        .flatten()
-        .map(|(value, view)| Ok((value, broadcast(found.m, value, atoms.layout(view))?)))
-        .collect::<Result<_, Skip>>()?;
-    let in_masks: Vec<Vec<usize>> = masks.iter().map(|(_, layout)| layout.concat()).collect();
-    let at_the_end = end(found.m, &mut atoms, result)?;
-    let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
-
+    let scale = scale(found)?;
+    let Scores { atoms, q, k, v, result, plan, masks, is_masked, .. } = Scores::of(found)?;
     let dtype = found.m.ty(q.source).dtype;
     if found.m.ty(k.source).dtype != dtype {
         return Err("queries and keys have different types".into());
     }
-    let masking = masking(found, &plan.roles, mask.is_some(), &masks, dtype)?;
+    let masking = masking(found, &plan.roles, is_masked, &masks, dtype)?;
     let operands = [("query", &q), ("key", &k), ("value", &v)];
     for ((name, operand), steps) in operands.into_iter().zip(&plan.steps) {
         let mut value = movement::emit(found.m, operand.source, steps, &[])?;
@@ -157,12 +105,7 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         found.set_value("mask_or_bias", value);
     }
     if plan.is_flat {
-        let heads = |heads: &[usize]| {
-            let size = atoms.shape(&[heads.to_vec()])[0].as_known();
-            size.ok_or_else(|| missed("the number of heads is not known"))
-        };
-        let of_keys = heads(&plan.roles.shared_heads)?;
-        let of_queries = of_keys * heads(&plan.roles.groups)?;
+        let (of_queries, of_keys) = plan.roles.count_heads(&atoms)?;
         found.set_attr("kv_heads", of_keys);
         found.set_attr("heads", of_queries);
     }
@@ -171,6 +114,89 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let after = atoms.plan(&plan.layouts[3], atoms.layout(result));
     found.move_result(after.ok_or("the result cannot be moved")?);
     Ok(())
+}
+
+/// Returns the factor of the scores, which must be positive.
+fn scale(found: &Found<'_, '_>) -> Result<f64, Skip> {
+    let scale = found.number("scale").unwrap_or(1.0);
+    if scale <= 0.0 || !scale.is_finite() {
+        return Err(missed("the scale is not positive"));
+    }
+    Ok(scale)
+}
+
+impl Scores {
+    fn of(found: &Found<'_, '_>) -> Result<Self, Skip> {
+        let value = |name| found.value(name).ok_or(Skip::Because("an operand is missing"));
+        let (q, k, v) = (value("q")?, value("k")?, value("v")?);
+        let (left, right) = (found.m.operand(0)?, found.m.operand(1)?);
+        let weights = if right == v { left } else { right };
+        let path = climb(found, weights, |node| node.is("MatMul"))?;
+        let product = found.m.graph().node(path.0).clone();
+        let first = product.input(0).ok_or("an operand is missing")?;
+        let before = climb_to(found, first, q)?;
+
+        let mut atoms = Atoms::default();
+        let mut q = operand(found.m, &mut atoms, q, &before)?;
+        let mut k = operand(found.m, &mut atoms, k, &[])?;
+        let mut scores = atoms.product(q.moved, k.moved)?;
+        let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
+        let graph = found.m.graph();
+        for id in &path.1 {
+            let node = graph.node(*id);
+            if node.is_movement() {
+                atoms.follow(scores, graph, &[*id])?;
+            }
+            // A mask may have a higher rank than the scores of a single query. Broadcasting then
+            // prepends unit axes to the scores.
+            let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
+            let layout = atoms.layout(scores);
+            if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {
+                let layout = [vec![Vec::new(); more], layout.clone()].concat();
+                scores = atoms.view(layout);
+            }
+            let here = match node.op.name {
+                "Where" => &mut mask_view,
+                "Add" => &mut bias_view,
+                "Softmax" => &mut softmax_view,
+                _ => continue,
+            };
+            *here = Some(atoms.view(atoms.layout(scores).clone()));
+        }
+        let v = operand(found.m, &mut atoms, v, &[])?;
+        let result = match weights == left {
+            true => atoms.product(scores, v.moved)?,
+            false => atoms.product(v.moved, scores)?,
+        };
+        let of = |view| atoms.layout(view).concat();
+        let (in_scores, in_result) = (of(scores), of(result));
+        let summed: Vec<usize> =
+            in_scores.iter().copied().filter(|atom| !in_result.contains(atom)).collect();
+        if contains_all(&of(q.view), &summed) {
+            std::mem::swap(&mut q, &mut k);
+        }
+
+        let softmax = softmax_view.ok_or("there is no softmax")?;
+        let normalized = atoms.layout(softmax);
+        let axis = found.int("axis").ok_or("there is no axis")?;
+        let axis = fold::axis(axis, normalized.len())?;
+        if !same_atoms(&normalized[axis], &summed) || summed.is_empty() {
+            return Err("the weights are not those of keys".into());
+        }
+
+        let mask = found.value("mask").zip(mask_view);
+        let bias = found.value("bias").zip(bias_view);
+        let masks: Vec<(ValueId, Layout)> = [mask, bias]
+            .into_iter()
+            .flatten()
+            .map(|(value, view)| Ok((value, broadcast(found.m, value, atoms.layout(view))?)))
+            .collect::<Result<_, Skip>>()?;
+        let in_masks: Vec<Vec<usize>> = masks.iter().map(|(_, layout)| layout.concat()).collect();
+        let at_the_end = end(found.m, &mut atoms, result)?;
+        let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
+        let is_masked = mask.is_some();
+        Ok(Self { atoms, q, k, v, result, plan, masks, is_masked, product: path.0 })
+    }
 }
 
 /// Returns the closest upstream node that satisfies `is_end`, and the nodes in between in order of
@@ -387,6 +413,16 @@ impl Roles {
         let known = [&*self.batch, &*heads, &*self.queries, &*self.keys].concat();
         contains_all(&known, atoms)
             && [&*self.batch, &*heads, &*self.queries, &*self.keys].into_iter().all(all_or_none)
+    }
+
+    /// Returns the numbers of heads of queries and of keys.
+    fn count_heads(&self, atoms: &Atoms) -> Result<(i64, i64), Skip> {
+        let count = |heads: &[usize]| {
+            let size = atoms.shape(&[heads.to_vec()])[0].as_known();
+            size.ok_or_else(|| missed("the number of heads is not known"))
+        };
+        let of_keys = count(&self.shared_heads)?;
+        Ok((of_keys * count(&self.groups)?, of_keys))
     }
 
     fn layouts(&self, is_flat: bool) -> [Layout; 4] {

@@ -1,0 +1,215 @@
+//! Rotary embeddings of queries and keys by their positions, as tables with one row per position.
+
+use onnx::operators::Trait;
+use onnx::{Graph, ValueId, attrs};
+use tensor::bounds::{lower_bound, same};
+use tensor::{DType, Dim};
+
+use crate::movement::{Chain, reshaped};
+use crate::{Match, Skip};
+
+const ONE: Dim = Dim::Known(1);
+
+/// The kernel rotates vectors of this many features.
+const VECTOR: i64 = 16;
+
+/// The largest number of elements of a table.
+const LARGEST: i64 = 1 << 26;
+
+/// The maximum number of nodes between positions and a table.
+const STEPS: usize = 16;
+
+/// The queries and keys before their rotation, and the tables.
+pub(super) struct Rotation {
+    pub(super) query: ValueId,
+    pub(super) key: ValueId,
+    pub(super) cos: ValueId,
+    pub(super) sin: ValueId,
+    /// `true` if the pairs that are rotated are neighbours.
+    pub(super) interleaved: bool,
+}
+
+impl Rotation {
+    /// Returns the rotation of `query` and `key` by the positions of `count` tokens after
+    /// `position` others. Returns `None` if they are not rotated, or in another way than the kernel
+    /// does: they stay as they are then.
+    pub(super) fn of(
+        m: &mut Match<'_>,
+        query: ValueId,
+        key: ValueId,
+        position: &Dim,
+        count: &Dim,
+        features: i64,
+    ) -> Result<Option<Self>, Skip> {
+        let chain = Chain::to(m, key);
+        let nodes =
+            [query, chain.source].map(|value| m.producer(value, &["RotaryEmbedding"]).cloned());
+        let [Some(of_query), Some(of_key)] = nodes else { return Ok(None) };
+        let alike = |name: &str| of_query.int(name, 0) == of_key.int(name, 0);
+        let same_tables = (1..4).all(|index| match (of_query.input(index), of_key.input(index)) {
+            (Some(a), Some(b)) => computes_same(m.graph(), a, b, 0),
+            (a, b) => a == b,
+        });
+        if !alike("interleaved") || !alike("rotary_embedding_dim") || !same_tables {
+            return Ok(None);
+        }
+        let operand = |index: usize| of_query.input(index);
+        let (Some(cos), Some(sin), Some(x), Some(mut key)) =
+            (operand(1), operand(2), operand(0), of_key.input(0))
+        else {
+            return Ok(None);
+        };
+        // Rows that are looked up by position must be in order.
+        let is_counted = |ids: ValueId| {
+            let found = m.facts().progression(ids);
+            found.is_some_and(|found| found.first == Dim::Known(0) && found.steps == [0, 1])
+        };
+        if operand(3).is_some_and(|ids| !is_counted(ids) && *count != ONE) {
+            return Ok(None);
+        }
+        let half = m.ty(cos).shape.last().and_then(Dim::as_known).unwrap_or(1);
+        let length = lower_bound(&-(position.clone() + count.clone())).map(|bound| -bound);
+        let length = length.filter(|length| length.saturating_mul(half) <= LARGEST);
+        let Some(length) = length.filter(|_| features % VECTOR == 0 && 2 * half % VECTOR == 0)
+        else {
+            return Ok(None);
+        };
+        let positions = Positions { first: position, count, length };
+        let tables = [cos, sin].map(|value| positions.table(m, value, 0));
+        let [Ok(cos), Ok(sin)] = tables else { return Ok(None) };
+        let is_table = |m: &Match<'_>, value: ValueId| {
+            m.ty(value).shape == [Dim::Known(length), Dim::Known(half)]
+        };
+        if !is_table(m, cos) || !is_table(m, sin) {
+            return Ok(None);
+        }
+        for id in chain.nodes {
+            let node = m.graph().node(id).clone();
+            let inputs = std::iter::once(Some(key)).chain(node.inputs.iter().copied().skip(1));
+            key = m.like(&node, inputs.collect())?;
+        }
+        let interleaved = of_query.int("interleaved", 0) != 0;
+        Ok(Some(Self { query: x, key, cos, sin, interleaved }))
+    }
+}
+
+/// Returns `true` if two values are computed in the same way. Equal nodes that were emitted since
+/// the last clean-up are not merged yet.
+fn computes_same(graph: &Graph, a: ValueId, b: ValueId, steps: usize) -> bool {
+    if a == b {
+        return true;
+    }
+    if let (Some(a), Some(b)) = (graph.constant(a), graph.constant(b)) {
+        return a.ty() == b.ty() && a.bytes().is_some() && a.bytes() == b.bytes();
+    }
+    let producers = graph.producer(a).zip(graph.producer(b));
+    let Some((one, other)) = producers.map(|(a, b)| (graph.node(a), graph.node(b))) else {
+        return false;
+    };
+    let operands = one.inputs.iter().zip(&other.inputs);
+    let mut operands = operands.map(|(a, b)| match (a, b) {
+        (Some(a), Some(b)) => computes_same(graph, *a, *b, steps + 1),
+        (a, b) => a == b,
+    });
+    steps < STEPS
+        && one.op == other.op
+        && one.attrs == other.attrs
+        && one.outputs.len() == 1
+        && one.blocks().next().is_none()
+        && !one.operator().has(Trait::Random)
+        && one.inputs.len() == other.inputs.len()
+        && operands.all(|is_same| is_same)
+}
+
+/// The positions of tokens, and the number of positions that tables have rows for.
+struct Positions<'a> {
+    first: &'a Dim,
+    count: &'a Dim,
+    length: i64,
+}
+
+impl Positions<'_> {
+    /// Returns the values of `value` for all positions, as `[length, features]`, or those that are the
+    /// same for all of them, as `[1, features]`.
+    fn table(&self, m: &mut Match<'_>, value: ValueId, steps: usize) -> Result<ValueId, Skip> {
+        const OTHERWISE: Skip = Skip::Because("a table is computed otherwise");
+        if steps > STEPS {
+            return Err(OTHERWISE);
+        }
+        if self.are(m, value) {
+            let numbers: Vec<i64> = (0..self.length).collect();
+            let iota = m.i64s(&numbers);
+            let column = reshaped(m, iota, &[Dim::Known(self.length), ONE])?;
+            return match m.ty(value).dtype {
+                DType::I64 => Ok(column),
+                dtype => m.op("Cast", &[column], attrs! { to: dtype }),
+            };
+        }
+        let shape = m.ty(value).shape.clone();
+        let last = shape.last().cloned().unwrap_or(ONE);
+        if m.graph().tensor(value).is_some() {
+            let is_row = shape.iter().rev().skip(1).all(|dim| *dim == ONE);
+            return if is_row { reshaped(m, value, &[ONE, last]) } else { Err(OTHERWISE) };
+        }
+        let node = m.graph().producer(value).ok_or(OTHERWISE)?;
+        let node = m.graph().node(node).clone();
+        let x = node.input(0).ok_or(OTHERWISE)?;
+        match node.op.name {
+            "Cast" | "Cos" | "Sin" | "Neg" | "Identity" => {
+                let x = self.table(m, x, steps + 1)?;
+                m.like(&node, vec![Some(x)])
+            }
+            "Mul" | "Add" | "Sub" | "Div" => {
+                let mut inputs = Vec::new();
+                for input in &node.inputs {
+                    let input = input.ok_or(OTHERWISE)?;
+                    // Positions must not be along the axis of features.
+                    let last = m.ty(input).shape.last().cloned().unwrap_or(ONE);
+                    if last.as_known().is_none() {
+                        return Err(OTHERWISE);
+                    }
+                    inputs.push(Some(self.table(m, input, steps + 1)?));
+                }
+                m.like(&node, inputs)
+            }
+            "Gather" if node.int("axis", 0) == 0 && m.ty(x).rank() == 2 => {
+                let ids = node.input(1).ok_or(OTHERWISE)?;
+                let rows = m.ty(x).shape[0].as_known().ok_or(OTHERWISE)?;
+                if !self.are(m, ids) || rows < self.length || m.graph().tensor(x).is_none() {
+                    return Err(OTHERWISE);
+                }
+                if rows == self.length {
+                    return Ok(x);
+                }
+                let [start, end, axis] = [0, self.length, 0].map(|number| m.i64s(&[number]));
+                m.op("Slice", &[x, start, end, axis], attrs! {})
+            }
+            name if name == "Expand" || node.is_reshape() => {
+                let inner = self.table(m, x, steps + 1)?;
+                let features = m.ty(inner).shape[1].clone();
+                let ends = |dim: Option<&Dim>| dim.is_some_and(|dim| *dim == features);
+                let from = m.ty(x).shape.clone();
+                let kept = |shape: &[Dim]| {
+                    shape.iter().filter(|dim| **dim != ONE).cloned().collect::<Vec<_>>()
+                };
+                let is_same = name == "Expand" || kept(&from) == kept(&shape);
+                let has_features = features == ONE || ends(from.last()) && ends(shape.last());
+                if is_same && has_features { Ok(inner) } else { Err(OTHERWISE) }
+            }
+            _ => Err(OTHERWISE),
+        }
+    }
+
+    /// Returns `true` if `value` holds the positions, which may be the same for several examples.
+    fn are(&self, m: &Match<'_>, value: ValueId) -> bool {
+        let Some(found) = m.facts().progression(value) else { return false };
+        let shape = &m.ty(value).shape;
+        let mut steps = found.steps.iter().zip(shape).filter(|(step, _)| **step != 0);
+        let is_along = match (steps.next(), steps.next()) {
+            (Some((1, size)), None) => size == self.count,
+            (None, _) => *self.count == ONE,
+            _ => false,
+        };
+        is_along && same(&found.first, self.first)
+    }
+}

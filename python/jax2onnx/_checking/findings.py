@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jax2onnx._checking.compare import coarser, difference, not_finite, statistics
+from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.locate import Comparison, Finding
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.verification import Verification, agreement, said_skipped
 
@@ -159,16 +159,20 @@ def _operands(operands: Mapping[str, np.ndarray]) -> list[str]:
 
 def _certainty(finding: Finding, others: int) -> str:
     count = len(finding.nodes)
+    guessed = finding.by_name and not finding.keeps_names
+    known = "likely" if guessed else "nearly certain" if finding.by_use else "certain"
     if finding.constants:
-        sure = "certain: this constant was changed, and this value is computed from it."
+        known = "likely" if guessed else "certain"
+        sure = f"{known}: this constant was changed, and this value is computed from it."
     elif count <= 1:
-        known = "nearly certain" if finding.by_use else "certain"
         sure = f"{known}: the result of this node is wrong although its operands are right."
     else:
         shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
-    if finding.by_name and count and finding.references and not _same_kind(finding):
+    if guessed:
+        sure += " The value was matched by its name, and the models name their values differently."
+    elif finding.by_name and count and finding.references and not _same_kind(finding):
         sure += " The value was matched by its name."
     if finding.by_use:
         sure += " The value was matched by the node that reads it."

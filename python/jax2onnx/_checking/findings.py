@@ -114,12 +114,14 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
         text.append(f"  node:  {_node(node)}")
         if finding.references and not _same_kind(finding):
             text.append(f"         {reference} has {_kinds(finding.references)} here")
+    fused = _fused_lines(finding, source_lines)
+    text += [f"  {'lines: ' if i == 0 else '       '}{line}" for i, line in enumerate(fused)]
     text += [f"  module: {module}"] if module else []
     text += [f"  rule:  {rule}"] if rule else []
     text += [f"  constant {n} differs: {how}" for n, how in finding.constants.items()]
     text += _operands(finding.operands)
     text += _numbers(finding, reference)
-    certainty = _certainty(finding, others)
+    certainty = _certainty(finding, others, len(fused))
     text.append(f"  confidence: {certainty}")
     return Described(text, place, rule, _name(node), module, certainty)
 
@@ -157,7 +159,19 @@ def _operands(operands: Mapping[str, np.ndarray]) -> list[str]:
     return text + [f"  and {len(names) - _LISTED} more operands"] * (len(names) > _LISTED)
 
 
-def _certainty(finding: Finding, others: int) -> str:
+def _fused_lines(finding: Finding, source_lines: SourceLines) -> list[str]:
+    """Returns the lines that the model computes at once, if the reference computes them in several
+    nodes.
+    """
+    if len(finding.nodes) > len(finding.references):
+        return []
+    made = (name for node in finding.references for name in node.output if name)
+    known = (source_lines.lines(name) for name in made)
+    lines = list(dict.fromkeys(str(lines[0]) for lines in known if lines and lines[0].file))
+    return lines if len(lines) > 1 else []
+
+
+def _certainty(finding: Finding, others: int, lines: int) -> str:
     count = len(finding.nodes)
     guessed = finding.by_name and not finding.keeps_names
     known = "likely" if guessed else "nearly certain" if finding.by_use else "certain"
@@ -166,6 +180,8 @@ def _certainty(finding: Finding, others: int) -> str:
         sure = f"{known}: this constant was changed, and this value is computed from it."
     elif count <= 1:
         sure = f"{known}: the result of this node is wrong although its operands are right."
+        if lines:
+            sure += f" It computes {lines} lines at once, and one of them is meant."
     else:
         shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""

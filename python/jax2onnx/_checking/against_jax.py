@@ -105,6 +105,11 @@ class JaxComparison:
         self._misnamed: set[str] = set()
         self._keeps_names = keeps_names(self._one, self._other, self._matches)
 
+    @property
+    def given(self) -> Mapping[str, np.ndarray]:
+        """The inputs of the model, by name."""
+        return self._given
+
     def run(self) -> Verification:
         """Compares all values."""
         if self._keeps_names:
@@ -168,6 +173,14 @@ class JaxComparison:
             by_line=tables[0],
             by_module=tables[1],
         )
+
+    def values(self, wanted: "set[str]") -> dict[str, np.ndarray]:
+        """Returns JAX's arrays for values of the model, by name, where there are any."""
+        by_path = self._by_path()
+        usable = self._usable({n for _, _, names in by_path.values() for n in names})
+        self._fitting = {name for name in usable if self._fits(name)}
+        found = self._expected(by_path, usable)
+        return {entry.name: entry.array for entry in found if entry.name in wanted}
 
     def _inside_functions(self, errors: Mapping[str, Error]) -> dict[str, Error]:
         """Replaces the errors of calls by those of the values inside the called functions, relative

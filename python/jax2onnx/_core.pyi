@@ -270,6 +270,10 @@ class Frame:
     """A frame of a call stack."""
 
     @property
+    def kind(self) -> str:
+        """The owner of the code: "user", "library" or "jax"."""
+
+    @property
     def file(self) -> str:
         """The file, relative to the export's working directory or to its package's folder."""
 

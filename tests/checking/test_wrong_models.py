@@ -661,3 +661,39 @@ def test_a_rotation_that_is_not_rounded(operators: Any, number: int, mark: str) 
     assert found.certainty.startswith("certain: ")
     # An explicit tolerance defines what is a difference.
     assert verify(rotation, wrong, [X], rtol=0.1, atol=0.1)
+
+
+class Stem(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.conv = nnx.Conv(2, 3, (3, 3), rngs=rngs)
+        self.norm = nnx.BatchNorm(3, use_running_average=True, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = self.conv(x)  # conv
+        x = self.norm(x)  # batch norm
+        return jax.nn.relu(x)  # activation
+
+
+def test_a_fused_node_names_all_its_lines(tmp_path: Path) -> None:
+    import onnxruntime
+
+    stem, x = Stem(nnx.Rngs(0)), RANDOM.normal(size=(1, 5, 5, 2)).astype(np.float32)
+    exported, path = str(tmp_path / "stem.onnx"), str(tmp_path / "optimised.onnx")
+    to_onnx(stem, [x.shape], return_mode="file", output_path=exported)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = path
+    onnxruntime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
+    optimised = onnx.load(path)
+    node = _node(optimised, "FusedConv")
+    (kernel,) = (t for t in optimised.graph.initializer if t.name == node.input[1])
+    kernel.CopyFrom(
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(kernel) * 2, kernel.name)
+    )
+    found = verify(stem, optimised, [x])
+    assert found.node == node.name
+    for mark in ("conv", "batch norm", "activation"):
+        line = line_of(mark, Stem.__call__)
+        assert f"test_wrong_models.py:{line} in Stem.__call__" in found.message, found.message
+    assert "It computes 3 lines at once" in found.certainty

@@ -240,8 +240,8 @@ def test_the_page_about_failures_shows_what_is_printed(
 
 
 def without_lines_of_rules(text: str) -> str:
-    """Removes the line numbers of rules, which change too often for a page."""
-    return re.sub(r"(?:(?<=\.lower)|(?<=\.rewrite)):\d+|(?<=─)─+", "", text)
+    """Removes the line numbers of rules and of libraries, which change too often for a page."""
+    return re.sub(r"(?:(?<=\.lower)|(?<=\.rewrite)|(?<=linear\.py)):\d+|(?<=─)─+", "", text)
 
 
 def commands(page: str) -> None:

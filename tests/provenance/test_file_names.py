@@ -12,7 +12,7 @@ from typing import Any
 import onnx
 import pytest
 
-from jax2onnx import SourceMap, to_onnx
+from jax2onnx import SourceMap, _core, to_onnx
 from jax2onnx._core import main
 
 LAYER = """
@@ -92,8 +92,12 @@ def test_files_that_no_import_names_keep_apart(tmp_path: Path) -> None:
     assert names == {"layers.py", "layers.py (2)"}
 
 
-def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "import jax.numpy as jnp\ndef cell(x):\n    return jnp.sin(x)\n"
+CELL = "import jax.numpy as jnp\ndef cell(x):\n    return jnp.sin(x)\n"
+
+
+def _cell(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Returns a function that is defined in the seventh cell of a notebook."""
+    text = CELL
     path = "/tmp/ipykernel_12/3364276556.py"
     monkeypatch.setitem(linecache.cache, path, (len(text), None, text.splitlines(True), path))
     compiler = types.SimpleNamespace(_filename_map={path: 7})
@@ -103,11 +107,23 @@ def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     namespace: dict[str, Any] = {}
     exec(compile(text, path, "exec"), namespace)
-    model = to_onnx(namespace["cell"], [(2,)], stacktrace_metadata="sourcemap", source_text=True)
+    return namespace["cell"]
+
+
+def test_errors_show_the_text_of_notebook_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = to_onnx(_cell(monkeypatch), [(2,)], stacktrace_metadata="sourcemap")
+    said = _core.explain(model.SerializeToString(), model.graph.node[0].name)
+    assert said is not None
+    assert "In [7]:3" in said
+    assert "return jnp.sin(x)" in said
+
+
+def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = to_onnx(_cell(monkeypatch), [(2,)], stacktrace_metadata="sourcemap", source_text=True)
     assert sources(model, "Sin") == ("In [7]", 3)
     files = SourceMap.load(model)
     assert "ipykernel" not in str(files.lookup(model.graph.node[0].name))
-    assert written_text(model, "In [7]") == text
+    assert written_text(model, "In [7]") == CELL
 
 
 def test_code_in_an_archive_keeps_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use provenance::{digest, edited_since_loaded, source_text};
 use rustc_hash::FxHashMap;
@@ -99,6 +100,7 @@ impl<'m> Excerpts<'m> {
             for below in ["src", "..", "../src"] {
                 places.extend(self.roots.iter().map(|root| root.join(below)));
             }
+            places.extend(package_folders());
         }
         places
     }
@@ -109,6 +111,9 @@ impl<'m> Excerpts<'m> {
         let map = self.model.map.as_ref();
         if map.is_some_and(|map| map.edited().any(|edited| edited == file)) {
             return Err(edited_since_loaded(file));
+        }
+        if let Some(text) = wanted.filter(|_| file.starts_with(CELL)).and_then(cell) {
+            return Ok(text);
         }
         let (mut changed, mut outside) = (false, false);
         // If the map lists a file without a digest, the file belongs to a package.
@@ -171,6 +176,51 @@ fn is_below(root: &Path, file: &str) -> bool {
         // The file does not exist.
         _ => true,
     }
+}
+
+/// The folders that Python imports packages from, if Python runs the commands.
+static PACKAGES: Mutex<Option<Vec<PathBuf>>> = Mutex::new(None);
+
+/// Sets the folders that Python imports packages from.
+pub fn set_package_folders(folders: Vec<PathBuf>) {
+    if let Ok(mut packages) = PACKAGES.lock() {
+        *packages = Some(folders);
+    }
+}
+
+/// Returns the folders that Python imports packages from. Without Python, they are those of the
+/// active virtual environment.
+fn package_folders() -> Vec<PathBuf> {
+    if let Ok(Some(known)) = PACKAGES.lock().as_deref() {
+        return known.clone();
+    }
+    let Some(environment) = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from) else {
+        return Vec::new();
+    };
+    let versions = std::fs::read_dir(environment.join("lib")).into_iter().flatten().flatten();
+    let unix = versions.map(|version| version.path().join("site-packages"));
+    unix.chain([environment.join("Lib").join("site-packages")]).collect()
+}
+
+/// The texts of the cells of the running notebook.
+static CELLS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Sets the texts of the cells of the running notebook, which are not files.
+pub fn set_cells(texts: Vec<String>) {
+    if let Ok(mut cells) = CELLS.lock() {
+        *cells = texts;
+    }
+}
+
+/// Returns the text of the notebook cell with this digest.
+fn cell(wanted: &str) -> Option<Rc<str>> {
+    let cells = CELLS.lock().ok()?;
+    cells.iter().find(|text| digest(text.as_bytes()) == wanted).map(|text| text.as_str().into())
+}
+
+/// Returns the text of the Python file at a path.
+pub fn python_file(path: &str) -> Option<String> {
+    read(Path::new(path)).map(source_text)
 }
 
 /// Reads a Python file. Files of other kinds are never opened, regardless of the model's contents.

@@ -13,7 +13,7 @@ use crate::commands::Command;
 use crate::commands::explain::{explain, write};
 use crate::excerpt::Excerpts;
 use crate::log::without_colors;
-use crate::model::{Fused, Index, Model, OptimizedNode};
+use crate::model::{FrameChoice, Fused, Index, Model, OptimizedNode};
 use crate::style::Text;
 use crate::view::{Editor, Subject, data, page};
 use crate::{Cli, Terminal};
@@ -48,7 +48,7 @@ pub fn model(bytes: &[u8]) {
         // An unknown name is a valid answer.
         let _ = show.show(&model, terminal);
     }
-    write(&mut Text::new(false), &index, &explain(&index, LOG), None);
+    write(&mut Text::new(false), &index, &explain(&index, LOG), None, &FrameChoice::default());
     view_page(&index);
 }
 
@@ -56,7 +56,8 @@ fn view_page(index: &Index<'_>) {
     let Ok(editor) = Editor::new(None, Path::new("page.html")) else { return };
     let (title, excerpts, editor) = ("model", &Excerpts::new(index.model), &editor);
     let (timed, errors, other) = (None, None, None);
-    let subject = Subject { title, index, excerpts, editor, timed, errors, other };
+    let choice = FrameChoice::default();
+    let subject = Subject { title, index, excerpts, editor, choice, timed, errors, other };
     let text = page(&data(&subject).0);
     assert_eq!(text.matches("</script").count(), 2, "the page has two scripts");
 }
@@ -83,7 +84,13 @@ pub fn log(model: &[u8], log: &[u8]) {
     let Ok(model) = Model::from_bytes(model) else { return };
     let index = Index::new(&model);
     let log = String::from_utf8_lossy(log);
-    write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)), None);
+    write(
+        &mut Text::new(true),
+        &index,
+        &explain(&index, &without_colors(&log)),
+        None,
+        &FrameChoice::default(),
+    );
 }
 
 /// Parses text syntax, prints the result and parses it again.

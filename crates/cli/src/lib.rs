@@ -30,6 +30,7 @@ use clap::Parser;
 
 pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Verify};
 pub use diff::common_subsequence;
+pub use excerpt::{python_file, set_cells, set_package_folders};
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
 pub use model::{Fused, Lookup, OptimizedNode, before_inlining};

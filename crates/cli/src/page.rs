@@ -6,12 +6,15 @@ use provenance::{Diagnostic, SourceLocation};
 use rustc_hash::FxHashSet;
 
 use crate::excerpt::Excerpts;
-use crate::model::{Frame, Index, Origin};
+use crate::model::{Frame, FrameChoice, Index, Origin};
 use crate::style::{Style, Text};
 use crate::table::count;
 
 /// The maximum number of sources shown per node.
 const SOURCES: usize = 4;
+
+/// The maximum number of lines of libraries shown per node.
+const LIBRARY: usize = 12;
 
 /// The maximum number of characters shown of a constant's value.
 const CONSTANT: usize = 32;
@@ -100,6 +103,22 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
     }
 }
 
+/// Writes the chosen lines of libraries that the user's line calls, the innermost last.
+pub(crate) fn library(
+    text: &mut Text,
+    excerpts: &Excerpts<'_>,
+    origin: &Origin<'_>,
+    choice: &FrameChoice,
+) {
+    let frames = choice.below(origin);
+    let hidden = frames.len().saturating_sub(LIBRARY);
+    let title = match hidden {
+        0 => "  your line calls".to_owned(),
+        _ => format!("  your line calls, through {}", count(hidden, "more line")),
+    };
+    stack(text, excerpts, &title, &frames[hidden..]);
+}
+
 /// Writes the callers of the user's line, innermost first. JAX's own frames are included only if
 /// `all` is set.
 pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<'_>, all: bool) {
@@ -143,7 +162,7 @@ fn stack(text: &mut Text, excerpts: &Excerpts<'_>, title: &str, frames: &[&Frame
         text.line("");
     }
     for frame in frames {
-        let line = excerpts.line(frame.file, frame.span.line).filter(|_| frame.is_user);
+        let line = excerpts.line(frame.file, frame.span.line).filter(|_| !frame.is_jax);
         let style = if frame.is_user { Style::Cyan } else { Style::Dim };
         let place = format!("    {}", frame.place());
         text.styled(style, &place);

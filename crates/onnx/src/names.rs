@@ -34,7 +34,7 @@ fn name_nodes(graph: &mut Graph, origins: &Origins) {
     }
     for id in unnamed {
         let node = graph.node(id);
-        let scope = origins.scope_path(origins.get(node.origin).scope);
+        let scope = origins.scope_path(origins.naming_scope(node.origin));
         let op = node.op.name.replace('/', ".");
         let base = if scope.is_empty() { format!("/{op}") } else { format!("/{scope}/{op}") };
         graph.node_mut(id).name = names.unique(base, "_");

@@ -131,6 +131,9 @@ fn attempt(
     legalize_outputs(graph, origins, opset, target)?;
     let opset = fixed.unwrap_or_else(|| lowest_opset(graph, opset, target));
     onnx_file::separate_constants(graph);
+    if options.function_scopes {
+        origins.scope_by_functions(stacks);
+    }
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;

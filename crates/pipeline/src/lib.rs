@@ -45,6 +45,9 @@ pub struct Options {
     pub compute: Compute,
     /// The storage formats of weights.
     pub weights: Weights,
+    /// `true` to name nodes without a module after the functions that they come from. Stacks must
+    /// be resolved.
+    pub function_scopes: bool,
     /// `true` to report operators that were nearly recognised.
     pub report_missed: bool,
     /// The number of changes that the optimiser may make; `None` for any number.
@@ -62,6 +65,7 @@ impl Default for Options {
             forms: Forms::auto(Target::default().opset),
             compute: Compute::default(),
             weights: Weights::default(),
+            function_scopes: false,
             report_missed: false,
             fuel: None,
             metadata: Vec::new(),

@@ -210,7 +210,8 @@ impl Recording {
             self.options.metadata = vec![(WEIGHTS.to_owned(), note)];
         }
         let Self { program, boundary, options, stacks, entry, function, .. } = self;
-        let sources = Sources { text: sources, embed: self.embed_sources, edited: &[] };
+        let sources =
+            Sources { text: sources, library: None, embed: self.embed_sources, edited: &[] };
         let lines = Lines { stacks, entry: *entry, function: function.as_ref(), sources };
         convert(program, boundary, options, &lines, origins)
     }

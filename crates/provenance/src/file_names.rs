@@ -16,6 +16,8 @@ use crate::FrameKind;
 pub struct FileNames {
     absolute: bool,
     roots: Roots,
+    /// Packages with the owners that the user chose.
+    owners: Vec<(String, FrameKind)>,
     /// Loaded when the first file needs it.
     imports: Option<Imports>,
     /// The kind and the name of each file, by path.
@@ -30,7 +32,19 @@ impl FileNames {
     #[must_use]
     pub fn new(roots: Roots, absolute: bool) -> Self {
         let (known, wanted) = (FxHashMap::default(), FxHashMap::default());
-        Self { absolute, roots, imports: None, known, wanted }
+        Self { absolute, roots, imports: None, known, wanted, owners: Vec::new() }
+    }
+
+    /// Sets the packages whose code counts as the user's, such as `mujoco.mjx`. A name after a
+    /// minus sign counts as a library's.
+    #[must_use]
+    pub fn with_owners(mut self, packages: &[String]) -> Self {
+        let owner = |package: &String| match package.strip_prefix('-') {
+            Some(package) => (package.to_owned(), FrameKind::Library),
+            None => (package.clone(), FrameKind::User),
+        };
+        self.owners = packages.iter().map(owner).collect();
+        self
     }
 
     /// Returns the owner of the code in the file at `path`, and the file's display name. Calls
@@ -47,20 +61,38 @@ impl FileNames {
             return Ok(known.clone());
         }
         let plain = plain(path);
-        let (kind, name) = match self.roots.relative(&plain) {
-            Some(known) => known,
-            None => {
-                let imports = match &self.imports {
-                    Some(known) => known,
-                    None => self.imports.insert(imports(&self.roots.working)?),
-                };
-                let name = self.roots.outside(&plain, imports);
-                (FrameKind::User, name)
-            }
+        let known = self.roots.relative(&plain);
+        if self.imports.is_none() && (known.is_none() || !self.owners.is_empty()) {
+            self.imports = Some(imports(&self.roots.working)?);
+        }
+        let (kind, name) = match (known, &self.imports) {
+            (Some(known), _) => known,
+            (None, Some(imports)) => (FrameKind::User, self.roots.outside(&plain, imports)),
+            (None, None) => (FrameKind::User, base_name(&plain)),
         };
+        let kind = self.owner(&plain, kind, &name);
         let name = if self.absolute { path.to_owned() } else { self.unique(name) };
         self.known.insert(path.to_owned(), (kind, name.clone()));
         Ok((kind, name))
+    }
+
+    /// Returns the owner of a file's code, which the user's list of packages may change. JAX's code
+    /// stays JAX's.
+    fn owner(&self, path: &str, kind: FrameKind, name: &str) -> FrameKind {
+        if !matches!(kind, FrameKind::User | FrameKind::Library) {
+            return kind;
+        }
+        let module = self.imports.as_ref().and_then(|imports| imports.modules.get(path));
+        let is_in = |package: &str| {
+            let below = |name: &str, separator: char| {
+                let rest = name.strip_prefix(package);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separator))
+            };
+            module.is_some_and(|module| below(module, '.')) || below(&name.replace('/', "."), '.')
+        };
+        let listed = self.owners.iter().filter(|(package, _)| is_in(package));
+        // The longest name is the most specific one.
+        listed.max_by_key(|(package, _)| package.len()).map_or(kind, |(_, owner)| *owner)
     }
 
     /// Returns a name that no other file has: `layers.py`, then `layers.py (2)`.
@@ -407,6 +439,23 @@ mod tests {
             ("/tmp/ipykernel_7/336.py", "In [7]"),
         ] {
             assert_named(&mut files, path, FrameKind::User, name);
+        }
+    }
+
+    #[test]
+    fn users_choose_who_owns_a_package() {
+        let chosen = ["flax.nnx", "-flax.nnx.nn", "-pkg", "pkg.a", "jax"].map(str::to_owned);
+        let mut files = files().with_owners(&chosen);
+        for (path, kind, name) in [
+            ("/py/site-packages/flax/nnx/x.py", FrameKind::User, "flax/nnx/x.py"),
+            ("/py/site-packages/flax/nnx/nn/y.py", FrameKind::Library, "flax/nnx/nn/y.py"),
+            ("/py/site-packages/flax/nnxx.py", FrameKind::Library, "flax/nnxx.py"),
+            ("/far/b/layers.py", FrameKind::Library, "pkg/b/layers.py"),
+            ("/far/a/layers.py", FrameKind::User, "pkg/a/layers.py"),
+            ("/py/site-packages/jax/x.py", FrameKind::Jax, "jax/x.py"),
+            ("/home/me/project/own.py", FrameKind::User, "own.py"),
+        ] {
+            assert_named(&mut files, path, kind, name);
         }
     }
 

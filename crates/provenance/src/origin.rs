@@ -8,7 +8,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::{StackId, Stacks, id};
+use crate::{FrameKind, StackId, Stacks, id};
 
 id! {
     /// An equation's context: its stack and the equations that enclose it.
@@ -168,6 +168,8 @@ pub struct Origins {
     latest: Option<(ScopeId, String, ScopeId)>,
     /// The other calls to each function, by its first call.
     callers: FxHashMap<CallId, Vec<OriginId>>,
+    /// Scopes made of functions, for origins that belong to no module.
+    functions: FxHashMap<OriginId, ScopeId>,
 }
 
 impl Default for Origins {
@@ -181,6 +183,7 @@ impl Default for Origins {
             none: Arc::new([]),
             latest: None,
             callers: FxHashMap::default(),
+            functions: FxHashMap::default(),
         }
     }
 }
@@ -285,6 +288,42 @@ impl Origins {
         calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
     }
 
+    /// Gives origins without a module a scope made of the functions on their stacks, below the
+    /// converted function. Stacks must be resolved.
+    pub fn scope_by_functions(&mut self, stacks: &Stacks) {
+        for at in 0..self.origins.len() {
+            let origin = &self.origins[at];
+            if origin.scope != Self::ROOT {
+                continue;
+            }
+            let path = self.functions_of(origin, stacks).join("/");
+            let scope = self.scope(Self::ROOT, &path);
+            self.functions.insert(OriginId::from_index(at), scope);
+        }
+    }
+
+    /// Returns the functions that an equation is in, from the outside in, without the converted
+    /// function and without JAX's.
+    fn functions_of(&self, origin: &Origin, stacks: &Stacks) -> Vec<String> {
+        let chain = origin.call.into_iter().flat_map(|call| self.chain(call));
+        let frames = chain.filter_map(|(stack, _)| stack).flat_map(|stack| stacks.frames(stack));
+        let ours = frames.filter(|f| matches!(f.kind, FrameKind::User | FrameKind::Library));
+        let functions: Vec<Option<String>> =
+            ours.map(|frame| plain_name(&frame.function)).collect();
+        let mut path: Vec<String> = Vec::new();
+        for name in functions.into_iter().rev().skip(1).flatten() {
+            if path.last() != Some(&name) && path.len() < LEVELS {
+                path.push(name);
+            }
+        }
+        path
+    }
+
+    /// Returns the scope that an origin's node is named after.
+    pub fn naming_scope(&self, id: OriginId) -> ScopeId {
+        self.functions.get(&id).copied().unwrap_or_else(|| self.get(id).scope)
+    }
+
     /// Returns the origin with this id.
     pub fn get(&self, id: OriginId) -> &Origin {
         &self.origins[id.index()]
@@ -313,9 +352,50 @@ impl Origins {
     }
 }
 
+/// The largest number of functions in a scope.
+const LEVELS: usize = 8;
+
+/// Returns the last part of a qualified name. Lambdas, comprehensions and modules have none.
+fn plain_name(function: &str) -> Option<String> {
+    let last = function.rsplit('.').next().unwrap_or(function);
+    let is_name = !last.is_empty() && last.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then(|| last.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_scopes_where_no_module_is() {
+        let (mut origins, mut stacks) = (Origins::default(), Stacks::default());
+        let frame = |kind, function: &str| Frame {
+            file: "m.py".into(),
+            path: "/m.py".into(),
+            function: function.into(),
+            span: Span::default(),
+            kind,
+        };
+        let frames = [
+            frame(FrameKind::Jax, "add"),
+            frame(FrameKind::Library, "State._apply.<locals>.<lambda>"),
+            frame(FrameKind::Library, "State._apply"),
+            frame(FrameKind::Jax, "vmap"),
+            frame(FrameKind::Library, "Env.step"),
+            frame(FrameKind::User, "play"),
+        ];
+        let ids: Vec<_> = frames.into_iter().map(|frame| stacks.intern(frame)).collect();
+        let stack = stacks.reserve();
+        stacks.resolve(stack, &ids);
+        let call = Some(origins.call(Call { stack: Some(stack), caller: None }));
+        let free = origins.origin(call, Origins::ROOT, emitter("add"));
+        let norm = origins.scope(Origins::ROOT, "norm");
+        let module = origins.origin(call, norm, emitter("add"));
+        origins.scope_by_functions(&stacks);
+        let named = |id| origins.scope_path(origins.naming_scope(id));
+        assert_eq!([named(free), named(module)], ["step/_apply", "norm"]);
+        assert_eq!(origins.get(free).scope, Origins::ROOT);
+    }
     use crate::{Frame, FrameKind, Span};
 
     fn emitter(name: &'static str) -> Emitter {

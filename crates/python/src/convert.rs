@@ -33,6 +33,8 @@ pub(crate) struct ExportOptions {
     source_map: Option<PathBuf>,
     source_text: bool,
     absolute_paths: bool,
+    user_packages: Vec<String>,
+    function_scopes: bool,
     /// The file that lists the equations.
     calls: Option<PathBuf>,
     /// The file that the program is written to, with the values of weights if `record_weights`.
@@ -85,9 +87,14 @@ pub(crate) fn convert(
     let written =
         detail != Detail::Off || source_map || given.calls.is_some() || given.record.is_some();
     // Patterns may refer to lines.
-    let resolve = written || given.keep_results || !given.compute.is_empty();
-    let stacks =
-        StackOptions { entry: entry.as_ref(), resolve, absolute_paths: given.absolute_paths };
+    let resolve =
+        written || given.keep_results || given.function_scopes || !given.compute.is_empty();
+    let stacks = StackOptions {
+        entry: entry.as_ref(),
+        resolve,
+        absolute_paths: given.absolute_paths,
+        user_packages: &given.user_packages,
+    };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
         .map_err(|failed| error::reading(py, *failed))?;
@@ -120,6 +127,7 @@ pub(crate) fn convert(
             for_others: given.in_set,
         },
         weights: Weights { formats: formats.collect::<PyResult<_>>()?, for_others: given.in_set },
+        function_scopes: given.function_scopes,
         report_missed: given.report_missed,
         fuel: given.fuel,
     };
@@ -144,8 +152,12 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let text = |path: &str| texts.known.get(path).cloned();
-        let sources =
-            Sources { text: Some(&text), embed: given.source_text, edited: &texts.edited };
+        let sources = Sources {
+            text: Some(&text),
+            library: Some(&cli::python_file),
+            embed: given.source_text,
+            edited: &texts.edited,
+        };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
         if let Some(path) = &given.record {
             let text =

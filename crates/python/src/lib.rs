@@ -79,6 +79,7 @@ mod _core {
 /// no part of the message is about the model.
 #[pyfunction]
 fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Option<String>> {
+    find_sources(py)?;
     let explained = match model {
         ModelSource::Bytes(bytes) => py.detach(|| cli::explain_bytes(&bytes, &message)),
         ModelSource::File(path) => py.detach(|| cli::explain_file(&path, &message)),
@@ -130,6 +131,7 @@ fn common_subsequence(one: Vec<u32>, other: Vec<u32>, most: usize) -> Vec<(usize
 /// Runs the command line `argv` (without the program's name) and returns the exit status.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
+    find_sources(py)?;
     match cli::python_command(&argv) {
         Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
         Some(PythonCommand::Export(export)) => run_export(py, export),
@@ -141,8 +143,9 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
 
 /// Runs a command that needs no Python. Returns the exit status, the output and the errors.
 #[pyfunction]
-fn command(py: Python<'_>, argv: Vec<OsString>) -> (u8, String, String) {
-    py.detach(|| {
+fn command(py: Python<'_>, argv: Vec<OsString>) -> PyResult<(u8, String, String)> {
+    find_sources(py)?;
+    Ok(py.detach(|| {
         let (mut output, mut errors) = (Vec::new(), Vec::new());
         let status = cli::run_on(
             argv,
@@ -156,7 +159,21 @@ fn command(py: Python<'_>, argv: Vec<OsString>) -> (u8, String, String) {
         );
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (status, text(output), text(errors))
-    })
+    }))
+}
+
+/// Lets commands find the source of installed packages and of notebook cells. Digests confirm it.
+fn find_sources(py: Python<'_>) -> PyResult<()> {
+    let folders = py.import("sys")?.getattr("path")?;
+    let folders = folders.try_iter()?.filter_map(|folder| folder.ok()?.extract::<PathBuf>().ok());
+    cli::set_package_folders(folders.collect());
+    let lines = py.import("linecache")?.getattr("getlines")?;
+    let text = |path: &String| -> Option<String> {
+        let lines: Vec<String> = lines.call1((path,)).ok()?.extract().ok()?;
+        Some(lines.concat())
+    };
+    cli::set_cells(read::cells(py)?.keys().filter_map(text).collect());
+    Ok(())
 }
 
 fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {

@@ -30,6 +30,8 @@ pub(crate) struct Frame {
     end_column: u32,
     /// The function's qualified name.
     function: String,
+    /// The owner of the code: `user`, `library` or `jax`.
+    kind: &'static str,
 }
 
 impl Frame {
@@ -41,6 +43,7 @@ impl Frame {
             end_line: frame.span.end_line,
             end_column: frame.span.end_column,
             function: frame.function.to_owned(),
+            kind: frame.kind().as_str(),
         }
     }
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jax2onnx._checking.compare import Error, coarser, difference, error_of, not_finite
+from jax2onnx._checking.comparison import Comparison
 from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances
 from jax2onnx._checking.dump import Dump
 from jax2onnx._checking.findings import (
@@ -22,7 +23,6 @@ from jax2onnx._checking.findings import (
     statistics_lines,
 )
 from jax2onnx._checking.graph import Graph, Type
-from jax2onnx._checking.locate import Comparison
 from jax2onnx._checking.runtime import Runnable, is_float
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.verification import (

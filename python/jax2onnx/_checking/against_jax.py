@@ -10,13 +10,12 @@ import numpy as np
 from jax2onnx import _jax
 from jax2onnx._checking import jaxpr_bodies
 from jax2onnx._checking.compare import Error, difference
+from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances, computed_in
 from jax2onnx._checking.evaluate import EquationResult, Path, evaluate, paths
 from jax2onnx._checking.findings import compare_outputs, describe
 from jax2onnx._checking.graph import Graph, Type, as_types
 from jax2onnx._checking.locate import (
-    Comparison,
-    Finding,
     GraphPair,
     different_constants,
     kept_operands,
@@ -25,13 +24,16 @@ from jax2onnx._checking.matching import (
     ABSENT,
     GONE,
     INSIDE,
+    MISNAMED,
     RESHAPED,
     Match,
     comparable,
+    keeps_names,
     match,
     same_shape,
     same_types,
 )
+from jax2onnx._checking.misnamed import Compared, compare_without_names
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor, real_array
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
@@ -100,6 +102,8 @@ class JaxComparison:
         self._other_types = self._other.types([*names, *self._other.outputs], self._given)
         self._skipped: Counter[str] = Counter()
         self._outputs: list[np.ndarray] = []
+        self._misnamed: set[str] = set()
+        self._keeps_names = keeps_names(self._one, self._other, self._matches)
 
     @property
     def given(self) -> Mapping[str, np.ndarray]:
@@ -108,6 +112,20 @@ class JaxComparison:
 
     def run(self) -> Verification:
         """Compares all values."""
+        if self._keeps_names:
+            return self._answer(self._compared())
+        names = self._misnamed
+        return self._answer(compare_without_names(self._one, self._matches, names, self._compared))
+
+    def _final(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """Returns the outputs' names, with JAX's values and the model's."""
+        values = self._other.run(self._other.outputs, self._given, self._other_types)
+        pairs = zip(self._other.outputs, self._outputs, strict=True)
+        return [(name, expected, values[name]) for name, expected in pairs]
+
+    def _compared(self) -> Compared:
+        self._skipped.clear()
+        self._outputs.clear()
         by_path = self._by_path()
         usable = self._usable({n for _, _, names in by_path.values() for n in names})
         self._fitting = {name for name in usable if self._fits(name)}
@@ -125,7 +143,10 @@ class JaxComparison:
             same_types(self._one, self._other, self._matches),
         )
         comparison = Comparison(skipped=self._skipped)
-        found = comparison.differing(cut, self._expected(by_path, usable))
+        return Compared(comparison, comparison.differing(cut, self._expected(by_path, usable)), cut)
+
+    def _answer(self, compared: Compared) -> Verification:
+        comparison, found, cut = compared.comparison, compared.wrong, compared.cut
         errors = comparison.errors
         idle = not_run(self._other, self._given, self._source_lines)
         self._skipped.update(idle)
@@ -136,13 +157,8 @@ class JaxComparison:
             others = len({outcome.expected.name for outcome in found} - {found[0].expected.name})
             answer = self._explained(found[0], others, cut)
         else:
-            values = self._other.run(self._other.outputs, self._given, self._other_types)
-            outputs = [
-                (name, expected, values[name])
-                for name, expected in zip(self._other.outputs, self._outputs, strict=True)
-            ]
             answer = compare_outputs(
-                outputs,
+                self._final(),
                 comparison,
                 self._tolerances,
                 "no node is wrong: small errors add up",
@@ -254,15 +270,18 @@ class JaxComparison:
             return GONE
         for name in names:
             if name not in self._matches:
-                return ABSENT
+                return MISNAMED if name in self._misnamed else ABSENT
             if name in self._one.makers and name not in usable:
                 other = self._other_types.get(self._matches[name].name)
                 return comparable(self._types.get(name), other)
             if name in usable and name not in self._fitting and not self._same_operator(name):
-                return RESHAPED
+                doubtful = self._matches[name].by_name and not self._keeps_names
+                return MISNAMED if doubtful else RESHAPED
         return None
 
     def _same_operator(self, name: str) -> bool:
+        if self._matches[name].by_name and not self._keeps_names:
+            return False
         ours = self._one.nodes[self._one.makers[name]]
         theirs = self._other.nodes[self._other.makers[self._matches[name].name]]
         return ours.op_type == theirs.op_type
@@ -306,6 +325,7 @@ class JaxComparison:
             ),
             {},
             by_name=entry is None or entry.by_name,
+            keeps_names=self._keeps_names,
         )
         finding = replace(finding, operands=_read(finding, outcome.operands))
         if not references or any(value not in given for value in read):
@@ -335,6 +355,7 @@ class JaxComparison:
             {name: given[name] for name in given},
             given_other,
             replace(self._tolerances, reference="the export"),
+            keep_names=self._keeps_names,
         )
         comparison = pair.compare()
         if comparison.findings:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from jax2onnx._checking.comparison import Comparison
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.findings import compare_outputs, describe
 from jax2onnx._checking.graph import Graph
-from jax2onnx._checking.locate import Comparison, GraphPair
+from jax2onnx._checking.locate import GraphPair
 from jax2onnx._checking.runtime import Runnable
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run

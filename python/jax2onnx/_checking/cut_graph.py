@@ -33,12 +33,14 @@ class Expected:
         array: The reference's value.
         reference: Its name in the reference.
         tag: Data of the caller.
+        precision: The coarsest type that the reference computes it in.
     """
 
     name: str
     array: np.ndarray
     reference: str
     tag: Any = None
+    precision: str = "float64"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,29 @@ class CutGraph:
         """Returns the nodes that compute a value from values of the reference."""
         nodes, _ = self.graph.needed([target], self.stops)
         return [self.graph.nodes[node] for node in nodes]
+
+    def operands(self, target: str) -> list[str]:
+        """Returns the values of the reference that a value is computed from."""
+        _, given = self.graph.needed([target], self.stops)
+        return [name for name in given if name in self.stops]
+
+    def explains(self, inner: Expected, outcome: Outcome) -> bool:
+        """Returns `True` if a value that differs is right with the reference's value of `inner`,
+        which it is computed from.
+        """
+        target, limits = outcome.expected, self._tolerances
+        given = dict(self._given) | outcome.operands | {inner.name: inner.array}
+        try:
+            found = self.graph.run([target.name], given, self._types, self.stops | {inner.name})
+        except Exception:
+            return False
+        precision = outcome.precision
+        return (
+            difference(
+                target.array, found[target.name], limits.rtol, limits.atol, precision=precision
+            )
+            is None
+        )
 
     def compare(self, expected: Iterator[Expected]) -> Iterator[Outcome]:
         """Compares all values as soon as their operands are known."""
@@ -207,6 +232,7 @@ class CutGraph:
     def _outcome(self, number: int, expected: Expected, result: np.ndarray | str) -> Outcome:
         nodes = self.nodes(expected.name)
         precision = self._precision(expected.name, expected.array, nodes)
+        precision = coarser(precision, expected.precision)
         limits = self._tolerances
         if isinstance(result, str):
             found, apart, error = None, result, None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jax2onnx._checking.compare import coarser, difference, not_finite, statistics
+from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.locate import Comparison, Finding
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.verification import Verification, agreement, said_skipped
 
@@ -119,12 +119,14 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
         text.append(f"  node:  {node_text(node)}")
         if finding.references and not _same_kind(finding):
             text.append(f"         {reference} has {_kinds(finding.references)} here")
+    fused = _fused_lines(finding, source_lines)
+    text += [f"  {'lines: ' if i == 0 else '       '}{line}" for i, line in enumerate(fused)]
     text += [f"  module: {module}"] if module else []
     text += [f"  rule:  {rule}"] if rule else []
     text += [f"  constant {n} differs: {how}" for n, how in finding.constants.items()]
     text += operand_lines(finding.operands)
     text += _numbers(finding, reference)
-    certainty = _certainty(finding, others)
+    certainty = _certainty(finding, others, len(fused))
     text.append(f"  confidence: {certainty}")
     return Described(text, place, rule, name_of(node), module, certainty)
 
@@ -163,18 +165,36 @@ def operand_lines(operands: Mapping[str, np.ndarray]) -> list[str]:
     return text + [f"  and {len(names) - _LISTED} more operands"] * (len(names) > _LISTED)
 
 
-def _certainty(finding: Finding, others: int) -> str:
+def _fused_lines(finding: Finding, source_lines: SourceLines) -> list[str]:
+    """Returns the lines that the model computes at once, if the reference computes them in several
+    nodes.
+    """
+    if len(finding.nodes) > len(finding.references):
+        return []
+    made = (name for node in finding.references for name in node.output if name)
+    known = (source_lines.lines(name) for name in made)
+    lines = list(dict.fromkeys(str(lines[0]) for lines in known if lines and lines[0].file))
+    return lines if len(lines) > 1 else []
+
+
+def _certainty(finding: Finding, others: int, lines: int) -> str:
     count = len(finding.nodes)
+    guessed = finding.by_name and not finding.keeps_names
+    known = "likely" if guessed else "nearly certain" if finding.by_use else "certain"
     if finding.constants:
-        sure = "certain: this constant was changed, and this value is computed from it."
+        known = "likely" if guessed else "certain"
+        sure = f"{known}: this constant was changed, and this value is computed from it."
     elif count <= 1:
-        known = "nearly certain" if finding.by_use else "certain"
         sure = f"{known}: the result of this node is wrong although its operands are right."
+        if lines:
+            sure += f" It computes {lines} lines at once, and one of them is meant."
     else:
         shown = ", ".join(name_of(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
-    if finding.by_name and count and finding.references and not _same_kind(finding):
+    if guessed:
+        sure += " The value was matched by its name, and the models name their values differently."
+    elif finding.by_name and count and finding.references and not _same_kind(finding):
         sure += " The value was matched by its name."
     if finding.by_use:
         sure += " The value was matched by the node that reads it."

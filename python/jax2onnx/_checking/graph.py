@@ -122,7 +122,7 @@ class Graph:
 
         Nodes that read a value in `stops` read the given array instead of the computed one.
         """
-        return self.program(targets, given, types, stops)(given)
+        return self.program(targets, given, types, stops, sized=True)(given)
 
     def program(
         self,
@@ -130,8 +130,12 @@ class Graph:
         given: Mapping[str, np.ndarray],
         types: Mapping[str, Type],
         stops: "set[str] | None" = None,
+        *,
+        sized: bool = False,
     ) -> "Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]":
-        """Returns a function that runs the graph on arrays of the same types as `given`."""
+        """Returns a function that runs the graph on arrays of the same types as `given`. With
+        `sized`, they have the same shapes, too.
+        """
         stops = stops or set()
         targets = list(dict.fromkeys(targets))
         nodes, names = self.needed(targets, stops)
@@ -139,7 +143,7 @@ class Graph:
         def feeds(given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {name: _as_type(given[name], types.get(name)) for name in names}
 
-        model, restored = self._model(nodes, targets, feeds(given), stops, types)
+        model, restored = self._model(nodes, targets, feeds(given), stops, types, sized=sized)
         session = session_of(model, self.folder)
         return lambda given: dict(
             zip(targets, fetched(session, feeds(given), restored), strict=True)
@@ -173,12 +177,13 @@ class Graph:
             return found
         nodes, read = self.needed(names, set())
         feeds = {name: given[name] for name in read}
-        model, _ = self._model(nodes, names, feeds, set(), {})
+        model, _ = self._model(nodes, names, feeds, set(), {}, sized=True)
         outputs = session_of(model, self.folder).get_outputs()
         for name, output in zip(names, outputs, strict=True):
             if (code := NODE_TYPES.get(output.type)) is not None:
                 sizes = tuple(size if isinstance(size, int) else None for size in output.shape)
-                found[name] = Type(code, sizes)
+                # onnxruntime has the same shape for a scalar and for an unknown rank.
+                found[name] = Type(code, sizes or None)
         return found
 
     def _model(
@@ -188,6 +193,8 @@ class Graph:
         feeds: Mapping[str, np.ndarray],
         stops: "set[str]",
         types: Mapping[str, Type],
+        *,
+        sized: bool,
     ) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
         import onnx
 
@@ -197,8 +204,11 @@ class Graph:
         for name, array in feeds.items():
             value = graph.input.add(name=name)
             value.type.tensor_type.elem_type = _code(array.dtype)
-            for _ in array.shape:
-                value.type.tensor_type.shape.dim.add()
+            for size in array.shape:
+                dim = value.type.tensor_type.shape.dim.add()
+                # Inference of some operators fails for unknown sizes.
+                if sized:
+                    dim.dim_value = size
             value.type.tensor_type.shape.SetInParent()
         read = {name for node in nodes for name in self.reads(node)} | set(targets)
         graph.initializer.extend(

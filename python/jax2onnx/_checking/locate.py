@@ -2,25 +2,27 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._checking.compare import Error, coarser, difference
-from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances
+from jax2onnx._checking.compare import difference
+from jax2onnx._checking.comparison import Comparison, Finding
+from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances, computed_in
 from jax2onnx._checking.graph import Graph, as_types
 from jax2onnx._checking.matching import (
     ABSENT,
-    LEFT,
+    MISNAMED,
     RESHAPED,
-    UNFIT,
     Match,
     comparable,
+    keeps_names,
     match,
     same_shape,
     same_types,
 )
+from jax2onnx._checking.misnamed import Compared, compare_without_names
 from jax2onnx._checking.node_bodies import BodyRun, BodyRuns, has_body
 
 if TYPE_CHECKING:
@@ -30,68 +32,6 @@ Program = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 # The largest nesting depth of bodies.
 _DEEPEST = 16
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A value that differs although its operands are right.
-
-    Attributes:
-        outcome: The difference.
-        nodes: The nodes that compute it from values that agree.
-        references: The reference's nodes that compute it.
-        constants: Descriptions of the constants of these nodes that differ, by name.
-        operands: The values that it is computed from, by name.
-        by_name: `True` if it was matched by its name alone.
-        by_use: `True` if it was matched by the node that reads it.
-        inside: The calls, branches and iterations around it, from the outside in, each with the
-            name of a value that the enclosing node computes in the reference.
-    """
-
-    outcome: Outcome
-    nodes: "list[onnx.NodeProto]"
-    references: "list[onnx.NodeProto]"
-    constants: dict[str, str]
-    operands: dict[str, np.ndarray]
-    by_name: bool
-    by_use: bool = False
-    inside: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass
-class Comparison:
-    """The result of comparing two graphs.
-
-    Attributes:
-        findings: The values that differ on their own, in the order of the reference.
-        compared: The number of values that agree.
-        skipped: The numbers of values that were not compared, by reason.
-        errors: The error that each value adds, by its name in the reference.
-        precision: The coarsest precision that a value is computed in.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    compared: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    errors: dict[str, Error] = field(default_factory=dict)
-    precision: str = "float64"
-
-    def differing(self, cut: CutGraph, expected: Iterator[Expected]) -> list[Outcome]:
-        """Compares values. Returns those that differ, in the order of the reference."""
-        found: list[Outcome] = []
-        for outcome in cut.compare(expected):
-            self.precision = coarser(self.precision, outcome.precision)
-            if outcome.error is not None:
-                self.errors[outcome.expected.reference] = outcome.error
-            if outcome.apart and outcome.unfit:
-                self.skipped[UNFIT] += 1
-            elif outcome.apart:
-                found.append(outcome)
-            else:
-                self.compared += 1
-        if cut.left:
-            self.skipped[LEFT] += cut.left
-        return sorted(found, key=lambda outcome: outcome.number)
 
 
 def kept_operands(
@@ -118,6 +58,7 @@ class GraphPair:
         depth: int = 0,
         *,
         by_use: bool = False,
+        keep_names: bool | None = None,
     ) -> None:
         missing = {(n.domain, n.op_type) for n in one.nodes if one.function(n)}
         if any(key not in other.functions for key in missing):
@@ -128,15 +69,30 @@ class GraphPair:
         self._depth = depth
         self._programs: dict[int, tuple[Graph, Program]] = {}
         self._inputs = inputs
+        self._misnamed: set[str] = set()
         self.matches = match(one, other, inputs, by_use=by_use)
+        if keep_names is None:
+            keep_names = keeps_names(one, other, self.matches)
+        self.keeps_names = keep_names
         self._types = one.types(list(one.makers), given)
         counterparts = [entry.name for entry in self.matches.values()]
         self._other_types = other.types(counterparts, given_other)
 
     def compare(self) -> Comparison:
         """Compares all values."""
+        if self.keeps_names:
+            compared = self._compared()
+        else:
+            names = self._misnamed
+            compared = compare_without_names(self.one, self.matches, names, self._compared)
+        result, cut = compared.comparison, compared.cut
+        for outcome in compared.wrong:
+            result.findings.append(self._finding(outcome, self._counterparts, self._fitting, cut))
+        return result
+
+    def _compared(self) -> Compared:
         result = Comparison()
-        usable = self._usable(result)
+        self._counterparts = usable = self._usable(result)
         self._fitting = fitting = {
             name for name, entry in usable.items() if self._fits(name, entry)
         }
@@ -150,22 +106,22 @@ class GraphPair:
             self._tolerances,
             same_types(self.one, self.other, self.matches),
         )
-        for outcome in result.differing(cut, self._expected(usable)):
-            result.findings.append(self._finding(outcome, usable, fitting, cut))
-        return result
+        return Compared(result, result.differing(cut, self._expected(usable)), cut)
 
     def _usable(self, result: Comparison) -> dict[str, Match]:
         usable: dict[str, Match] = {}
         for name in self.one.makers:
             entry = self.matches.get(name)
             if entry is None:
-                result.skipped[ABSENT] += 1
+                result.skipped[MISNAMED if name in self._misnamed else ABSENT] += 1
                 continue
             why = comparable(self._types.get(name), self._other_types.get(entry.name))
             if why is not None:
                 result.skipped[why] += 1
             elif self._fits(name, entry) or self._same_operator(name, entry.name):
                 usable[name] = entry
+            elif entry.by_name and not self.keeps_names:
+                result.skipped[MISNAMED] += 1
             else:
                 result.skipped[RESHAPED] += 1
         return usable
@@ -174,12 +130,17 @@ class GraphPair:
         return same_shape(self._types[name], self._other_types[entry.name])
 
     def _same_operator(self, name: str, other: str) -> bool:
+        if self.matches[name].by_name and not self.keeps_names:
+            return False
         ours, theirs = self.one.makers[name], self.other.makers[other]
         return self.one.nodes[ours].op_type == self.other.nodes[theirs].op_type
 
     def _expected(self, usable: Mapping[str, Match]) -> Iterator[Expected]:
         for name, array in self.one.values(set(usable), self._given, self._types):
-            yield Expected(usable[name].name, array, name)
+            nodes = [self.one.nodes[node] for node in self.one.needed([name], self._fitting)[0]]
+            made = [self._types[n].code for node in nodes for n in node.output if n in self._types]
+            precision = computed_in(array.dtype.name, made, nodes)
+            yield Expected(usable[name].name, array, name, precision=precision)
 
     def _finding(
         self, outcome: Outcome, usable: Mapping[str, Match], fitting: "set[str]", cut: CutGraph
@@ -202,6 +163,7 @@ class GraphPair:
             {n: a for n, a in outcome.operands.items() if any(n in node.input for node in nodes)},
             usable[name].by_name,
             usable[name].by_use,
+            keeps_names=self.keeps_names,
         )
 
     def _different_inputs(self, nodes: "Sequence[onnx.NodeProto]") -> dict[str, str]:
@@ -256,7 +218,16 @@ class GraphPair:
             n not in given_other for n in other.inputs
         ):
             return finding
-        pair = GraphPair(one, other, inputs, given, given_other, self._tolerances, by_use=True)
+        pair = GraphPair(
+            one,
+            other,
+            inputs,
+            given,
+            given_other,
+            self._tolerances,
+            by_use=True,
+            keep_names=self.keeps_names,
+        )
         found = pair.compare().findings
         return found[0] if len(found) == 1 else finding
 
@@ -299,6 +270,7 @@ class GraphPair:
             current.given_other,
             self._tolerances,
             self._depth + 1,
+            keep_names=self.keeps_names,
         )
 
 

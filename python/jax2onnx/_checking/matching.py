@@ -1,5 +1,6 @@
 """Matches the values of two graphs."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ RESHAPED = "has a different shape in the model"
 NOT_A_TENSOR = "is not a tensor"
 UNFIT = "has operands beyond the range of the element type in the model"
 LEFT = "is computed from values without a counterpart"
+MISNAMED = "has the name of another value in the model"
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,44 @@ def _inlined(
         for name, counterpart in pairs
         if name not in found and counterpart not in taken
     }
+
+
+# An exported node's name: its module and operator, and a number if there are several.
+_EXPORTED = re.compile(r"(/(?:.*/)?([A-Za-z]+))(?:_([0-9]+))?")
+
+
+def keeps_names(one: Graph, other: Graph, matches: Mapping[str, Match]) -> bool:
+    """Returns `True` if equal names mean the same value in two graphs: one was made from the other
+    by a tool, or both by the same export.
+
+    Two exports of a program with different options number their values differently. Then `other`
+    has nodes with such names that `one` lacks, or numbers fewer nodes without a gap, or the same
+    value has another value's name.
+    """
+    ours, theirs = _numbered(one), _numbered(other)
+    for family, numbers in theirs.items():
+        known = ours.get(family, set())
+        if not numbers <= known or (numbers < known and max(numbers) < len(numbers)):
+            return False
+    return not any(
+        entry.name != name and entry.name in one.makers and not _is_own(matches, entry.name)
+        for name, entry in matches.items()
+        if name in one.makers and not entry.by_name
+    )
+
+
+def _numbered(graph: Graph) -> dict[str, set[int]]:
+    """Returns the numbers of the nodes that an export named after their modules and operators."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for node in graph.nodes:
+        form = _EXPORTED.fullmatch(node.name)
+        if form and form[2] == node.op_type:
+            found[form[1]].add(int(form[3] or 0))
+    return found
+
+
+def _is_own(matches: Mapping[str, Match], name: str) -> bool:
+    return name in matches and matches[name].name == name
 
 
 def comparable(one: Type | None, other: Type | None) -> str | None:

@@ -3,6 +3,7 @@
 import difflib
 import operator
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from jax2onnx.errors import InvalidInputError, bad_option
 RETURN_MODES = ("proto", "ir", "file")
 EXPORT_MODES = ("standard", "web")
 PATHS = ("relative", "absolute")
+NODE_NAMES = ("modules", "functions")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 FORMS = ("auto", "native", "elementary")
@@ -82,6 +84,8 @@ class Options:
     reports: bool = False
     source_text: bool = False
     absolute_paths: bool = False
+    user_packages: Sequence[str] = ()
+    function_scopes: bool = False
     keep_results: bool = False
     in_set: bool = False
     report_missed: bool = False
@@ -135,6 +139,8 @@ def check_options(
     source_map: object,
     source_text: object,
     paths: object,
+    user_packages: object,
+    node_names: object,
     record_primitive_calls_file: object,
     record: object,
     record_weights: bool,
@@ -211,6 +217,8 @@ def check_options(
         training=_choice("training", training, TRAINING),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
+        user_packages=_packages(user_packages),
+        function_scopes=_choice("node_names", node_names, NODE_NAMES) == "functions",
     )
     if options.source_text and options.source_map is None and options.detail != SOURCE_MAP:
         raise InvalidInputError(
@@ -226,6 +234,25 @@ def check_options(
         )
     options.check_apart()
     return options
+
+
+_PACKAGE = re.compile(r"-?\w+(\.\w+)*")
+
+
+def _packages(given: object) -> list[str]:
+    """Returns the packages whose owner the user chooses."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise bad_option("user_packages", given, ("a package", "a list of packages"))
+    for name in names:
+        if not _PACKAGE.fullmatch(name):
+            raise InvalidInputError(
+                "invalid-option",
+                f"`user_packages` has {name!r}, which is not the name of a package",
+                help="write it as in an import, 'mujoco.mjx', or '-mylib' for a package that is "
+                "not yours",
+            )
+    return list(names)
 
 
 def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence[int]) -> list[int]:

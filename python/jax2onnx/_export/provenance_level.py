@@ -1,7 +1,7 @@
 """The level of provenance in a model, set by argument, context manager or environment."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,12 +28,17 @@ class Provenance:
         text: Includes the text of the user's files in the source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
+        user_packages: Packages whose code counts as the user's, or with a minus sign as a
+            library's.
+        names: "modules" names nodes after modules only, "functions" also after functions.
     """
 
     level: Level = "sourcemap"
     file: str | os.PathLike[str] | None = None
     text: bool = False
     paths: Literal["relative", "absolute"] = "relative"
+    user_packages: str | Sequence[str] = ()
+    names: Literal["modules", "functions"] = "modules"
 
     def options(self) -> dict[str, Any]:
         """Returns the options of `to_onnx`."""
@@ -44,6 +49,8 @@ class Provenance:
             "source_map": self.file,
             "source_text": self.text,
             "paths": self.paths,
+            "user_packages": self.user_packages,
+            "node_names": self.names,
         }
 
 

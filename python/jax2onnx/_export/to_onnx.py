@@ -123,6 +123,8 @@ class _Common(TypedDict, total=False):
     source_map: Path | None
     source_text: bool
     paths: Literal["relative", "absolute"]
+    user_packages: str | Sequence[str]
+    node_names: Literal["modules", "functions"]
     functions: Literal["decorated", "modules"]
     training: Training
 
@@ -200,6 +202,8 @@ def to_onnx(
     source_map: Path | None = None,
     source_text: bool = False,
     paths: Literal["relative", "absolute"] = "relative",
+    user_packages: str | Sequence[str] = (),
+    node_names: Literal["modules", "functions"] = "modules",
     functions: Literal["decorated", "modules"] = "decorated",
     training: Training = "warn",
     **unknown: Any,
@@ -310,6 +314,11 @@ def to_onnx(
         source_text: Includes the text of the user's files in the source map. Requires a source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
+        user_packages: Packages whose code counts as yours although they are installed, such as
+            "mujoco.mjx", so that call sites are lines of theirs. With a minus sign, "-mylib", a
+            package outside of `site-packages` counts as a library.
+        node_names: "modules" names nodes after modules only. "functions" also names those that
+            belong to no module, after the functions that they come from: `/step/_apply/Add`.
         functions: The calls that become ONNX functions: "decorated" for callables decorated with
             `onnx_function`, "modules" for all modules inside the model as well, so that layers of
             one kind share one body.
@@ -348,6 +357,8 @@ def to_onnx(
         source_map=source_map,
         source_text=source_text,
         paths=paths,
+        user_packages=user_packages,
+        node_names=node_names,
         record_primitive_calls_file=record_primitive_calls_file,
         record=record,
         record_weights=record_weights,

@@ -8,12 +8,15 @@ use serde_json::json;
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::link::Page;
-use crate::model::{Index, Model, Origin};
+use crate::model::{FrameOptions, Frames, Index, Model, Origin};
 use crate::profile::{
     Attributed, Profile as Times, Shares, Stacks, Target, Time, annotate, attribute, folded,
     inclusive, links, read, report, share, speedscope,
 };
 use crate::terminal::Terminal;
+
+/// The number of lines of libraries below a line, unless frames were chosen.
+const BELOW: usize = 5;
 
 /// Shows the time per line of Python, module and operator, from an onnxruntime profile.
 ///
@@ -42,6 +45,8 @@ pub(crate) struct Profile {
     /// The number of lines, modules and operators to show.
     #[arg(long, value_name = "ROWS", default_value_t = 15)]
     top: usize,
+    #[command(flatten)]
+    frames: FrameOptions,
     /// Print folded stacks for flame graphs, in nanoseconds over all runs.
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true,
           default_missing_value = "calls", conflicts_with_all = ["speedscope", "annotate", "json"])]
@@ -67,7 +72,7 @@ impl Profile {
         let index = Index::new(&model);
         let times = read(&self.profile, self.skip)?;
         let attributed = known(&index, &times, &self.profile, terminal)?;
-        let shares = share(&index, &attributed);
+        let shares = share(&index, &attributed, &self.frames.choice(Frames::Library));
         let excerpts = Excerpts::new(&model);
         let page = self.page.as_deref().map(Page::new);
         let mut text = terminal.text();
@@ -85,7 +90,8 @@ impl Profile {
         } else if let Some(file) = &self.annotate {
             annotate(&mut text, &times, &shares, &excerpts, file)?;
         } else {
-            report(&mut text, &times, &shares, &excerpts, self.top, terminal.width);
+            let below = if self.frames.is_given() { self.top } else { BELOW.min(self.top) };
+            report(&mut text, &times, &shares, &excerpts, (self.top, below), terminal.width);
             if let Some(page) = &page {
                 links(&mut text, &shares, page, self.top);
             }
@@ -114,6 +120,17 @@ impl Profile {
                     "file": site.file, "line": site.line, "function": site.function,
                     "ns": time.ns, "median_ns": time.median,
                 });
+                let below = shares.below(site);
+                if !below.is_empty() {
+                    let below = below.iter().map(|below| {
+                        json!({
+                            "file": below.site.file, "line": below.site.line,
+                            "function": below.site.function, "depth": below.depth,
+                            "ns": below.time.ns, "median_ns": below.time.median,
+                        })
+                    });
+                    line["below"] = below.collect();
+                }
                 if let Some(page) = page {
                     line["link"] = json!(page.line(site.whose(), site.line));
                 }

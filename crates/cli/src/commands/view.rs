@@ -11,7 +11,7 @@ use crate::diff::{Side, compare};
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::limits::PAGE;
-use crate::model::{Index, Model};
+use crate::model::{FrameOptions, Frames, Index, Model};
 use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
 use crate::table::count;
@@ -58,6 +58,8 @@ pub(crate) struct View {
     /// Do not compare the contents of parameters.
     #[arg(long, requires = "against")]
     no_weights: bool,
+    #[command(flatten)]
+    frames: FrameOptions,
     /// Open the page in the browser.
     #[arg(long)]
     open: bool,
@@ -101,7 +103,8 @@ impl View {
             (Some(times), Some(path)) => Some(known(&index, times, path, terminal)?),
             _ => None,
         };
-        let shares = attributed.as_ref().map(|attributed| share(&index, attributed));
+        let choice = self.frames.choice(Frames::All);
+        let shares = attributed.as_ref().map(|attributed| share(&index, attributed, &choice));
         let timed = match (&times, &attributed, &shares) {
             (Some(profile), Some(attributed), Some(shares)) => {
                 Some(Timed { profile, attributed, shares })
@@ -119,7 +122,8 @@ impl View {
         };
         let title = name(&self.model);
         let (index, excerpts, editor) = (&index, &excerpts, &editor);
-        let subject = Subject { title: &title, index, excerpts, editor, timed, errors, other };
+        let subject =
+            Subject { title: &title, index, excerpts, editor, choice, timed, errors, other };
         let (data, missing) = data(&subject);
         if let Some(first) = missing.first() {
             let more = missing.len() - 1;

@@ -400,7 +400,7 @@ mod tests {
             outputs: vec![output],
         };
         let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
-        let sources = Sources { text: None, embed: false, edited: &[] };
+        let sources = Sources { text: None, library: None, embed: false, edited: &[] };
         SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
     }
 

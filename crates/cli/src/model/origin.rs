@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use provenance::{
-    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, Span,
+    ALSO_FROM, CALLSITE, FrameKind, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, Span,
 };
 
 use super::open::property;
@@ -86,6 +86,16 @@ impl Frame<'_> {
     pub(crate) fn place(&self) -> String {
         let whose = if self.file.is_empty() { self.function } else { self.file };
         format!("{whose}:{}", self.span.line)
+    }
+
+    /// Returns the owner of the code: `user`, `library` or `jax`.
+    pub(crate) fn kind(&self) -> &'static str {
+        let kind = match (self.is_user, self.is_jax) {
+            (true, _) => FrameKind::User,
+            (_, true) => FrameKind::Jax,
+            _ => FrameKind::Library,
+        };
+        kind.as_str()
     }
 
     /// Returns `true` if the columns are known.

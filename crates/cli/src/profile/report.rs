@@ -1,22 +1,26 @@
 //! The tables of `profile`.
 
-use super::share::{Shares, Site, inclusive};
+use super::share::{Below, Shares, Site, inclusive};
 use super::{Profile, Time};
 use crate::excerpt::Excerpts;
 use crate::link::Page;
 use crate::style::{Style, Text};
 use crate::table::{count, cut, table};
 
+/// Lines of libraries are shown if they take at least one part in this many of the time.
+const SMALL: u64 = 200;
+
 /// The width of a bar, in cells.
 const BAR: usize = 12;
 
-/// Writes the time by line, by module and by operator: the `top` rows of each.
+/// Writes the time by line, by module and by operator: the `top` rows of each. Below a line
+/// are up to `below` lines of libraries.
 pub(crate) fn report(
     text: &mut Text,
     profile: &Profile,
     shares: &Shares<'_>,
     excerpts: &Excerpts<'_>,
-    top: usize,
+    (top, below): (usize, usize),
     width: usize,
 ) {
     let (runs, total) = (profile.runs, profile.total());
@@ -44,6 +48,15 @@ pub(crate) fn report(
         let mut row = cells(*time).to_vec();
         row.extend([place(site), cut(source.trim(), 60)]);
         rows.push(row);
+        let lines = shares.below(site);
+        let slow = lines.iter().filter(|line| line.time.median * SMALL >= total.median);
+        for Below { site, depth, time } in slow.take(below) {
+            let source = excerpts.line(site.file, site.line).unwrap_or_default();
+            let mut row = cells(*time).to_vec();
+            let indent = "  ".repeat(depth + 1);
+            row.extend([format!("{indent}→ {}", place(site)), cut(source.trim(), 60)]);
+            rows.push(row);
+        }
     }
     more(&mut rows, lines.iter().skip(top).map(|(_, time)| *time), &cells, "line");
     let lost: Time = shares.lost.values().copied().sum();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::{Attributed, Target, Time};
-use crate::model::{Index, Origin};
+use crate::model::{Frame, FrameChoice, Index, Origin};
 
 /// A line of the user's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +25,12 @@ impl<'m> Site<'m> {
     }
 }
 
+impl<'m> From<&Frame<'m>> for Site<'m> {
+    fn from(frame: &Frame<'m>) -> Self {
+        Site { file: frame.file, line: frame.span.line, function: frame.function }
+    }
+}
+
 /// Times by name.
 pub(crate) type Times<K> = FxHashMap<K, Time>;
 /// Times by line.
@@ -36,6 +42,8 @@ pub(crate) struct Shares<'m> {
     /// Times by line. If a node comes from several lines, or its line is ambiguous, each line gets
     /// an equal share.
     pub(crate) lines: Lines<'m>,
+    /// Times of the lines of libraries below a line, by the path from that line inwards.
+    pub(crate) below: FxHashMap<Site<'m>, Times<Vec<Site<'m>>>>,
     /// Times by name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
     /// Times by module.
@@ -49,8 +57,13 @@ pub(crate) struct Shares<'m> {
 /// The label for kernels that belong to no module.
 pub(crate) const RUNTIME: &str = "(added by the runtime)";
 
-/// Divides the time of `attributed` among the sources of the nodes of `index`.
-pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Shares<'m> {
+/// Divides the time of `attributed` among the sources of the nodes of `index`. Lines unfold into the
+/// chosen lines of libraries.
+pub(crate) fn share<'m>(
+    index: &Index<'m>,
+    attributed: &Attributed<'_>,
+    choice: &FrameChoice,
+) -> Shares<'m> {
     let mut shares = Shares::default();
     // A lambda and the function around it share lines.
     let mut functions: FxHashMap<(&'m str, u32), &'m str> = FxHashMap::default();
@@ -77,6 +90,10 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
         let parts = kernel.time.split(sites.len());
         for ((site, origin), time) in sites.iter().zip(parts) {
             *shares.lines.entry(*site).or_default() += time;
+            let path: Vec<Site<'m>> = choice.below(origin).into_iter().map(Site::from).collect();
+            if !path.is_empty() {
+                *shares.below.entry(*site).or_default().entry(path).or_default() += time;
+            }
             *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += time;
         }
         let mut scopes: Vec<Cow<'m, str>> = Vec::new();
@@ -101,6 +118,47 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
         op.1 += kernel.calls;
     }
     shares
+}
+
+/// A line of a library with its time, which includes that of the lines below it.
+#[derive(Debug)]
+pub(crate) struct Below<'m> {
+    /// The line.
+    pub(crate) site: Site<'m>,
+    /// The number of lines of libraries above it.
+    pub(crate) depth: usize,
+    /// Its time.
+    pub(crate) time: Time,
+}
+
+impl<'m> Shares<'m> {
+    /// Returns the lines of libraries below a line, as a tree with the slowest line of each level
+    /// first.
+    pub(crate) fn below(&self, site: &Site<'m>) -> Vec<Below<'m>> {
+        let mut found = Vec::new();
+        let paths: Vec<(&[Site<'m>], Time)> =
+            self.below.get(site).into_iter().flatten().map(|(p, t)| (p.as_slice(), *t)).collect();
+        add_below(&paths, 0, &mut found);
+        found
+    }
+}
+
+fn add_below<'m>(paths: &[(&[Site<'m>], Time)], depth: usize, into: &mut Vec<Below<'m>>) {
+    let mut lines: FxHashMap<Site<'m>, Vec<(&[Site<'m>], Time)>> = FxHashMap::default();
+    for (path, time) in paths {
+        if let Some((first, rest)) = path.split_first() {
+            lines.entry(*first).or_default().push((rest, *time));
+        }
+    }
+    let mut lines: Vec<_> = lines
+        .into_iter()
+        .map(|(site, rest)| (rest.iter().map(|(_, time)| *time).sum::<Time>(), site, rest))
+        .collect();
+    lines.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    for (time, site, rest) in lines {
+        into.push(Below { site, depth, time });
+        add_below(&rest, depth + 1, into);
+    }
 }
 
 /// Returns the functions on the stack of an origin, outermost first, then the operator.

@@ -34,6 +34,11 @@ for (const node of nodes) {
   for (const other of known) nodes[other].readers.push(node.index);
 }
 
+// The user's files, and lines of libraries whose text is on the page.
+const ownFiles = new Set(frames.filter((frame) => frame.user).map((frame) => frame.file));
+for (const { site } of origins) if (site) ownFiles.add(site.file);
+const isOfLibrary = (frame) => !frame.user && !frame.jax && !ownFiles.has(frame.file) && files[frame.file].source !== null;
+
 // Lines: the nodes that a line computes itself, and those computed in the functions it calls.
 const lines = new Map();
 const key = (file, line) => file * 1e7 + line;
@@ -52,8 +57,18 @@ for (const node of nodes) {
         entry.fn ||= site.fn;
       }
     }
+    // The innermost line of a library computes the node; the others call it.
+    let inner = site?.user ? stack.find((frame) => isOfLibrary(frame)) : null;
+    if (stack.indexOf(inner) > stack.indexOf(site)) inner = null;
+    if (inner) {
+      const entry = lineEntry(inner.file, inner.line);
+      entry.own.add(node.index);
+      entry.median += node.median / node.origins.length;
+      entry.mean += node.mean / node.origins.length;
+      entry.fn ||= inner.fn;
+    }
     for (const frame of stack) {
-      if (!frame.user || frame === site) continue;
+      if (!(frame.user || isOfLibrary(frame)) || frame === site || frame === inner) continue;
       const entry = lineEntry(frame.file, frame.line);
       entry.via.add(node.index);
       entry.fn ||= frame.fn;

@@ -12,7 +12,7 @@ use super::parameters::parameters;
 use super::tables::Tables;
 use super::unfold::Unfolded;
 use crate::excerpt::Excerpts;
-use crate::model::{Index, Makers, Origin, type_text};
+use crate::model::{FrameChoice, Index, Makers, Origin, type_text};
 use crate::profile::{Attributed, Profile, Shares, Time};
 use crate::table::count;
 
@@ -36,6 +36,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) excerpts: &'a Excerpts<'a>,
     /// The links to an editor.
     pub(crate) editor: &'a Editor,
+    /// The lines of libraries that the page shows.
+    pub(crate) choice: FrameChoice,
     /// The profile of the model.
     pub(crate) timed: Option<Timed<'a>>,
     /// The contributions of lines to the model's error.
@@ -46,8 +48,8 @@ pub(crate) struct Subject<'a> {
 
 /// Builds the page's data. Also returns a note for each parameter without statistics.
 pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
-    let Subject { title, index, excerpts, editor, timed, errors, other } = subject;
-    let mut tables = Tables::default();
+    let Subject { title, index, excerpts, editor, choice, timed, errors, other } = subject;
+    let mut tables = Tables::new(choice.clone());
     let unfolded = Unfolded::new(index);
     let beside = other.as_ref().map(|other| (other, Unfolded::new(&other.side.index)));
     let order = match &beside {

@@ -219,7 +219,7 @@ function addTab(id, label) {
   $("files").append(tab);
 }
 function weight(file) {
-  let sum = files[file].source === null ? 0 : 1e15;
+  let sum = (files[file].source === null ? 0 : 1e15) + (ownFiles.has(file) ? 1e16 : 0);
   for (const entry of lines.values()) if (entry.file === file) sum += entry.own.size + entry.median;
   return sum;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::editor::Editor;
 use crate::excerpt::Excerpts;
-use crate::model::{Frame, Origin};
+use crate::model::{Frame, FrameChoice, Origin};
 
 /// The maximum number of frames kept per stack. Recursion can make stacks very deep.
 const DEEPEST: usize = 64;
@@ -62,11 +62,18 @@ pub(super) struct Tables {
     pub(super) origins: Table<(i64, usize, usize, usize)>,
     /// Files whose text differs in the other model.
     pub(super) others: FxHashSet<String>,
+    /// The lines of libraries that are shown.
+    choice: FrameChoice,
     /// `true` while entries of the other model are added.
     pub(super) is_other: bool,
 }
 
 impl Tables {
+    /// Creates empty tables for a page that shows the chosen lines of libraries.
+    pub(super) fn new(choice: FrameChoice) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
     pub(super) fn string(&mut self, text: &str) -> usize {
         if let Some(known) = self.strings.known.get(text) {
             return *known;
@@ -106,6 +113,11 @@ impl Tables {
         let stack = origin.stack.iter().take(DEEPEST);
         let stack: Vec<usize> = stack.map(|frame| self.frame(frame, false)).collect();
         let stack = self.stacks.add(stack);
+        let choice = std::mem::take(&mut self.choice);
+        for frame in choice.below(origin) {
+            self.frame(frame, true);
+        }
+        self.choice = choice;
         let (scope, rule) = (self.string(&origin.scope), self.string(&origin.rule));
         self.origins.add((site, scope, rule, stack))
     }

@@ -220,9 +220,11 @@ fn completions_and_man_pages_are_generated() {
 #[test]
 fn a_model_with_metadata_missed_nothing() {
     for (name, is_recorded) in
-        [("map.onnx", true), ("minimal.onnx", true), ("off.onnx", false), ("beside.onnx", false)]
+        [("map.onnx", true), ("minimal.onnx", true), ("off.onnx", false), ("beside.onnx", true)]
     {
         let text = output(&["show", &model(name), "--missed"]);
         assert_eq!(text.contains("without `--stacktrace`"), !is_recorded, "{name}: {text}");
     }
+    let beside = output(&["show", &model("beside.onnx"), "--missed"]);
+    assert!(beside.contains("the source map is a separate file"), "{beside}");
 }

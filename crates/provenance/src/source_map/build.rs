@@ -11,7 +11,7 @@ use super::{
     SourceMap, StackEntry, Tables, VERSION, default_output,
 };
 use crate::stack::LinkId;
-use crate::{CallId, Emitter, Frame, OriginId, Origins, ScopeId, StackId, Stacks};
+use crate::{CallId, Emitter, Frame, FrameKind, OriginId, Origins, ScopeId, StackId, Stacks};
 
 /// A node of the model, as the map records it.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub type ReadText<'a> = dyn Fn(&str) -> Option<String> + 'a;
 pub struct Sources<'a> {
     /// Reads a file. Without it, files have no digest.
     pub text: Option<&'a ReadText<'a>>,
+    /// Reads a file of a library. Without it, those files have no digest.
+    pub library: Option<&'a ReadText<'a>>,
     /// Includes the texts in addition to their digests.
     pub embed: bool,
     /// The paths of files that were edited since their code was loaded. They have no text.
@@ -166,8 +168,9 @@ impl Builder<'_> {
             }
             (None, None) => -1,
         };
-        let path = || self.scopes.add(self.origins.scope_path(origin.scope).to_owned());
-        let scope = *self.known_scopes.entry(origin.scope).or_insert_with(path);
+        let scope = self.origins.naming_scope(id);
+        let path = || self.scopes.add(self.origins.scope_path(scope).to_owned());
+        let scope = *self.known_scopes.entry(scope).or_insert_with(path);
         let emitter = self.emitter(&origin.emitter);
         let position = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         self.entries.push(OriginEntry(call, scope, emitter, also));
@@ -235,12 +238,17 @@ impl Builder<'_> {
         if let Some(known) = self.file_positions.get(&*frame.file) {
             return *known;
         }
-        // Installed packages can be looked up by version, unlike the user's own files.
-        let own = frame.kind == crate::FrameKind::User;
+        let own = frame.kind == FrameKind::User;
         let edited = own && self.sources.edited.iter().any(|path| **path == *frame.path);
-        let text = self.sources.text.filter(|_| own && !edited).and_then(|text| text(&frame.path));
+        let read = match frame.kind {
+            FrameKind::User => self.sources.text.filter(|_| !edited),
+            FrameKind::Library => self.sources.library,
+            FrameKind::Jax | FrameKind::Converter => None,
+        };
+        let text = read.and_then(|read| read(&frame.path));
         let digest = text.as_deref().map(|text| super::text::digest(text.as_bytes()));
-        let text = text.filter(|_| self.sources.embed);
+        // Installed packages can be looked up by version, unlike the user's own files.
+        let text = text.filter(|_| own && self.sources.embed);
         let position = self.files.add(FileEntry(frame.file.to_string(), digest, text));
         self.file_positions.insert(frame.file.to_string(), position);
         if edited {

@@ -6,8 +6,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{CallEntry, SourceMap, Tables, default_output};
 use crate::FUNCTION_CALL;
-use crate::Span;
 use crate::origin::function;
+use crate::{FrameKind, Span};
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,17 @@ pub struct MapFrame<'a> {
     pub is_user: bool,
     /// `true` for JAX's own code.
     pub is_jax: bool,
+}
+
+impl MapFrame<'_> {
+    /// Returns the owner of the code. The converter's own frames count as a library's.
+    pub fn kind(&self) -> FrameKind {
+        match (self.is_user, self.is_jax) {
+            (true, _) => FrameKind::User,
+            (_, true) => FrameKind::Jax,
+            _ => FrameKind::Library,
+        }
+    }
 }
 
 /// One source of a node.

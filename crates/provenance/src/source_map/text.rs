@@ -227,7 +227,7 @@ mod tests {
             MapNode { name: "/Cos".into(), origin: b, inputs: vec![0], outputs: vec!["y"] },
         ];
         let text = |path: &str| Some(format!("text of {path}"));
-        let sources = Sources { text: Some(&text), embed: true, edited };
+        let sources = Sources { text: Some(&text), library: None, embed: true, edited };
         SourceMap::build(&["x"], &nodes, &origins, &stacks, None, sources)
     }
 

@@ -66,8 +66,9 @@ impl LoadedTexts {
 pub(super) struct Files(FileNames);
 
 impl Files {
-    pub(super) fn new(py: Python<'_>, absolute: bool) -> PyResult<Self> {
-        Ok(Self(FileNames::new(roots(py)?, absolute)))
+    /// Creates an empty set of files. `packages` are those whose owner the user chose.
+    pub(super) fn new(py: Python<'_>, absolute: bool, packages: &[String]) -> PyResult<Self> {
+        Ok(Self(FileNames::new(roots(py)?, absolute).with_owners(packages)))
     }
 
     /// Returns the kind of code in the file at `path`, and the name that it is recorded under.
@@ -146,7 +147,7 @@ fn imports(py: Python<'_>, working: &str) -> PyResult<Imports> {
 
 /// Returns the cells of the running notebook or IPython session: their numbers, by the paths of
 /// their code.
-fn cells(py: Python<'_>) -> PyResult<FxHashMap<String, i64>> {
+pub(crate) fn cells(py: Python<'_>) -> PyResult<FxHashMap<String, i64>> {
     let (module, get, compiler, map) = NOTEBOOK;
     let modules = py.import("sys")?.getattr("modules")?;
     if !modules.contains(module)? {

@@ -62,7 +62,7 @@ struct Code {
 }
 
 impl Tracebacks {
-    pub(super) fn new(py: Python<'_>, absolute_paths: bool) -> PyResult<Self> {
+    pub(super) fn new(py: Python<'_>, absolute_paths: bool, packages: &[String]) -> PyResult<Self> {
         Ok(Self(RefCell::new(Known {
             tracebacks: Vec::new(),
             parts: FxHashMap::default(),
@@ -71,7 +71,7 @@ impl Tracebacks {
             code: FxHashMap::default(),
             of_user: FxHashMap::default(),
             definitions: FxHashMap::default(),
-            files: Files::new(py, absolute_paths)?,
+            files: Files::new(py, absolute_paths, packages)?,
         })))
     }
 

@@ -22,6 +22,7 @@ use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 use crate::objects::ByType;
 
 pub(crate) use files::LoadedTexts;
+pub(crate) use files::cells;
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
 
@@ -57,6 +58,8 @@ pub(crate) struct StackOptions<'a, 'py> {
     pub(crate) resolve: bool,
     /// `true` to record files with absolute paths.
     pub(crate) absolute_paths: bool,
+    /// The packages whose code counts as the user's or as a library's.
+    pub(crate) user_packages: &'a [String],
 }
 
 /// The maximum recursion of a primitive without a row whose implementation uses smaller cases of
@@ -80,7 +83,7 @@ pub(crate) fn read(
 ) -> std::result::Result<Traced, Box<FailedRead>> {
     let py = closed.py();
     let mut stacks = Stacks::default();
-    let tracebacks = match Tracebacks::new(py, options.absolute_paths) {
+    let tracebacks = match Tracebacks::new(py, options.absolute_paths, options.user_packages) {
         Ok(tracebacks) => tracebacks,
         Err(error) => {
             let texts = LoadedTexts::default();

@@ -56,7 +56,9 @@ fn is_opened_by_jax(level: &str) -> bool {
 /// Returns `true` for the specification of a product, such as `bqhd,bkhd->bhqk`. Each label of the
 /// result occurs once there, and in an operand.
 fn is_specification(level: &str) -> bool {
-    let Some((operands, result)) = level.split_once("->") else { return false };
+    let Some((operands, result)) = level.split_once("->") else {
+        return is_implicit_specification(level);
+    };
     let is_written = |text: &str, others: &[char]| {
         let is_label = |c: char| c.is_alphabetic() || c == ' ' || others.contains(&c);
         text.replace("...", "").chars().all(is_label)
@@ -67,6 +69,20 @@ fn is_specification(level: &str) -> bool {
         && is_written(result, &[])
         && operands.chars().any(|c| c.is_alphabetic() || c == '.')
         && labels.all(|label| operands.contains(label) && seen.insert(label))
+}
+
+/// Returns `true` for a specification without a result, such as `ij,jk`. Operands that share no
+/// label could be names as well: `q,k,v`.
+fn is_implicit_specification(level: &str) -> bool {
+    let operands: Vec<String> = level.split(',').map(|text| text.replace("...", "")).collect();
+    let labels = |operand: &String| operand.chars().filter(|c| c.is_alphabetic()).collect();
+    let sets: Vec<FxHashSet<char>> = operands.iter().map(labels).collect();
+    let is_shared = |(at, set): (usize, &FxHashSet<char>)| {
+        sets[at + 1..].iter().any(|other| !set.is_disjoint(other))
+    };
+    operands.len() > 1
+        && operands.iter().all(|text| text.chars().all(|c| c.is_alphabetic() || c == ' '))
+        && sets.iter().enumerate().any(is_shared)
 }
 
 /// Parses the function call that a level of a name stack represents.
@@ -85,14 +101,29 @@ mod tests {
 
     #[test]
     fn specifications_are_told_from_names() {
-        for level in
-            ["bqhd,bkhd->bhqk", "ij->ji", "...i,i->...", "i,i->", "b i, i j -> b j", "ii->i"]
-        {
+        for level in [
+            "bqhd,bkhd->bhqk",
+            "ij->ji",
+            "...i,i->...",
+            "i,i->",
+            "b i, i j -> b j",
+            "ii->i",
+            "ij,jk",
+            "...i,i",
+        ] {
             assert!(is_specification(level), "{level}");
         }
-        for level in
-            ["encoder->decoder", "in->out", "q,k,v", "mine", "->", "", "a.b->a", "f32->f16"]
-        {
+        for level in [
+            "encoder->decoder",
+            "in->out",
+            "q,k,v",
+            "mine",
+            "a_1,a_2",
+            "->",
+            "",
+            "a.b->a",
+            "f32->f16",
+        ] {
             assert!(!is_specification(level), "{level}");
         }
     }

@@ -13,7 +13,7 @@ use clap::Args;
 use crate::failure::{Failure, Status};
 use crate::link::Page;
 use crate::log::without_colors;
-use crate::model::{Index, Model};
+use crate::model::{FrameOptions, Frames, Index, Model};
 use crate::terminal::Terminal;
 
 pub(crate) use findings::explain;
@@ -39,6 +39,8 @@ pub(crate) struct Explain {
     /// Print links into this page, which `view` wrote for the model.
     #[arg(long, value_name = "FILE.html")]
     page: Option<String>,
+    #[command(flatten)]
+    frames: FrameOptions,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -60,7 +62,8 @@ impl Explain {
             terminal.show_json(&report::json(&index, &explanation, page.as_ref()))?;
         } else {
             let mut text = terminal.text();
-            write(&mut text, &index, &explanation, page.as_ref());
+            let choice = self.frames.choice(Frames::All);
+            write(&mut text, &index, &explanation, page.as_ref(), &choice);
             terminal.show(&text)?;
         }
         Ok(if explanation.findings.is_empty() { Status::No } else { Status::Yes })

@@ -8,7 +8,7 @@ use crate::excerpt::Excerpts;
 use crate::link::Page;
 use crate::log::pattern::prefix;
 use crate::log::{Severity, cut};
-use crate::model::{Index, Origin};
+use crate::model::{FrameChoice, Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
 use crate::table::count;
@@ -22,13 +22,14 @@ pub(crate) fn write<'m>(
     index: &Index<'m>,
     explanation: &Explanation<'m>,
     page: Option<&Page>,
+    choice: &FrameChoice,
 ) {
     let excerpts = Excerpts::new(index.model);
     for (at, finding) in explanation.findings.iter().enumerate() {
         if at > 0 {
             text.line("");
         }
-        write_finding(text, index, &excerpts, finding, page);
+        write_finding(text, index, &excerpts, finding, page, choice);
     }
     if explanation.hidden > 0 {
         text.line("");
@@ -61,6 +62,7 @@ fn write_finding<'m>(
     excerpts: &Excerpts<'_>,
     finding: &Finding<'m>,
     page: Option<&Page>,
+    choice: &FrameChoice,
 ) {
     let origins = origins(index, finding);
     let label = finding.severity.name();
@@ -105,6 +107,7 @@ fn write_finding<'m>(
     if let Some(link) = page.and_then(|page| link(page, index, finding, &origins)) {
         page::fact(text, "page", &link);
     }
+    page::library(text, excerpts, &own, choice);
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
         // If a map was found and rejected, a note already says so, and another export would not

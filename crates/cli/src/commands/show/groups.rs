@@ -4,33 +4,92 @@ use rustc_hash::FxHashMap;
 
 use super::{By, row};
 use crate::excerpt::Excerpts;
-use crate::model::Index;
+use crate::model::{Frame, FrameChoice, FrameOptions, Frames, Index};
 
+/// Returns the nodes by operator or rule, the largest group first.
 pub(super) fn rows(index: &Index<'_>, by: By) -> Vec<Vec<String>> {
-    let excerpts = Excerpts::new(index.model);
-    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut known: FxHashMap<String, usize> = FxHashMap::default();
+    let mut all = Group::default();
     for position in 0..index.nodes.len() {
         let key = key(index, position, by);
-        let at = *known.entry(key.clone()).or_insert_with(|| {
-            groups.push((heading(index, &excerpts, position, by, key), Vec::new()));
-            groups.len() - 1
+        let heading = if key.is_empty() { UNKNOWN.to_owned() } else { key.clone() };
+        all.enter(key, || heading).nodes.push(position);
+    }
+    all.inner.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
+    all.rows(index)
+}
+
+/// Returns the nodes by line in the order of the program. Below a line are the chosen lines of
+/// libraries that it calls.
+pub(super) fn lines(index: &Index<'_>, choice: &FrameChoice) -> Vec<Vec<String>> {
+    let excerpts = Excerpts::new(index.model);
+    let mut all = Group::default();
+    for position in 0..index.nodes.len() {
+        let origin = index.origin(position).unwrap_or_default();
+        let place = origin.place().unwrap_or_default();
+        let mut group = all.enter(place.clone(), || match &origin.site {
+            Some(site) if !place.is_empty() => heading(&excerpts, site, &place),
+            _ => UNKNOWN.to_owned(),
         });
-        groups[at].1.push(position);
-    }
-    if by != By::Line {
-        // Lines are in program order. Other groups are most useful when sorted by size.
-        groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    }
-    let mut rows = Vec::new();
-    for (heading, nodes) in groups {
-        rows.push(vec![format!("{heading} · {}", nodes.len())]);
-        for node in nodes {
-            let name = &index.nodes[node].proto.name;
-            rows.push(row(index, node, format!("  {name}")));
+        for frame in choice.below(&origin) {
+            let place = frame.place();
+            group =
+                group.enter(place.clone(), || format!("→ {}", heading(&excerpts, frame, &place)));
         }
+        group.nodes.push(position);
     }
-    rows
+    all.rows(index)
+}
+
+/// The heading of nodes whose line is not known.
+const UNKNOWN: &str = "(unknown)";
+
+/// Nodes under a heading, and the groups inside it in order of first appearance.
+#[derive(Default)]
+struct Group {
+    heading: String,
+    nodes: Vec<usize>,
+    inner: Vec<Group>,
+    known: FxHashMap<String, usize>,
+}
+
+impl Group {
+    /// Returns the inner group for a key.
+    fn enter(&mut self, key: String, heading: impl FnOnce() -> String) -> &mut Group {
+        let at = *self.known.entry(key).or_insert_with(|| {
+            self.inner.push(Group { heading: heading(), ..Group::default() });
+            self.inner.len() - 1
+        });
+        &mut self.inner[at]
+    }
+
+    fn len(&self) -> usize {
+        self.nodes.len() + self.inner.iter().map(Group::len).sum::<usize>()
+    }
+
+    /// Returns the rows of the inner groups.
+    fn rows(&self, index: &Index<'_>) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        // The heading names the line, so that rows need not repeat the library's.
+        let choice = FrameOptions::default().choice(Frames::User);
+        self.inner.iter().for_each(|group| group.add(index, &choice, 0, &mut rows));
+        rows
+    }
+
+    fn add(
+        &self,
+        index: &Index<'_>,
+        choice: &FrameChoice,
+        depth: usize,
+        rows: &mut Vec<Vec<String>>,
+    ) {
+        let indent = "  ".repeat(depth);
+        rows.push(vec![format!("{indent}{} · {}", self.heading, self.len())]);
+        for node in &self.nodes {
+            let name = &index.nodes[*node].proto.name;
+            rows.push(row(index, *node, format!("{indent}  {name}"), choice));
+        }
+        self.inner.iter().for_each(|group| group.add(index, choice, depth + 1, rows));
+    }
 }
 
 fn key(index: &Index<'_>, node: usize, by: By) -> String {
@@ -44,16 +103,10 @@ fn key(index: &Index<'_>, node: usize, by: By) -> String {
     }
 }
 
-fn heading(index: &Index<'_>, excerpts: &Excerpts<'_>, node: usize, by: By, key: String) -> String {
-    if key.is_empty() {
-        return "(unknown)".to_owned();
-    }
-    let site = index.origin(node).and_then(|origin| origin.site);
-    match site.filter(|_| by == By::Line) {
-        Some(site) => match excerpts.line(site.file, site.span.line) {
-            Some(line) => format!("{key} in {}: {}", site.function, line.trim()),
-            None => format!("{key} in {}", site.function),
-        },
-        None => key,
+/// Returns the place of a frame, with its function and its source line.
+fn heading(excerpts: &Excerpts<'_>, frame: &Frame<'_>, place: &str) -> String {
+    match excerpts.line(frame.file, frame.span.line) {
+        Some(line) => format!("{place} in {}: {}", frame.function, line.trim()),
+        None => format!("{place} in {}", frame.function),
     }
 }

@@ -89,6 +89,7 @@ fn frame(frame: &Frame<'_>) -> Value {
     json!({
         "file": (!frame.file.is_empty()).then_some(frame.file),
         "function": frame.function,
+        "kind": frame.kind(),
         "line": frame.span.line,
         "column": column(frame.span.column),
         "end_line": frame.span.end_line,

@@ -1,6 +1,6 @@
 //! The operators that were nearly recognised, as recorded in the model.
 
-use provenance::{CALLSITE, MISSED, PLUGIN, SOURCE_MAP};
+use provenance::{CALLSITE, MISSED, PLUGIN, SOURCE_MAP, SOURCE_MAP_DIGEST};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Status};
@@ -23,9 +23,15 @@ pub(super) fn show(
         missed.iter().for_each(|line| text.line(line));
         if missed.is_empty() {
             let known = "no operator was nearly recognised";
-            text.line(&match is_recorded(model) {
-                true => known.to_owned(),
-                false => format!("{known}, or the model was exported without `--stacktrace`"),
+            text.line(&match (is_recorded(model), has_separate_map(model)) {
+                (true, _) => known.to_owned(),
+                (false, true) => format!(
+                    "{known}, or it is not recorded: the source map is a separate file, so the \
+                     model has no metadata"
+                ),
+                (false, false) => {
+                    format!("{known}, or the model was exported without `--stacktrace`")
+                }
             });
         }
         terminal.show(&text)?;
@@ -39,6 +45,11 @@ fn is_recorded(model: &Model) -> bool {
     let nodes = model.proto.graph.iter().flat_map(|graph| &graph.node);
     let mut keys = nodes.flat_map(|node| &node.metadata_props).map(|entry| entry.key.as_str());
     model.property(SOURCE_MAP).is_some() || keys.any(|key| key == PLUGIN || key == CALLSITE)
+}
+
+/// Returns `true` if the model was exported with a map in a separate file.
+fn has_separate_map(model: &Model) -> bool {
+    model.map.is_some() || model.property(SOURCE_MAP_DIGEST).is_some()
 }
 
 /// Parses `OP at FILE:LINE stays elementary: REASON`.

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use provenance::SourceMap;
 
 use crate::failure::{Failure, Status};
-use crate::model::{Index, Model};
+use crate::model::{FrameChoice, FrameOptions, Frames, Index, Model};
 use crate::style::Style;
 use crate::table::{Column, table};
 use crate::terminal::Terminal;
@@ -26,6 +26,7 @@ use crate::terminal::Terminal;
 Examples:
   jax2onnx show model.onnx                       nodes as a tree by module
   jax2onnx show model.onnx --by line             nodes by line of Python
+  jax2onnx show model.onnx --by line --frames all  also the lines of libraries
   jax2onnx show model.onnx --node /attn/Softmax  one node and its whole stack
   jax2onnx show model.onnx --missed              operators nearly recognised
   jax2onnx show model.onnx --text                ONNX text syntax
@@ -39,6 +40,8 @@ pub(crate) struct Show {
     /// Show only this node with its whole stack. Give its name or the name of a result.
     #[arg(long, value_name = "NAME", conflicts_with = "by")]
     node: Option<String>,
+    #[command(flatten)]
+    frames: FrameOptions,
     /// Also list the parameters and other constants.
     #[arg(long)]
     parameters: bool,
@@ -122,7 +125,8 @@ impl Show {
         } else {
             head::write(&mut text, &index, self.parameters);
             let rows = match self.by {
-                By::Module => tree::rows(&index),
+                By::Module => tree::rows(&index, &self.frames.choice(Frames::User)),
+                By::Line => groups::lines(&index, &self.frames.choice(Frames::Library)),
                 by => groups::rows(&index, by),
             };
             if !rows.is_empty() {
@@ -134,10 +138,14 @@ impl Show {
     }
 }
 
-/// Returns the row of a node: its label, then the other columns.
-fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
+/// Returns the row of a node: its label, then the other columns. The chosen frames of libraries
+/// follow the user's line.
+fn row(index: &Index<'_>, node: usize, label: String, choice: &FrameChoice) -> Vec<String> {
     let origin = index.origin(node).unwrap_or_default();
     let op = index.nodes[node].op();
-    let site = origin.place().unwrap_or_default();
+    let mut site = origin.place().unwrap_or_default();
+    for frame in choice.below(&origin) {
+        site.push_str(&format!(" → {}", frame.place()));
+    }
     vec![label, op, index.results(&index.nodes[node]), site, origin.rule]
 }

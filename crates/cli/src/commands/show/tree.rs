@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::row;
-use crate::model::{BodyKind, Index, Nesting};
+use crate::model::{BodyKind, FrameChoice, Index, Nesting};
 
 /// The maximum number of module levels shown. Deeper levels are collapsed into one.
 const LEVELS: usize = 32;
@@ -24,12 +24,13 @@ enum Item {
 struct Tree<'a, 'm> {
     index: &'a Index<'m>,
     nesting: &'a Nesting,
+    choice: &'a FrameChoice,
     rows: Vec<Vec<String>>,
 }
 
-pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
+pub(super) fn rows(index: &Index<'_>, choice: &FrameChoice) -> Vec<Vec<String>> {
     let nesting = Nesting::new(index);
-    let mut tree = Tree { index, nesting: &nesting, rows: Vec::new() };
+    let mut tree = Tree { index, nesting: &nesting, choice, rows: Vec::new() };
     for (position, body) in index.bodies.iter().enumerate() {
         match body.kind {
             BodyKind::Main => tree.body(position, "", 0),
@@ -78,7 +79,8 @@ impl Tree<'_, '_> {
 
     fn node(&mut self, node: usize, depth: usize) {
         let name = label(&self.index.nodes[node].proto.name);
-        self.rows.push(row(self.index, node, format!("{}{name}", "  ".repeat(depth))));
+        let label = format!("{}{name}", "  ".repeat(depth));
+        self.rows.push(row(self.index, node, label, self.choice));
         for &body in self.nesting.inside(node) {
             if let BodyKind::Inner(_, attribute) = self.index.bodies[body].kind {
                 self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);

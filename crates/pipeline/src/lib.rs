@@ -8,6 +8,8 @@ mod graph;
 mod model;
 mod recording;
 
+use std::collections::BTreeMap;
+
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
@@ -108,6 +110,8 @@ pub struct Converted {
     pub fallbacks: Vec<Fallback>,
     /// Patterns that match nothing, if that is allowed.
     pub unmatched: Unmatched,
+    /// The number of changes by each rewrite and pass.
+    pub applied: BTreeMap<&'static str, u64>,
 }
 
 /// Patterns that match nothing, by option.
@@ -153,7 +157,7 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let Built { lowered, opset, missed, fallbacks, unmatched } =
+    let Built { lowered, opset, missed, fallbacks, unmatched, applied } =
         graph::build(program, boundary, options, lines.stacks, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
@@ -163,5 +167,15 @@ pub fn convert(
         model::encode(&lowered.graph, opset, options, lines, origins, &missed, types)?;
     let results = options.lowering.record.then_some(lowered.results);
     let graph = lowered.graph;
-    Ok(Converted { model, graph, opset, source_map, results, missed, fallbacks, unmatched })
+    Ok(Converted {
+        model,
+        graph,
+        opset,
+        source_map,
+        results,
+        missed,
+        fallbacks,
+        unmatched,
+        applied,
+    })
 }

@@ -155,10 +155,19 @@ pub(crate) fn convert(
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
             .map_err(Failure::Convert)?;
-        let Converted { model, graph, source_map, results, missed, fallbacks, unmatched, .. } =
-            converted;
+        let Converted {
+            model,
+            graph,
+            source_map,
+            results,
+            missed,
+            fallbacks,
+            unmatched,
+            applied,
+            ..
+        } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        let model = Model::new(model, source_map).with_unmatched(unmatched);
+        let model = Model::new(model, source_map).with_unmatched(unmatched).with_applied(applied);
         Ok((model, results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {

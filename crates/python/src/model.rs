@@ -1,5 +1,6 @@
 //! A converted model, held by Python.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(crate) struct Model {
     written: AtomicU64,
     fallbacks: Vec<String>,
     unmatched: Vec<(&'static str, String)>,
+    applied: BTreeMap<&'static str, u64>,
 }
 
 impl Model {
@@ -41,6 +43,7 @@ impl Model {
             missed: Vec::new(),
             fallbacks: Vec::new(),
             unmatched: Vec::new(),
+            applied: BTreeMap::new(),
             written: 0.into(),
         }
     }
@@ -60,6 +63,11 @@ impl Model {
         let compute = unmatched.compute.into_iter().map(|pattern| ("compute", pattern));
         let weights = unmatched.weights.into_iter().map(|pattern| ("weights", pattern));
         Self { unmatched: compute.chain(weights).collect(), ..self }
+    }
+
+    /// Adds the number of changes by each rewrite and pass.
+    pub(crate) fn with_applied(self, applied: BTreeMap<&'static str, u64>) -> Self {
+        Self { applied, ..self }
     }
 
     /// Adds the values of the equations.
@@ -147,6 +155,12 @@ impl Model {
     #[getter]
     fn unmatched(&self) -> Vec<(&'static str, String)> {
         self.unmatched.clone()
+    }
+
+    /// The number of changes by each rewrite and pass of the optimiser.
+    #[getter]
+    fn applied(&self) -> BTreeMap<&'static str, u64> {
+        self.applied.clone()
     }
 
     /// Returns an iterator over the names and contents of the tensors that `skeleton` omits.

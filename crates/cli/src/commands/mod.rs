@@ -7,6 +7,7 @@ mod doctor;
 pub(crate) mod explain;
 mod export;
 mod profile;
+mod reduce;
 pub(crate) mod show;
 mod strip;
 mod verify;
@@ -16,6 +17,7 @@ use clap::Subcommand;
 
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
+pub use reduce::Reduce;
 pub use verify::Verify;
 
 use crate::failure::{Failure, Status};
@@ -26,6 +28,7 @@ use crate::terminal::Terminal;
 pub(crate) enum Command {
     Export(Export),
     Verify(Verify),
+    Reduce(Reduce),
     Convert(convert::Convert),
     Show(show::Show),
     Explain(explain::Explain),
@@ -44,6 +47,7 @@ impl Command {
         match self {
             Command::Export(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Reduce(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),

@@ -1,0 +1,75 @@
+"""The result of a reduction, and the files that it is written to."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jax2onnx._reducing.verdict import Verdict
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced program.
+
+    Attributes:
+        program: A script in JAX that exports the program and shows the failure.
+        jaxpr: The recording of the program, with its numbers.
+        model: Its model.
+        verdict: The cause of the failure.
+        failure: A description of the failure.
+        inputs: The inputs of the program.
+        equations: The number of equations before and after the reduction.
+        tried: The number of candidates that were checked.
+        is_complete: `False` if the time limit ended the search.
+        is_reproduced: `True` if the script fails in the same way. Otherwise only the recording does.
+    """
+
+    program: str
+    jaxpr: str
+    model: "onnx.ModelProto"
+    verdict: Verdict
+    failure: str
+    inputs: Sequence[np.ndarray]
+    equations: tuple[int, int]
+    tried: int
+    is_complete: bool
+    is_reproduced: bool
+    closed: Any = field(repr=False)
+
+    def __str__(self) -> str:
+        """Returns the program and the verdict."""
+        before, after = self.equations
+        lines = [
+            self.program,
+            f"failure  {self.failure}",
+            f"verdict  {self.verdict}",
+            f"size     {after} of {before} equations, {len(self.model.graph.node)} nodes "
+            f"({self.tried} candidates)",
+        ]
+        if not self.is_complete:
+            lines.append("note     the time was up: the program may not be the smallest")
+        if not self.is_reproduced:
+            lines.append("note     the script does not fail: use the recording instead")
+        return "\n".join(lines)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Writes `program.py`, `program.jaxpr`, `model.onnx`, `inputs.npz` and `verdict.txt` to a
+        folder. Returns their paths.
+        """
+        at = Path(folder)
+        at.mkdir(parents=True, exist_ok=True)
+        (at / "program.py").write_text(self.program)
+        (at / "program.jaxpr").write_text(self.jaxpr)
+        (at / "model.onnx").write_bytes(self.model.SerializeToString())
+        names = [value.name for value in self.model.graph.input]
+        np.savez(at / "inputs.npz", **dict(zip(names, self.inputs, strict=True)))  # type: ignore[arg-type]
+        (at / "verdict.txt").write_text(f"{self.failure}\n{self.verdict}\n")
+        files = ("program.py", "program.jaxpr", "model.onnx", "inputs.npz", "verdict.txt")
+        return [str(at / file) for file in files]

@@ -3,6 +3,7 @@
 The compiled part has its own list of the names that it reads of a jaxpr.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -258,6 +259,7 @@ def without_dead_code(closed: Any) -> Any:
 PRIMITIVES = ("jax.lax", "jax.extend.core.primitives", "jax.lax.linalg")
 
 
+@functools.cache
 def primitive_paths() -> dict[str, tuple[str, str]]:
     """Returns the module and the name in it of each primitive, by JAX's name of the primitive."""
     from importlib import import_module
@@ -363,6 +365,20 @@ def smaller_size(a: Any, b: Any) -> Any:
     from jax import core
 
     return core.min_dim(a, b)
+
+
+def primitive(name: str) -> Any:
+    """Returns a primitive of JAX, or None."""
+    from importlib import import_module
+
+    module, attribute = primitive_paths().get(name, ("", ""))
+    return getattr(import_module(module), attribute) if module else None
+
+
+def literal(array: Any) -> Any:
+    """Returns an array as an operand."""
+    value = array[()] if not array.shape else array
+    return _core().Literal(value, jax.typeof(value))
 
 
 def equations_in(jaxpr: Any) -> Iterator[Any]:

@@ -54,7 +54,7 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = _options(settings, opset, stacktrace)
+        options = read_options(settings, opset, stacktrace)
         if target is not None:
             options["target"] = target
         if assume:
@@ -68,12 +68,12 @@ def run(
             options["enable_double_precision"] = True
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
-        args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
+        args, kwargs = read_inputs(inputs, double=bool(options.get("enable_double_precision")))
         if _is_artifact(function):
             fn, loaded, file = _artifact(function)
             args, kwargs = _inputs_of(fn.__self__, given=bool(inputs))
         else:
-            fn, loaded, file = _load(function)
+            fn, loaded, file = load(function)
         path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
         with progress.shown(), _missed_shown(missed), _short_warnings():
@@ -123,7 +123,7 @@ def _missed_shown(wanted: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _load(function: str) -> tuple[Any, str, str | None]:
+def load(function: str) -> tuple[Any, str, str | None]:
     """Loads `FILE.py:NAME` or `package.module:NAME`. Returns the function, the last part of its
     name, and the file.
     """
@@ -233,7 +233,7 @@ def _packages(path: Path) -> list[str]:
     return found
 
 
-def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
+def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
     """Parses positional and keyword arguments such as `f32[B,3]` and `scale=f32[]`."""
     from jax2onnx._exported.boundary import input_options
 
@@ -256,7 +256,9 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
     return list(positional), keyword
 
 
-def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
+def read_options(
+    settings: Sequence[str], opset: int | None = None, stacktrace: str | None = None
+) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx`."""
     from jax2onnx import to_onnx
     from jax2onnx._exported.export import RENAMED

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ import numpy as np
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.runtime import Runnable, is_float
+from jax2onnx._command.arrays import read_arrays
 from jax2onnx.errors import InvalidInputError
 
 SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
@@ -47,15 +47,7 @@ def run(
 
 
 def _read(path: Path, reference: Runnable) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(
-            "unreadable-inputs",
-            f"cannot read `{path}`: {error}",
-            help="write it with numpy.savez, without objects",
-        ) from error
+    arrays = read_arrays(path)
     names = [value.name for value in reference.inputs]
     missing = [name for name in names if name not in arrays]
     if not missing:

@@ -1,5 +1,6 @@
 """The expression in JAX for each primitive. A primitive without a row here is bound directly."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,14 +28,17 @@ INFIX = {
 
 # Primitives that are functions of the same name in `jax.lax` and take only their operands.
 PLAIN = frozenset(
-    "abs acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz complex "
-    "conj cos cosh digamma erf erf_inv erfc exp exp2 expm1 floor igamma igammac imag is_finite "
-    "lgamma log log1p logistic max min neg nextafter not polygamma population_count pow real "
-    "regularized_incomplete_beta rem rsqrt shift_left shift_right_arithmetic shift_right_logical "
-    "sign sin sinh sqrt square tan tanh zeta".split()
+    re.findall(
+        r"\w+",
+        """abs acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz
+        complex conj cos cosh digamma erf erf_inv erfc exp exp2 expm1 floor igamma igammac imag
+        is_finite lgamma log log1p logistic max min nextafter not polygamma population_count pow
+        real regularized_incomplete_beta rem rsqrt shift_left shift_right_arithmetic
+        shift_right_logical sign sin sinh sqrt square tan tanh zeta""",
+    )
 )
 # The names of those functions that differ from the primitives.
-RENAMED = {"conj": "conj", "not": "bitwise_not", "regularized_incomplete_beta": "betainc"}
+RENAMED = {"not": "bitwise_not", "regularized_incomplete_beta": "betainc"}
 
 _REDUCTIONS = ("and", "max", "min", "or", "prod", "sum", "xor")
 _CUMULATIVE = ("cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum")
@@ -93,11 +97,16 @@ def _with(function: str, *names: str, **defaults: Any) -> Template:
         keywords += [
             f"{name}={text_of(p[name])}"
             for name, default in defaults.items()
-            if p.get(name, default) != default
+            if text_of(p.get(name, default)) != text_of(default)
         ]
         return f"{function}({', '.join([*a, *keywords])})"
 
     return call
+
+
+def _positional(text: str) -> Template:
+    """Returns the template of an expression that consists of operands only."""
+    return lambda _, a: text.format(*a)
 
 
 def _dot_general(p: Any, a: Sequence[str]) -> str:
@@ -111,7 +120,7 @@ def _padding(p: Any, a: Sequence[str]) -> str:
 
 
 def _slice(p: Any, a: Sequence[str]) -> str:
-    strides = p["strides"] or (1,) * len(p["start_indices"])
+    strides = p.get("strides") or (1,) * len(p["start_indices"])
     parts = zip(p["start_indices"], p["limit_indices"], strides, strict=True)
     texts = [f"{b or ''}:{e}" + ("" if s == 1 else f":{s}") for b, e, s in parts]
     return f"{a[0]}[{', '.join(texts)}]"
@@ -170,51 +179,54 @@ def _convert(p: Any, a: Sequence[str]) -> str:
     return f"lax.convert_element_type({a[0]}, {dtype_text(p['new_dtype'])})"
 
 
+def _arg(function: str) -> Template:
+    return lambda p, a: f"{function}({a[0]}, {p['axes'][0]}, {dtype_text(p['index_dtype'])})"
+
+
 def _dynamic_slice(p: Any, a: Sequence[str]) -> str:
     return f"lax.dynamic_slice({a[0]}, ({', '.join(a[1:])},), {text_of(p['slice_sizes'])})"
 
 
 TEMPLATES: dict[str, Template] = {
-    **{name: lambda p, a, op=op: f"{a[0]} {op} {a[1]}" for name, op in INFIX.items()},
+    **{name: _positional(f"{{0}} {op} {{1}}") for name, op in INFIX.items()},
     **{name: _with(f"lax.{RENAMED.get(name, name)}") for name in PLAIN},
     **{f"reduce_{name}": _with(f"lax.reduce_{name}", "axes") for name in _REDUCTIONS},
     **{name: _with(f"lax.{name}", "axis", reverse=False) for name in _CUMULATIVE},
     **{name: _scatter(name) for name in _SCATTERS},
-    "argmax": _with("lax.argmax", "axis", "index_dtype"),
-    "argmin": _with("lax.argmin", "axis", "index_dtype"),
+    "argmax": _arg("lax.argmax"),
+    "argmin": _arg("lax.argmin"),
     "bitcast_convert_type": lambda p, a: (
         f"lax.bitcast_convert_type({a[0]}, {dtype_text(p['new_dtype'])})"
     ),
     "broadcast_in_dim": lambda p, a: (
-        f"lax.broadcast_in_dim({a[0]}, {text_of(p['shape'])}, "
-        f"{text_of(p['broadcast_dimensions'])})"
+        f"lax.broadcast_in_dim({a[0]}, {text_of(p['shape'])}, {text_of(p['broadcast_dimensions'])})"
     ),
     "concatenate": lambda p, a: f"lax.concatenate([{', '.join(a)}], {p['dimension']})",
     "conv_general_dilated": _convolution,
     "convert_element_type": _convert,
-    "copy": lambda p, a: f"jnp.copy({a[0]})",
-    "copy_p": lambda p, a: f"jnp.copy({a[0]})",
-    "div": lambda p, a: f"lax.div({a[0]}, {a[1]})",
+    "copy": _positional("jnp.copy({0})"),
+    "copy_p": _positional("jnp.copy({0})"),
+    "div": _positional("lax.div({0}, {1})"),
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": lambda p, a: (
+    "dynamic_update_slice": lambda _, a: (
         f"lax.dynamic_update_slice({a[0]}, {a[1]}, ({', '.join(a[2:])},))"
     ),
     "gather": _gather,
     "integer_pow": lambda p, a: f"lax.integer_pow({a[0]}, {p['y']})",
     "iota": _iota,
-    "neg": lambda p, a: f"-{a[0]}",
+    "neg": _positional("-{0}"),
     "pad": _padding,
     "reduce_precision": _with("lax.reduce_precision", "exponent_bits", "mantissa_bits"),
     "reshape": lambda p, a: f"lax.reshape({a[0]}, {text_of(p['new_sizes'])})",
     "rev": lambda p, a: f"lax.rev({a[0]}, {text_of(p['dimensions'])})",
     "round": _with("lax.round", "rounding_method"),
-    "select_n": lambda p, a: f"lax.select_n({', '.join(a)})",
+    "select_n": lambda _, a: f"lax.select_n({', '.join(a)})",
     "slice": _slice,
     "sort": _sort,
     "split": lambda p, a: f"lax.split({a[0]}, {text_of(p['sizes'])}, {p['axis']})",
     "squeeze": lambda p, a: f"lax.squeeze({a[0]}, {text_of(p['dimensions'])})",
-    "stop_gradient": lambda p, a: f"lax.stop_gradient({a[0]})",
+    "stop_gradient": _positional("lax.stop_gradient({0})"),
     "top_k": lambda p, a: f"lax.top_k({a[0]}, {p['k']})",
     "transpose": lambda p, a: f"lax.transpose({a[0]}, {text_of(p['permutation'])})",
 }
@@ -227,5 +239,7 @@ def bound(eqn: Any, operands: Sequence[str], imports: set[str]) -> str:
     if not module:
         raise ValueError(f"no module of JAX has the primitive `{name}`")
     imports.add(f"from {module} import {attribute}")
+    if any(_jax.is_jaxpr(value) or hasattr(value, "eqns") for value in eqn.params.values()):
+        raise ValueError(f"the primitive `{name}` has a body, which cannot be printed")
     params = [f"{key}={text_of(value)}" for key, value in eqn.params.items()]
     return f"{attribute}.bind({', '.join([*operands, *params])})"

@@ -1,6 +1,7 @@
 """Simpler programs, kind by kind. A candidate may be invalid: then its check raises."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,10 +16,11 @@ from jax2onnx._tracing.primitives import called_by, control
 Candidate = Callable[[], Case]
 
 
-def without_calls(case: Case) -> Iterator[Candidate]:
+def without_calls(case: Case, line_of: Callable[[Any], str]) -> Iterator[Candidate]:
     """Yields the program without calls, if it has some."""
     if any(called_by(eqn) is not None for eqn in _jax.equations_in(case.jaxpr)):
-        yield lambda: Replay(inline=True).case(case, case.args, case.closed.consts)
+        inlined = Replay(inline=True, line_of=line_of)
+        yield partial(inlined.case, case, case.args, case.closed.consts)
 
 
 def fewer_outputs(case: Case) -> Iterator[Candidate]:
@@ -27,9 +29,9 @@ def fewer_outputs(case: Case) -> Iterator[Candidate]:
     if len(outvars) == 1:
         return
     for var in outvars:
-        yield lambda var=var: case.needed([var])
+        yield partial(case.needed, [var])
     for i in range(len(outvars)) if len(outvars) > 2 else ():
-        yield lambda i=i: case.needed([*outvars[:i], *outvars[i + 1 :]])
+        yield partial(case.needed, [*outvars[:i], *outvars[i + 1 :]])
 
 
 def some_equations(case: Case, numbers: Sequence[int]) -> Case:
@@ -54,7 +56,7 @@ def bodies(case: Case) -> Iterator[Candidate]:
     for eqn in case.eqns:
         kind, operands = control(eqn), [case.value(atom) for atom in eqn.invars]
         for body, args in _entered(eqn, kind, operands):
-            yield lambda body=body, args=args: _program(body, args)
+            yield partial(_program, body, args)
 
 
 def _entered(
@@ -95,9 +97,7 @@ def simpler_bodies(case: Case) -> Iterator[Candidate]:
     """Yields programs with one equation fewer inside a loop or a branch."""
     for at, eqn in _inner(case.jaxpr, ()):
         for edit in _replacements(eqn):
-            yield lambda at=at, edit=edit: Replay(edits={at: edit}).case(
-                case, case.args, case.closed.consts
-            )
+            yield partial(_edited, case, at, edit)
 
 
 def _inner(jaxpr: Any, at: Path) -> Iterator[tuple[Path, Any]]:
@@ -115,9 +115,13 @@ def _replacements(eqn: Any) -> Iterator[Edit]:
     avals = [var.aval for var in eqn.outvars]
     for i, atom in enumerate(eqn.invars):
         if len(avals) == 1 and _type(atom.aval) == _type(avals[0]):
-            yield lambda _, operands, i=i: [operands[i]]
+            yield partial(_operand, i)
     if eqn.primitive.name not in ("broadcast_in_dim", "iota") and all(map(_is_number, avals)):
         yield lambda *_: [jax.numpy.zeros(aval.shape, aval.dtype) for aval in avals]
+
+
+def _operand(number: int, _: Any, operands: Sequence[Any]) -> Sequence[Any]:
+    return [operands[number]]
 
 
 def _type(aval: Any) -> tuple[Any, ...]:
@@ -128,14 +132,16 @@ def _is_number(aval: Any) -> bool:
     return not jax.numpy.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
+def _edited(case: Case, at: Path, edit: Edit) -> Case:
+    return Replay(edits={at: edit}).case(case, case.args, case.closed.consts)
+
+
 def shorter_chains(case: Case) -> Iterator[Candidate]:
     """Yields programs in which an equation is replaced by one of its operands."""
     for number in range(len(case.eqns)):
         eqn = case.eqns[number]
         for edit in _replacements(eqn):
-            yield lambda number=number, edit=edit: Replay(edits={(number,): edit}).case(
-                case, case.args, case.closed.consts
-            )
+            yield partial(_edited, case, (number,), edit)
 
 
 def smaller_sizes(case: Case) -> Iterator[Candidate]:
@@ -147,7 +153,7 @@ def smaller_sizes(case: Case) -> Iterator[Candidate]:
     for size in sorted((n for n in sizes if isinstance(n, int) and n > 1), reverse=True):
         for smaller in dict.fromkeys((1, 2, 3, size // 2)):
             if smaller < size:
-                yield lambda size=size, smaller=smaller: _resized(case, size, smaller)
+                yield partial(_resized, case, size, smaller)
 
 
 def _resized(case: Case, size: int, smaller: int) -> Case:
@@ -168,7 +174,7 @@ def simpler_numbers(case: Case) -> Iterator[Candidate]:
     for i, array in enumerate(arrays):
         for simple in _simpler(array):
             changed = [*arrays[:i], simple, *arrays[i + 1 :]]
-            yield lambda changed=changed: case.with_args(changed[:count], changed[count:])
+            yield partial(case.with_args, changed[:count], changed[count:])
 
 
 def _simpler(array: Any) -> Iterator[Any]:

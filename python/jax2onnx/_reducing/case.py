@@ -116,7 +116,6 @@ class Case:
         closed = _jax.closed_jaxpr(self.jaxpr, consts)
         return replace(self, closed=closed, args=tuple(args))
 
-
     @cached_property
     def cost(self) -> tuple[int, int, int]:
         """The number of equations, of outputs, and of elements of all variables. Bodies count, and

@@ -1,7 +1,6 @@
 """Prints a program as JAX code, with the user's lines as comments."""
 
 import linecache
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,18 +9,57 @@ import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._python.objects import INSTALLED, PACKAGE
-from jax2onnx._reducing.calls import TEMPLATES, bound, dtype_text, number, text_of
+from jax2onnx._reducing.calls import INFIX, TEMPLATES, bound, dtype_text, number, text_of
 from jax2onnx._tracing.primitives import called_by
+from jax2onnx._tracing.user_frames import location, user_frame
 
 # Names that variables must not have.
 _TAKEN = frozenset(
-    "and as assert async await break class continue def del elif else except finally for from "
-    "global if import in is jax jax2onnx jnp lambda lax model nonlocal not np or pass program raise "
-    "return try while with yield".split()
+    [
+        "and",
+        "as",
+        "assert",
+        "async",
+        "await",
+        "break",
+        "class",
+        "continue",
+        "def",
+        "del",
+        "elif",
+        "else",
+        "except",
+        "finally",
+        "for",
+        "from",
+        "global",
+        "if",
+        "import",
+        "in",
+        "is",
+        "jax",
+        "jax2onnx",
+        "jnp",
+        "lambda",
+        "lax",
+        "model",
+        "nonlocal",
+        "not",
+        "np",
+        "or",
+        "pass",
+        "program",
+        "raise",
+        "return",
+        "try",
+        "while",
+        "with",
+        "yield",
+    ]
 )
-# The column of comments.
+# The column of comments, and the start of a comment.
 COLUMN = 60
+COMMENT = "  # "
 
 
 class ProgramText:
@@ -40,7 +78,11 @@ class ProgramText:
         *,
         double: bool,
         line_of: Callable[[Any], str] | None = None,
+        every: bool = False,
     ) -> None:
+        """Prints a program. Of equations with the same line, only the first has a comment, unless
+        `every` one should.
+        """
         self.imports: set[str] = set()
         self.constants: list[str] = []
         self._double = double
@@ -48,7 +90,14 @@ class ProgramText:
         self._names: dict[Any, str] = {}
         self._used = set(_TAKEN)
         self._shown = ""
+        self._every = every
         jaxpr = closed.jaxpr
+        self._used |= {
+            name
+            for var in jaxpr.invars
+            for dim in var.aval.shape
+            for name in re.findall(r"[^\W\d]\w*", str(dim))
+        }
         inputs = [self._named(var, name) for var, name in zip(jaxpr.invars, names, strict=True)]
         self._sizes = _size_expressions(jaxpr.invars, inputs)
         for var, array in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -94,25 +143,30 @@ class ProgramText:
             return array_text(value)
         text = _element(value.astype(dtype)[()]).replace("np.", "jnp.")
         usual = ("float64", "int64") if self._double else ("float32", "int32")
+        # Python's operators give a number the type of the other operand.
         is_fixed = any(not _jax.is_literal(a) and a.aval.dtype == dtype for a in others)
-        return text if is_fixed or dtype.name in (*usual, "bool") else f"{dtype_text(dtype)}({text})"
+        if is_fixed or dtype.name in (*usual, "bool"):
+            return text
+        module = "np" if dtype.isbuiltin == 1 else "jnp"
+        return f"{module}.{dtype.name}({text})"
 
     def _equation(self, eqn: Any) -> Iterator[str]:
         name = eqn.primitive.name
         if name in _CONTROL:
             yield from _CONTROL[name](self, eqn)
             return
-        called = called_by(eqn)
+        called = called_by(eqn) or (None if name in TEMPLATES else _plain_body(eqn))
         if called is not None:
             inner = _jax.open_jaxpr(called)
             function = self._function("f", inner, inner.invars, getattr(called, "consts", ()))
             yield from function[1]
-            operands = ", ".join(self._operand(atom) for atom in eqn.invars)
-            yield f"{self._targets(eqn)} = jax.jit({function[0]})({operands})"
+            given = ", ".join(self._operand(atom) for atom in eqn.invars)
+            yield self._commented(f"{self._targets(eqn)} = jax.jit({function[0]})({given})", eqn)
             return
-        operands = [self._operand(atom, eqn.invars) for atom in eqn.invars]
+        others = eqn.invars if name in INFIX else ()
+        operands = [self._operand(atom, others) for atom in eqn.invars]
         if name == _jax.DIMENSION[0]:
-            expression = self._size(eqn.params[_jax.DIMENSION[1]])
+            expression = f"jnp.asarray({self._size(eqn.params[_jax.DIMENSION[1]])})"
         elif name in TEMPLATES:
             params = {key: self._settled(value) for key, value in eqn.params.items()}
             expression = TEMPLATES[name](params, operands)
@@ -128,6 +182,8 @@ class ProgramText:
 
     def _commented(self, text: str, eqn: Any) -> str:
         line = self._line_of(eqn)
+        if self._every:
+            return f"{text}{COMMENT}{line}"
         if not line or line == self._shown:
             return text
         self._shown = line
@@ -137,11 +193,7 @@ class ProgramText:
         self, name: str, jaxpr: Any, params: Sequence[Any], consts: Sequence[Any] = ()
     ) -> tuple[str, list[str]]:
         """Returns the name and the lines of a function."""
-        count, own = 0, name
-        while own in self._used:
-            count += 1
-            own = f"{name}{count}"
-        self._used.add(own)
+        own = self._unique(name)
         for var, array in zip(jaxpr.constvars, consts, strict=True):
             self.constants.append(f"{self._named(var, 'w')} = {array_text(array)}")
         inputs = ", ".join(self._fresh(var) for var in params)
@@ -178,14 +230,15 @@ class ProgramText:
         targets = [self._named(var) for var in eqn.outvars]
         left = [f"({', '.join(part)}{',' if part else ''})" if part else "_" for part in
                 (targets[:carry], targets[carry:])]  # fmt: skip
-        extra = ", reverse=True" if params["reverse"] else ""
-        call = f"lax.scan({name}, {carried}, {rows}, length={params['length']}{extra})"
+        extra = "" if eqn.invars[constants + carry :] else f", length={params['length']}"
+        extra += ", reverse=True" if params["reverse"] else ""
+        call = f"lax.scan({name}, {carried}, {rows}{extra})"
         yield self._commented(f"{', '.join(left)} = {call}", eqn)
 
     def _stepped(
         self, jaxpr: Any, carried: Sequence[Any], rows: Sequence[Any], carry: int
     ) -> tuple[str, list[str]]:
-        name, _ = self._unique("body"), None
+        name = self._unique("body")
         unpack = []
         for label, variables in (("carry", carried), ("row", rows)):
             if variables:
@@ -226,9 +279,9 @@ class ProgramText:
             )
             yield f"def {name}(state):"
             yield from _indented([*lines, f"return {returned}"])
-        state = self._tuple(eqn.invars[first + second :])
+        begin_with = self._tuple(eqn.invars[first + second :])
         targets = [self._named(var) for var in eqn.outvars]
-        call = f"lax.while_loop({names[0]}, {names[1]}, {state})"
+        call = f"lax.while_loop({names[0]}, {names[1]}, {begin_with})"
         yield self._commented(f"({', '.join(targets)},) = {call}", eqn)
 
     def _cond(self, eqn: Any) -> Iterator[str]:
@@ -253,10 +306,11 @@ class ProgramText:
         return value
 
     def _size(self, dim: Any) -> str:
-        text = str(dim)
-        for name in self._sizes:
-            text = re.sub(rf"\b{name}\b", name, text)
-        return text.replace("^", "**")
+        text = str(dim).replace("^", "**")
+        for name in ("floordiv", "mod"):
+            if f"{name}(" in text:
+                self.imports.add(f"from operator import {name}")
+        return text
 
 
 class _Raw:
@@ -277,6 +331,20 @@ _CONTROL: dict[str, Callable[[ProgramText, Any], Iterator[str]]] = {
 }
 
 
+def _plain_body(eqn: Any) -> Any:
+    """Returns the only body of an equation if it has the same operands and results."""
+    bodies = _jax.bodies_of(eqn)
+    if len(bodies) != 1:
+        return None
+    body = _jax.open_jaxpr(bodies[0])
+    same = _types(body.invars) == _types(eqn.invars) and _types(body.outvars) == _types(eqn.outvars)
+    return bodies[0] if same else None
+
+
+def _types(atoms: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return [(tuple(atom.aval.shape), atom.aval.dtype) for atom in atoms]
+
+
 def _size_expressions(invars: Sequence[Any], names: Sequence[str]) -> dict[str, str]:
     """Returns expressions for the dimension variables that are sizes of inputs."""
     found: dict[str, str] = {}
@@ -289,15 +357,11 @@ def _size_expressions(invars: Sequence[Any], names: Sequence[str]) -> dict[str, 
 
 def line_of_equation(eqn: Any) -> str:
     """Returns the user's line of an equation, with its text, or an empty string."""
-    frames = (
-        f for f in _jax.frames_of(eqn) if not f.file_name.startswith((PACKAGE, *INSTALLED, "<"))
-    )
-    frame = next(frames, None)
+    frame = user_frame(_jax.frames_of(eqn))
     if frame is None:
         return ""
-    file = frame.file_name.removeprefix(os.path.join(os.getcwd(), ""))
     text = linecache.getline(frame.file_name, frame.line_num).strip()
-    return f"{file}:{frame.line_num}  {text}".strip()
+    return f"{location(frame)}  {text}".strip()
 
 
 def array_text(array: Any) -> str:
@@ -318,7 +382,9 @@ def array_text(array: Any) -> str:
     count = np.arange(array.size)
     for start in (0, -(array.size // 2)):
         if array.size > 2 and array.dtype != bool and (flat == (count + start)).all():
-            text = f"np.arange({start}, {start + array.size})" if start else f"np.arange({array.size})"
+            text = (
+                f"np.arange({start}, {start + array.size})" if start else f"np.arange({array.size})"
+            )
             shape = f".reshape({text_of(array.shape)})" if array.ndim > 1 else ""
             return f"{text}{shape}.astype({dtype})"
     return f"np.array({_nested(array)}, {dtype})"

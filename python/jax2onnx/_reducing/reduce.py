@@ -1,27 +1,30 @@
 """`reduce` turns a program whose model is wrong into a few lines."""
 
+import os
 import tempfile
-from copy import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from jax2onnx import _jax
 from jax2onnx._checking.allclose import arguments
 from jax2onnx._checking.runtime import as_tensor
-from jax2onnx._export.options import check_options, flag, unknown_option
-from jax2onnx._export.to_onnx import option_names, to_onnx
+from jax2onnx._export.options import Options, check_options, flag, unknown_option
+from jax2onnx._export.to_onnx import option_names
 from jax2onnx._python.garbage import collected_rarely
+from jax2onnx._reducing import recording
 from jax2onnx._reducing.case import Case, count
 from jax2onnx._reducing.checks import Check, Predicate, check_of
 from jax2onnx._reducing.export import Exporter
-from jax2onnx._reducing.program_text import ProgramText, array_text
+from jax2onnx._reducing.program_text import line_of_equation
 from jax2onnx._reducing.reduction import Reduction
+from jax2onnx._reducing.script import script_of
 from jax2onnx._reducing.search import Search
-from jax2onnx._reducing.verdict import Verdict, verdict_of
+from jax2onnx._reducing.verdict import verdict_of
 from jax2onnx._tracing.functions import Functions
 from jax2onnx._tracing.inputs import Specs, check_arguments, check_callable
 from jax2onnx._tracing.names import boundary_names, paths_of, signature_of
@@ -40,7 +43,7 @@ OPTIONS = (
     "weights",
     "functions",
 )
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "model_name": "reduced",
     "opset": None,
     "return_mode": "proto",
@@ -65,8 +68,8 @@ DEFAULTS = {
 
 
 def reduce(
-    fn: Callable[..., Any],
-    inputs: Sequence[Any],
+    fn: Callable[..., Any] | str | os.PathLike[str],
+    inputs: Sequence[Any] | Mapping[str, Any] = (),
     input_params: Mapping[str, Any] | None = None,
     *,
     check: str | Predicate | None = None,
@@ -82,9 +85,9 @@ def reduce(
     that removed equations computed become inputs with JAX's numbers.
 
     Args:
-        fn: The function.
+        fn: The function, or the path of a file that `record` wrote.
         inputs: The positional arguments of `fn`, as in `allclose`: arrays, or shapes that are
-            filled with random numbers.
+            filled with random numbers. For a recording, arrays by name; others are random.
         input_params: The keyword arguments of `fn` that are inputs of the model.
         check: The failure to preserve: "differs" (from JAX), "nan", "error" (of the export or of
             onnxruntime), "rewrite:NAME" (the optimiser applies it), "slower:FACTOR" (than compiled
@@ -93,7 +96,7 @@ def reduce(
         rtol: The relative tolerance for floats. None means by element type.
         atol: The absolute tolerance for floats. None means by element type.
         seconds: The time limit of the search.
-        enable_double_precision: As in the export.
+        enable_double_precision: As in the export. A recording has its own precision.
         options: Other options of the export: `opset`, `target`, `operators`, `normalization_mode`,
             `assume`, `compute`, `weights` and `functions`.
 
@@ -105,52 +108,120 @@ def reduce(
     """
     for name in options:
         if name not in OPTIONS:
-            known = [*option_names(reduce), *OPTIONS]
-            raise unknown_option("reduce", name, known)
-    double = flag("enable_double_precision", enable_double_precision)
-    checked = check_options(**{**DEFAULTS, **options})  # type: ignore[arg-type]
+            known = [name for name in option_names(reduce) if name != "options"]
+            raise unknown_option("reduce", name, [*known, *OPTIONS])
+    checked = check_options(**{**DEFAULTS, **options})
+    if isinstance(fn, str | os.PathLike):
+        recorded = _recorded(fn, inputs)
+        # An option that is given replaces the recorded one.
+        merged = replace(recorded.options, **{name: getattr(checked, name) for name in options})
+        program = Program(
+            recorded.cases, Exporter(merged, recorded.double), _settings(merged), recorded.line_of
+        )
+    else:
+        double = flag("enable_double_precision", enable_double_precision)
+        cases, name_of = _traced(fn, inputs, input_params, checked, double=double)
+        program = Program(cases, Exporter(checked, double, name_of), options)
+    return reduced(program, check, (rtol, atol), seconds)
+
+
+def _recorded(path: str | os.PathLike[str], inputs: Any) -> recording.Recorded:
+    if inputs and not isinstance(inputs, Mapping):
+        raise InvalidInputError(
+            "wrong-arguments",
+            "the inputs of a recording are a mapping from names to arrays",
+            help='pass inputs={"x": array}',
+        )
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(
+            "invalid-recording",
+            f"cannot read `{os.fspath(path)}`: {error}",
+            help='pass a function, or the file that to_onnx(…, record="model.jaxpr") writes',
+        ) from error
+    return recording.read(text, {name: np.asarray(x) for name, x in dict(inputs).items()})
+
+
+def _traced(
+    fn: Callable[..., Any],
+    inputs: Any,
+    input_params: Mapping[str, Any] | None,
+    options: Options,
+    *,
+    double: bool,
+) -> tuple[list[Case], Callable[[Any], str | None]]:
+    """Traces a function with fixed sizes, and also with symbolic dimensions if it has some."""
     check_callable(fn)
+    signature = signature_of(fn)
     with _jax.precision(double=double):
         args, kwargs = arguments(inputs, input_params, double=double)
         specs = Specs(double=double).all(inputs, input_params)
-        check_arguments(signature_of(fn), args, kwargs, function_of(fn))
+        check_arguments(signature, args, kwargs, function_of(fn))
         values = [jax.numpy.asarray(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
         names, _ = boundary_names(
-            signature_of(fn), paths_of(specs), [], input_names=None, output_names=None
+            signature, paths_of(specs), [], input_names=None, output_names=None
         )
-    name_of: Callable[[Any], str | None] = lambda _: None  # noqa: E731
+    leaves, tree = jax.tree_util.tree_flatten(specs)
+    fixed = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in values]
+    forms = [jax.tree_util.tree_unflatten(tree, fixed)]
+    if any(_jax.is_symbolic(dim) for leaf in leaves for dim in leaf.shape):
+        forms.append(specs)
+    marked = Functions(modules=options.functions == "modules")
+    traced = [trace(fn, *given, double=double, functions=marked, names=names) for given in forms]
+    name_of = traced[0].tree.name_of
+    cases = [
+        Case(t.jaxpr, tuple(values), tuple(names), tuple(map(name_of, t.jaxpr.consts)))
+        for t in traced
+    ]
+    return cases, name_of
 
-    def traced(given: tuple[Any, Any]) -> Case:
-        nonlocal name_of
-        marked = Functions(modules=checked.functions == "modules")
-        found = trace(fn, *given, double=double, functions=marked, names=names)
-        name_of = found.tree.name_of
-        parameters = tuple(map(name_of, found.jaxpr.consts))
-        return Case(found.jaxpr, tuple(values), tuple(names), parameters)
 
-    concrete = jax.tree_util.tree_unflatten(
-        jax.tree_util.tree_structure(specs),
-        [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in values],
-    )
-    cases = [traced(concrete)]
-    if any(_jax.is_symbolic(d) for leaf in jax.tree_util.tree_leaves(specs) for d in leaf.shape):
-        cases.append(traced(specs))
-    exporter = Exporter(checked, double, name_of)
-    return reduced(cases, exporter, check, (rtol, atol), seconds, _code_options(options, double))
+def _settings(options: Options) -> dict[str, Any]:
+    """Returns the options of an export that differ from their defaults."""
+    found: dict[str, Any] = {
+        "opset": options.opset,
+        "target": options.target,
+        "operators": options.operators,
+        "assume": list(options.assume),
+        "compute": dict(options.compute),
+        "weights": dict(options.weights),
+    }
+    return {name: value for name, value in found.items() if value and value != "onnxruntime"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to reduce.
+
+    Attributes:
+        cases: Its forms. The first one that fails is reduced.
+        exporter: The settings of its conversion.
+        settings: The options of the export in the script.
+        line_of: Returns the user's line of an equation.
+    """
+
+    cases: Sequence[Case]
+    exporter: Exporter
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    line_of: Callable[[Any], str] = line_of_equation
 
 
 def reduced(
-    cases: Sequence[Case],
-    exporter: Exporter,
-    wanted: str | Predicate | None,
-    tolerance: tuple[float | None, float | None],
-    seconds: float,
-    export_options: str = "",
+    program: Program,
+    wanted: str | Predicate | Check | None,
+    tolerance: tuple[float | None, float | None] = (None, None),
+    seconds: float = 120,
 ) -> Reduction:
-    """Reduces the first of several forms of a program that fails."""
+    """Reduces the first form of a program that fails."""
+    exporter = program.exporter
     with collected_rarely(), _jax.precision(double=exporter.double):
-        for case in cases:
-            check = check_of(wanted, exporter, case, *tolerance)
+        for case in program.cases:
+            check = (
+                wanted
+                if isinstance(wanted, Check)
+                else check_of(wanted, exporter, case, *tolerance)
+            )
             failure = check.failure(case)
             if failure is not None:
                 break
@@ -160,10 +231,12 @@ def reduced(
                 "the check passes, so there is nothing to reduce",
                 help="pass the inputs that fail, smaller tolerances, or another `check`",
             )
-        search = Search(case, failure, check, seconds)
+        search = Search(case, failure, check, seconds, program.line_of)
         best = search.run()
         verdict = verdict_of(best, check)
-        script, is_reproduced = _script(best, check, search.failure, verdict, export_options)
+        script, is_reproduced = script_of(
+            best, check, f"{search.failure}\nverdict: {verdict}", program.settings, program.line_of
+        )
         return Reduction(
             program=script,
             jaxpr=_recording(best, exporter),
@@ -193,91 +266,8 @@ def _recording(case: Case, exporter: Exporter) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "program.jaxpr")
         try:
-            exporter.model(case, record=str(path), record_weights=True)
+            exporter.model(case, detail="sourcemap", record=str(path), record_weights=True)
         except Exception:
             if not path.exists():
                 return ""
         return path.read_text()
-
-
-def _code_options(options: Mapping[str, Any], double: bool) -> str:
-    """Formats the options of an export in Python syntax."""
-    texts = [f"{name}={value!r}" for name, value in options.items()]
-    texts += ["enable_double_precision=True"] if double else []
-    return "".join(f", {text}" for text in texts)
-
-
-def _script(
-    case: Case, check: Check, failure: str, verdict: Verdict, options: str
-) -> tuple[str, bool]:
-    """Returns a script that shows the failure, and `True` if it fails in the same way."""
-    double = check.exporter.double
-    text = ProgramText(case.closed, case.names, double=double)
-    shapes = _specs(case)
-    lines = [
-        f"# {failure}",
-        f"# verdict: {verdict}",
-        "import jax",
-        "import jax.numpy as jnp",
-        "import jax2onnx",
-        "import numpy as np",
-        "from jax import lax",
-        *sorted(text.imports),
-        "",
-        *(['jax.config.update("jax_enable_x64", True)', ""] if double else []),
-        *([*text.constants, ""] if text.constants else []),
-        "",
-        *text.lines,
-        "",
-        "",
-        *_listed("inputs", map(array_text, case.args)),
-        *([f"specs = {shapes}"] if shapes else []),
-        f"model = jax2onnx.to_onnx(program, {'specs' if shapes else 'inputs'}{options})",
-        "print(*jax2onnx.allclose(program, model, inputs"
-        + (", enable_double_precision=True))" if double else "))"),
-    ]
-    script = "\n".join(lines) + "\n"
-    return script, _reproduces(script, case, check)
-
-
-def _listed(name: str, items: Any) -> list[str]:
-    """Formats a list on one line if it fits."""
-    texts = list(items)
-    short = f"{name} = [{', '.join(texts)}]"
-    if len(short) <= 100:
-        return [short]
-    return [f"{name} = [", *(f"    {text}," for text in texts), "]"]
-
-
-def _specs(case: Case) -> str:
-    """Returns the types of inputs with symbolic dimensions in Python syntax, or nothing."""
-    if not case.is_symbolic:
-        return ""
-    texts = []
-    for var in case.jaxpr.invars:
-        shape = ", ".join(repr(str(d)) if _jax.is_symbolic(d) else str(d) for d in var.aval.shape)
-        texts.append(f"jax2onnx.Input({var.aval.dtype.name!r})" if not shape else f"({shape},)")
-    return f"[{', '.join(texts)}]"
-
-
-def _reproduces(script: str, case: Case, check: Check) -> bool:
-    """Runs the part of a script before the export, and checks its program."""
-    space: dict[str, Any] = {}
-    definitions, _, _ = script.partition("\nspecs = " if case.is_symbolic else "\nmodel = ")
-    try:
-        exec(compile(definitions, "<reduced>", "exec"), space)
-        specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in case.jaxpr.invars]
-        closed = jax.make_jaxpr(space["program"])(*specs)
-        names = tuple(case.names)
-        args = tuple(jax.numpy.asarray(array) for array in space["inputs"])
-        again = Case(closed, args, names, (None,) * len(closed.consts))
-        other = copy(check)
-        other.exporter = replace(check.exporter, name_of=lambda _: None)
-        return other.failure(again) is not None
-    except Exception:
-        return False
-
-
-def export_options() -> list[str]:
-    """Returns the names of the options of an export that a reduction takes."""
-    return [name for name in option_names(to_onnx) if name in OPTIONS]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,9 @@ class Reduction:
         equations: The number of equations before and after the reduction.
         tried: The number of candidates that were checked.
         is_complete: `False` if the time limit ended the search.
-        is_reproduced: `True` if the script fails in the same way. Otherwise only the recording does.
+        is_reproduced: `True` if the script fails in the same way. Otherwise only the recording
+            does.
+        closed: The program as a `ClosedJaxpr`.
     """
 
     program: str
@@ -59,6 +61,19 @@ class Reduction:
             lines.append("note     the script does not fail: use the recording instead")
         return "\n".join(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything but the model as plain data."""
+        return {
+            "failure": self.failure,
+            "verdict": asdict(self.verdict),
+            "program": self.program,
+            "equations": list(self.equations),
+            "nodes": len(self.model.graph.node),
+            "tried": self.tried,
+            "complete": self.is_complete,
+            "reproduced": self.is_reproduced,
+        }
+
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
         """Writes `program.py`, `program.jaxpr`, `model.onnx`, `inputs.npz` and `verdict.txt` to a
         folder. Returns their paths.
@@ -69,7 +84,7 @@ class Reduction:
         (at / "program.jaxpr").write_text(self.jaxpr)
         (at / "model.onnx").write_bytes(self.model.SerializeToString())
         names = [value.name for value in self.model.graph.input]
-        np.savez(at / "inputs.npz", **dict(zip(names, self.inputs, strict=True)))  # type: ignore[arg-type]
+        np.savez(at / "inputs.npz", **dict(zip(names, self.inputs, strict=True)))
         (at / "verdict.txt").write_text(f"{self.failure}\n{self.verdict}\n")
         files = ("program.py", "program.jaxpr", "model.onnx", "inputs.npz", "verdict.txt")
         return [str(at / file) for file in files]

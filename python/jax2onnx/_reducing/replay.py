@@ -1,6 +1,7 @@
 """Traces a program again, with changes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -37,7 +38,9 @@ class Replay:
         size: Maps each size of an axis to a new one.
         dtype: Maps each element type to a new one.
         edits: Replacements of single equations.
-        inline: `True` to replace plain calls by the equations of the called jaxpr.
+        inline: `True` to replace plain calls by the equations of the called jaxpr. Equations
+            without a line of the user's code get the line of the call.
+        line_of: Returns the user's line of an equation.
     """
 
     def __init__(
@@ -47,11 +50,14 @@ class Replay:
         dtype: Callable[[Any], Any] = lambda dtype: dtype,
         edits: Mapping[Path, Edit] | None = None,
         inline: bool = False,
+        line_of: Callable[[Any], str] = lambda _: "",
     ) -> None:
         self.size = size
         self.dtype = dtype
         self.edits = edits or {}
         self.inline = inline
+        self.line_of = line_of
+        self._calls: list[Any] = []
 
     def case(self, case: Case, args: Sequence[Any], consts: Sequence[Any]) -> Case:
         """Returns the program after the changes, with these arguments and constants."""
@@ -93,10 +99,15 @@ class Replay:
 
         for number, eqn in enumerate(jaxpr.eqns):
             operands = [read(atom) for atom in eqn.invars]
-            with _jax.as_if_in(eqn):
+            with self._attributed(eqn):
                 results = self._equation(eqn, operands, (*at, number))
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
+
+    def _attributed(self, eqn: Any) -> AbstractContextManager[Any]:
+        if self._calls and not self.line_of(eqn):
+            return _jax.as_if_in(self._calls[-1], _jax.levels(eqn))
+        return _jax.as_if_in(eqn)
 
     def _equation(self, eqn: Any, operands: Sequence[Any], at: Path) -> Sequence[Any]:
         if at in self.edits:
@@ -104,7 +115,11 @@ class Replay:
         called = called_by(eqn)
         if called is not None and self.inline:
             consts = getattr(called, "consts", ())
-            return self._jaxpr(_jax.open_jaxpr(called), consts, operands, at)
+            self._calls.append(eqn if self.line_of(eqn) or not self._calls else self._calls[-1])
+            try:
+                return self._jaxpr(_jax.open_jaxpr(called), consts, operands, at)
+            finally:
+                self._calls.pop()
         return _jax.bind(self._changed(eqn, operands, at), operands)
 
     def _changed(self, eqn: Any, operands: Sequence[Any], at: Path) -> Any:

@@ -1,7 +1,10 @@
 """The search: keeps the smallest program that fails in the same way."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +13,7 @@ from jax2onnx._checking.runtime import as_tensor, is_float
 from jax2onnx._reducing import candidates
 from jax2onnx._reducing.candidates import Candidate
 from jax2onnx._reducing.case import Case
-from jax2onnx._reducing.checks import Check
+from jax2onnx._reducing.checks import Check, Differs, NotANumber
 
 Kind = Callable[[Case], Iterator[Candidate]]
 
@@ -36,11 +39,19 @@ class Search:
         is_complete: `False` if the time was up.
     """
 
-    def __init__(self, case: Case, failure: str, check: Check, seconds: float) -> None:
+    def __init__(
+        self,
+        case: Case,
+        failure: str,
+        check: Check,
+        seconds: float,
+        line_of: Callable[[Any], str] = lambda _: "",
+    ) -> None:
         self.best, self.failure = case, failure
         self.tried = 0
         self.is_complete = True
         self._check = check
+        self._line_of = line_of
         self._end = time.monotonic() + seconds
 
     def run(self) -> Case:
@@ -56,7 +67,7 @@ class Search:
 
     def _inline(self) -> None:
         """Replaces calls by their equations, if that preserves the failure."""
-        for candidate in candidates.without_calls(self.best):
+        for candidate in candidates.without_calls(self.best, self._line_of):
             self._adopt(candidate)
 
     def _first(self, kind: Kind) -> bool:
@@ -84,9 +95,10 @@ class Search:
         """Returns `False` for a program that is as large as the best one on the same inputs, and if
         JAX's results are no longer finite: that would be another failure.
         """
-        is_same = case.jaxpr is self.best.jaxpr
-        smaller = is_same or case.cost < self.best.cost
-        return smaller and (_is_finite(case) or not _is_finite(self.best))
+        if case.jaxpr is not self.best.jaxpr and case.cost >= self.best.cost:
+            return False
+        is_about_numbers = isinstance(self._check, Differs | NotANumber)
+        return not is_about_numbers or _is_finite(case) or not _is_finite(self.best)
 
     def _equations(self) -> bool:
         """Removes equations: halves, quarters and so on, until no single one can be removed."""
@@ -97,7 +109,7 @@ class Search:
             parts = _split(kept, chunks)
             rests = [[n for n in kept if n not in set(part)] for part in parts]
             for numbers in [*parts, *(rests if chunks > 2 else [])]:
-                if self._adopt(lambda numbers=numbers: _smaller(whole, numbers)):
+                if self._adopt(partial(candidates.some_equations, whole, numbers)):
                     kept, chunks = numbers, 2
                     break
             else:
@@ -108,15 +120,13 @@ class Search:
 
 
 def _is_finite(case: Case) -> bool:
-    return all(np.isfinite(as_tensor(array)).all() for array in case.expected if is_float(array.dtype))
-
-
-def _smaller(whole: Case, numbers: Sequence[int]) -> Case:
-    return candidates.some_equations(whole, numbers)
+    return all(
+        np.isfinite(as_tensor(array)).all() for array in case.expected if is_float(array.dtype)
+    )
 
 
 def _split(numbers: list[int], chunks: int) -> list[list[int]]:
     """Splits a list into chunks of nearly the same length."""
     count = len(numbers)
     bounds = [count * i // chunks for i in range(chunks + 1)]
-    return [numbers[a:b] for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+    return [numbers[a:b] for a, b in pairwise(bounds) if a < b]

@@ -7,10 +7,11 @@ from typing import Any, Literal
 from jax2onnx._checking.compare import not_numbers
 from jax2onnx._export import result
 from jax2onnx._reducing.case import Case
-from jax2onnx._reducing.checks import Asks, Check, Differs, Fires, NotANumber, Raises, Slower
+from jax2onnx._reducing.checks import Check, Differs, Fires, NotANumber, Raises, Slower
 from jax2onnx._reducing.export import USUAL, Runtime, Way
 
 Kind = Literal["rule", "rewrite", "runtime", "program", "option", "unknown"]
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jax2onnx import _frameworks, _jax
-from jax2onnx._python.objects import INSTALLED, PACKAGE
+from jax2onnx._python.objects import INSTALLED
+from jax2onnx._tracing.user_frames import location, user_frame
 from jax2onnx.errors import InvalidInputError
 
 # The treatment of layers in training mode.
@@ -191,10 +192,6 @@ def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> str:
 
 def _described(chain: Sequence[Any], does: str, layer: str) -> TrainingLayer:
     module = ".".join(name for eqn in reversed(chain) for name in _jax.scopes_of(eqn))
-    frames = (f for f in _frames(chain) if not f.file_name.startswith((PACKAGE, *INSTALLED, "<")))
-    place = ""
-    if (frame := next(iter(frames), None)) is not None:
-        folder = os.path.join(os.getcwd(), "")
-        file = frame.file_name.removeprefix(folder)
-        place = f"{file}:{frame.line_num} in {frame.function_name}"
+    frame = user_frame(_frames(chain))
+    place = "" if frame is None else f"{location(frame)} in {frame.function_name}"
     return TrainingLayer(does, module, place, _frameworks.advice(layer) or _KEY_AS_INPUT)

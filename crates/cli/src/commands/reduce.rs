@@ -19,7 +19,7 @@ pub struct Reduce {
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub program: String,
     /// The type and shape of an argument, one option per argument, as for `export`.
-    #[arg(short, long = "input", value_name = "[NAME=]f32[B,3]")]
+    #[arg(short = 'i', long = "input", value_name = "[NAME=]f32[B,3]")]
     pub specs: Vec<String>,
     /// The values of the inputs, by name or in order. Without this option, they are random and
     /// symbolic dimensions are 2.

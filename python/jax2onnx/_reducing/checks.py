@@ -24,6 +24,10 @@ Predicate = Callable[[Any, Sequence[np.ndarray], Sequence[np.ndarray]], bool]
 class Check(ABC):
     """A property of a program's model that must be preserved."""
 
+    def advice(self, case: Case) -> str:  # noqa: ARG002
+        """Returns advice for a program that passes."""
+        return "pass the inputs that fail, smaller tolerances, or another `check`"
+
     def __init__(self, exporter: Exporter) -> None:
         self.exporter = exporter
 
@@ -41,8 +45,8 @@ AS_GOOD = 4
 class Differs(Check):
     """The model's results differ from JAX's.
 
-    If the first program is well-conditioned, later ones must be, too. Otherwise a search would end
-    at rounding errors that a subtraction makes large.
+    If rounding errors explain the difference of the first program, they have to explain that of
+    later ones, too. If they do not, a search must not end at a subtraction that enlarges them.
     """
 
     def __init__(
@@ -50,17 +54,17 @@ class Differs(Check):
     ) -> None:
         super().__init__(exporter)
         self.rtol, self.atol = rtol, atol
-        self._must_be_genuine: bool | None = None
+        self._genuine: bool | None = None
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         found = self.exporter.run(case, way)
         apart = self._compared(self.exporter.expected(case), found)
         if apart is None or way != USUAL:
             return apart
-        genuine = self._must_be_genuine is False or self.is_genuine(case)
-        if self._must_be_genuine is None:
-            self._must_be_genuine = genuine
-        return apart if genuine or not self._must_be_genuine else None
+        genuine = self.is_genuine(case)
+        if self._genuine is None:
+            self._genuine = genuine
+        return apart if genuine == self._genuine else None
 
     def is_genuine(self, case: Case) -> bool:
         """Returns `False` if JAX in 32 bits is as far from JAX in 64 bits as the model is."""
@@ -123,6 +127,10 @@ class Fires(Check):
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         applied = self.exporter.model(case, way.fuel).applied.get(self.rewrite, 0)
         return f"`{self.rewrite}` is applied, {applied} ×" if applied else None
+
+    def advice(self, case: Case) -> str:
+        applied = self.exporter.model(case).applied
+        return f"the optimiser applies {', '.join(applied) or 'nothing'}"
 
 
 class Slower(Check):

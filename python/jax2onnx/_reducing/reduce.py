@@ -229,7 +229,7 @@ def reduced(
             raise InvalidInputError(
                 "nothing-fails",
                 "the check passes, so there is nothing to reduce",
-                help="pass the inputs that fail, smaller tolerances, or another `check`",
+                help=check.advice(case),
             )
         search = Search(case, failure, check, seconds, program.line_of)
         best = search.run()

@@ -1,9 +1,14 @@
 """Checks of a program's model: each returns a description of its failure, or None."""
 
 import re
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -117,6 +122,29 @@ class Raises(Check):
         return None
 
 
+class Crashes(Check):
+    """The process that runs the model is killed by a signal. Each run has its own process."""
+
+    PATIENCE = 60
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        if way.runtime == "reference":
+            return None if self.exporter.run(case, way) else "there are no results"
+        model = self.exporter.proto(case, way.fuel)
+        names = [value.name for value in model.graph.input]
+        arrays: dict[str, Any] = dict(zip(names, map(as_tensor, case.args), strict=True))
+        if any(array.dtype.isbuiltin != 1 for array in arrays.values()):
+            raise ValueError("NumPy's files do not have all element types")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "model.onnx").write_bytes(model.SerializeToString())
+            np.savez(Path(folder, "inputs.npz"), **arrays)
+            command = [sys.executable, "-m", "jax2onnx._reducing.isolated", folder, way.runtime]
+            done = subprocess.run(command, capture_output=True, check=False, timeout=self.PATIENCE)
+        if done.returncode >= 0:
+            return None
+        return f"onnxruntime crashes: {signal.Signals(-done.returncode).name}"
+
+
 class Fires(Check):
     """The optimiser applies a rewrite or a pass."""
 
@@ -204,6 +232,8 @@ def check_of(
     name, _, argument = (wanted or "").partition(":")
     if name == "differs":
         return Differs(exporter, rtol, atol)
+    if name == "crash":
+        return Crashes(exporter)
     if name == "nan":
         return NotANumber(exporter)
     if name == "rewrite" and argument:
@@ -214,7 +244,7 @@ def check_of(
         raise InvalidInputError(
             "invalid-option",
             f"there is no check `{wanted}`",
-            help="choose differs, nan, error, rewrite:NAME or slower:FACTOR",
+            help="choose differs, nan, error, crash, rewrite:NAME or slower:FACTOR",
         )
     error = Raises(exporter).error(case)
     if error is not None or name == "error":

@@ -90,9 +90,10 @@ def reduce(
             filled with random numbers. For a recording, arrays by name; others are random.
         input_params: The keyword arguments of `fn` that are inputs of the model.
         check: The failure to preserve: "differs" (from JAX), "nan", "error" (of the export or of
-            onnxruntime), "rewrite:NAME" (the optimiser applies it), "slower:FACTOR" (than compiled
-            JAX), or a function of the model, its inputs and JAX's results that returns `True` for a
-            failure. By default, an error if there is one, and else a difference.
+            onnxruntime), "crash" (of a process that runs the model), "rewrite:NAME" (the optimiser
+            applies it), "slower:FACTOR" (than compiled JAX), or a function of the model, its inputs
+            and JAX's results that returns `True` for a failure. By default, an error if there is
+            one, and else a difference.
         rtol: The relative tolerance for floats. None means by element type.
         atol: The absolute tolerance for floats. None means by element type.
         seconds: The time limit of the search.

@@ -25,9 +25,9 @@ pub struct Reduce {
     /// symbolic dimensions are 2.
     #[arg(long = "inputs", value_name = "FILE.npz", value_hint = ValueHint::FilePath)]
     pub values: Option<PathBuf>,
-    /// The failure to preserve: `differs` from JAX, `nan`, `error`, `rewrite:NAME` (the optimiser
-    /// applies it) or `slower:FACTOR` (than JAX). Default: an error if there is one, or else a
-    /// difference.
+    /// The failure to preserve: `differs` from JAX, `nan`, `error`, `crash` (each run has its own
+    /// process), `rewrite:NAME` (the optimiser applies it) or `slower:FACTOR` (than JAX). Default: an
+    /// error if there is one, or else a difference.
     #[arg(long, value_name = "CHECK")]
     pub check: Option<String>,
     /// The relative tolerance for floats. Default: depends on the element type.

@@ -113,12 +113,14 @@ def symbolic_scope(dim: Any) -> Any:
     return dim.scope
 
 
+def constraints(scope: Any) -> list[str]:
+    """Returns the constraints of a scope as they were given."""
+    return [constraint.debug_str for constraint in scope._explicit_constraints]
+
+
 def one_scope(scopes: Sequence[Any]) -> Any:
     """Returns a scope with the constraints of all: the first one, if the others add none."""
     from jax import export
-
-    def constraints(scope: Any) -> list[str]:
-        return [constraint.debug_str for constraint in scope._explicit_constraints]
 
     texts = dict.fromkeys(text for scope in scopes for text in constraints(scope))
     if len(texts) == len(dict.fromkeys(constraints(scopes[0]))):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -60,7 +61,7 @@ def test_a_wrong_rule_in_a_loop() -> None:
     assert found.equations[1] == 1
     assert found.is_complete
     assert found.is_reproduced
-    assert found.inputs[0].size == 1
+    assert found.inputs["x0"].size == 1
 
 
 def only_after(
@@ -196,7 +197,20 @@ def test_an_error_at_run_time() -> None:
     assert body(found) == ["a = lax.rev(x0, (0,))"]
 
 
-def test_a_symbolic_size_that_matters() -> None:
+def test_an_export_that_fails(tmp_path: Path) -> None:
+    def unfinished(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.unsupported(f"{ctx.primitive} of rank {x.ndim}")
+
+    with rule("sinh", unfinished):
+        found = jax2onnx.reduce(lambda x: jnp.sum(jnp.sinh(x * 2), 0) - 1, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "sinh")
+    assert body(found) == ["a = lax.sinh(x0)"]
+    assert found.model is None
+    assert "sinh" in found.jaxpr
+    assert not any(file.endswith("model.onnx") for file in found.save(tmp_path))
+
+
+def test_a_symbolic_size_that_matters(capsys: pytest.CaptureFixture[str]) -> None:
     """The rule is wrong for symbolic sizes only, so the program keeps its own."""
 
     def wrong(ctx: LoweringContext, x: Value) -> Value:
@@ -205,8 +219,10 @@ def test_a_symbolic_size_that_matters() -> None:
 
     with rule("sin", wrong):
         found = jax2onnx.reduce(lambda x: jnp.sum(jnp.sin(x) * 2, 0), [("B", 3)])
+        exec(found.program, {})
+    assert capsys.readouterr().out.startswith("False `output_0` differs")
     assert body(found)[-1] == "a = lax.sin(x)"
-    assert "specs = [('B', 3,)]" in found.program
+    assert "symbolic_shape('B, 3', scope=scope), jnp.float32)" in found.program
     assert found.verdict.kind == "rule"
     assert found.is_reproduced
 

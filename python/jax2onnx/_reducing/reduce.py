@@ -244,7 +244,7 @@ def reduced(
             model=_model(best, exporter),
             verdict=verdict,
             failure=search.failure,
-            inputs=[as_tensor(array) for array in best.args],
+            inputs=dict(zip(best.names, map(as_tensor, best.args), strict=True)),
             equations=(count(case.jaxpr), count(best.jaxpr)),
             tried=search.tried,
             is_complete=search.is_complete,
@@ -254,13 +254,11 @@ def reduced(
 
 
 def _model(case: Case, exporter: Exporter) -> Any:
-    """Returns the model, or an empty one if the export fails."""
+    """Returns the model, or None if the export fails."""
     try:
         return exporter.proto(case, detail="sourcemap")
     except Exception:
-        import onnx
-
-        return onnx.ModelProto()
+        return None
 
 
 def _recording(case: Case, exporter: Exporter) -> str:

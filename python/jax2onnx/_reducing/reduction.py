@@ -1,7 +1,7 @@
 """The result of a reduction, and the files that it is written to."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,10 @@ class Reduction:
     Attributes:
         program: A script in JAX that exports the program and shows the failure.
         jaxpr: The recording of the program, with its numbers.
-        model: Its model.
+        model: Its model, or None if the export fails.
         verdict: The cause of the failure.
         failure: A description of the failure.
-        inputs: The inputs of the program.
+        inputs: The inputs of the program, by name.
         equations: The number of equations before and after the reduction.
         tried: The number of candidates that were checked.
         is_complete: `False` if the time limit ended the search.
@@ -35,10 +35,10 @@ class Reduction:
 
     program: str
     jaxpr: str
-    model: "onnx.ModelProto"
+    model: "onnx.ModelProto | None"
     verdict: Verdict
     failure: str
-    inputs: Sequence[np.ndarray]
+    inputs: Mapping[str, np.ndarray]
     equations: tuple[int, int]
     tried: int
     is_complete: bool
@@ -52,7 +52,7 @@ class Reduction:
             self.program,
             f"failure  {self.failure}",
             f"verdict  {self.verdict}",
-            f"size     {after} of {before} equations, {len(self.model.graph.node)} nodes "
+            f"size     {after} of {before} equations, {self._nodes()} nodes "
             f"({self.tried} candidates)",
         ]
         if not self.is_complete:
@@ -61,6 +61,9 @@ class Reduction:
             lines.append("note     the script does not fail: use the recording instead")
         return "\n".join(lines)
 
+    def _nodes(self) -> int:
+        return 0 if self.model is None else len(self.model.graph.node)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns everything but the model as plain data."""
         return {
@@ -68,23 +71,29 @@ class Reduction:
             "verdict": asdict(self.verdict),
             "program": self.program,
             "equations": list(self.equations),
-            "nodes": len(self.model.graph.node),
+            "nodes": self._nodes(),
             "tried": self.tried,
             "complete": self.is_complete,
             "reproduced": self.is_reproduced,
         }
 
     def save(self, folder: str | os.PathLike[str]) -> list[str]:
-        """Writes `program.py`, `program.jaxpr`, `model.onnx`, `inputs.npz` and `verdict.txt` to a
-        folder. Returns their paths.
+        """Writes `program.py`, `program.jaxpr`, `verdict.txt`, `inputs.npz` and, if there is a
+        model, `model.onnx` to a folder. Returns their paths.
         """
         at = Path(folder)
         at.mkdir(parents=True, exist_ok=True)
-        (at / "program.py").write_text(self.program)
-        (at / "program.jaxpr").write_text(self.jaxpr)
-        (at / "model.onnx").write_bytes(self.model.SerializeToString())
-        names = [value.name for value in self.model.graph.input]
-        np.savez(at / "inputs.npz", **dict(zip(names, self.inputs, strict=True)))
-        (at / "verdict.txt").write_text(f"{self.failure}\n{self.verdict}\n")
-        files = ("program.py", "program.jaxpr", "model.onnx", "inputs.npz", "verdict.txt")
-        return [str(at / file) for file in files]
+        texts = {
+            "program.py": self.program,
+            "program.jaxpr": self.jaxpr,
+            "verdict.txt": f"{self.failure}\n{self.verdict}\n",
+        }
+        for name, text in texts.items():
+            (at / name).write_text(text)
+        arrays: dict[str, Any] = dict(self.inputs)
+        np.savez(at / "inputs.npz", **arrays)
+        files = [*texts, "inputs.npz"]
+        if self.model is not None:
+            (at / "model.onnx").write_bytes(self.model.SerializeToString())
+            files.append("model.onnx")
+        return [str(at / name) for name in files]

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
+from jax2onnx._reducing.calls import dtype_text
 from jax2onnx._reducing.case import Case
 from jax2onnx._reducing.checks import Check
 from jax2onnx._reducing.program_text import ProgramText, array_text
@@ -45,7 +46,7 @@ def script_of(
         *_listed("inputs", map(array_text, case.args)),
     ]
     after = [
-        *([f"specs = {shapes}"] if shapes else []),
+        *shapes,
         f"model = jax2onnx.to_onnx(program, {'specs' if shapes else 'inputs'}{options})",
         "print(*jax2onnx.allclose(program, model, inputs"
         + (", enable_double_precision=True))" if double else "))"),
@@ -70,15 +71,18 @@ def _listed(name: str, items: Any) -> list[str]:
     return [f"{name} = [", *(f"    {text}," for text in texts), "]"]
 
 
-def _specs(case: Case) -> str:
-    """Returns the types of inputs with symbolic dimensions in Python syntax, or nothing."""
-    if not case.is_symbolic:
-        return ""
+def _specs(case: Case) -> list[str]:
+    """Returns the lines that define the types of inputs with symbolic dimensions."""
+    dims = [d for v in case.jaxpr.invars for d in v.aval.shape if _jax.is_symbolic(d)]
+    if not dims:
+        return []
     texts = []
     for var in case.jaxpr.invars:
-        shape = ", ".join(repr(str(d)) if _jax.is_symbolic(d) else str(d) for d in var.aval.shape)
-        texts.append(f"jax2onnx.Input({var.aval.dtype.name!r})" if not shape else f"({shape},)")
-    return f"[{', '.join(texts)}]"
+        shape = ", ".join(map(str, var.aval.shape))
+        symbolic = f"jax.export.symbolic_shape({shape!r}, scope=scope)" if shape else "()"
+        texts.append(f"jax.ShapeDtypeStruct({symbolic}, {dtype_text(var.aval.dtype)})")
+    constraints = _jax.constraints(_jax.symbolic_scope(dims[0]))
+    return [f"scope = jax.export.SymbolicScope({constraints or ''})", *_listed("specs", texts)]
 
 
 def _reproduces(definitions: str, case: Case, check: Check) -> bool:

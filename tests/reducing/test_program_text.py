@@ -12,7 +12,8 @@ from jax import lax
 
 import jax2onnx
 from jax2onnx._reducing import recording
-from jax2onnx._reducing.program_text import ProgramText, array_text
+from jax2onnx._reducing.array_text import array_text
+from jax2onnx._reducing.program_text import ProgramText
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

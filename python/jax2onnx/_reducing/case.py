@@ -1,5 +1,6 @@
 """A program with the values of its inputs: the thing that is reduced."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -88,8 +89,8 @@ class Case:
         invars = [var for var in self.jaxpr.invars if var in read]
         invars += [var for var in read if var not in consts and var not in names]
         taken = {names.get(var, "") for var in invars}
-        free = (name for name in (f"x{i}" for i in range(len(taken) + len(invars))) if
-                name not in taken)  # fmt: skip
+        numbered = (f"x{i}" for i in itertools.count())
+        free = (name for name in numbered if name not in taken)
         jaxpr = _jax.excerpt(self.jaxpr, constvars, invars, eqns, outvars)
         case = Case(
             _jax.closed_jaxpr(jaxpr, [consts[var] for var in constvars]),

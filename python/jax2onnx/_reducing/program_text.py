@@ -3,60 +3,19 @@
 import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
+from keyword import kwlist
 from typing import Any
 
-import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._reducing.calls import INFIX, TEMPLATES, bound, dtype_text, number, text_of
+from jax2onnx._reducing.array_text import array_text, element
+from jax2onnx._reducing.calls import INFIX, TEMPLATES, bound
 from jax2onnx._tracing.primitives import called_by
 from jax2onnx._tracing.user_frames import location, user_frame
 
 # Names that variables must not have.
-_TAKEN = frozenset(
-    [
-        "and",
-        "as",
-        "assert",
-        "async",
-        "await",
-        "break",
-        "class",
-        "continue",
-        "def",
-        "del",
-        "elif",
-        "else",
-        "except",
-        "finally",
-        "for",
-        "from",
-        "global",
-        "if",
-        "import",
-        "in",
-        "is",
-        "jax",
-        "jax2onnx",
-        "jnp",
-        "lambda",
-        "lax",
-        "model",
-        "nonlocal",
-        "not",
-        "np",
-        "or",
-        "pass",
-        "program",
-        "raise",
-        "return",
-        "try",
-        "while",
-        "with",
-        "yield",
-    ]
-)
+_TAKEN = frozenset((*kwlist, "jax", "jax2onnx", "jnp", "lax", "model", "np", "program"))
 # The column of comments, and the start of a comment.
 COLUMN = 60
 COMMENT = "  # "
@@ -141,7 +100,7 @@ class ProgramText:
         value = np.asarray(atom.val)
         if value.shape:
             return array_text(value)
-        text = _element(value.astype(dtype)[()]).replace("np.", "jnp.")
+        text = element(value.astype(dtype)[()]).replace("np.", "jnp.")
         usual = ("float64", "int64") if self._double else ("float32", "int32")
         # Python's operators give a number the type of the other operand.
         is_fixed = any(not _jax.is_literal(a) and a.aval.dtype == dtype for a in others)
@@ -228,8 +187,8 @@ class ProgramText:
         carried = self._tuple(eqn.invars[constants : constants + carry])
         rows = self._tuple(eqn.invars[constants + carry :])
         targets = [self._named(var) for var in eqn.outvars]
-        left = [f"({', '.join(part)}{',' if part else ''})" if part else "_" for part in
-                (targets[:carry], targets[carry:])]  # fmt: skip
+        parts = (targets[:carry], targets[carry:])
+        left = [f"({', '.join(part)},)" if part else "_" for part in parts]
         extra = "" if eqn.invars[constants + carry :] else f", length={params['length']}"
         extra += ", reverse=True" if params["reverse"] else ""
         call = f"lax.scan({name}, {carried}, {rows}{extra})"
@@ -362,44 +321,6 @@ def line_of_equation(eqn: Any) -> str:
         return ""
     text = linecache.getline(frame.file_name, frame.line_num).strip()
     return f"{location(frame)}  {text}".strip()
-
-
-def array_text(array: Any) -> str:
-    """Formats an array in Python syntax."""
-    if jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
-        name = _jax.key_implementation(array.dtype).name
-        return f"jax.random.wrap_key_data({array_text(jax.random.key_data(array))}, impl={name!r})"
-    array = np.asarray(array)
-    dtype = dtype_text(array.dtype).replace("jnp.", "np.") if array.dtype.isbuiltin == 1 else (
-        dtype_text(array.dtype))  # fmt: skip
-    flat = array.ravel()
-    if array.size == 0:
-        return f"np.zeros({text_of(array.shape)}, {dtype})"
-    if array.ndim == 0:
-        return f"np.array({_element(flat[0])}, {dtype})"
-    if (flat == flat[0]).all() and array.size > 1:
-        return f"np.full({text_of(array.shape)}, {_element(flat[0])}, {dtype})"
-    count = np.arange(array.size)
-    for start in (0, -(array.size // 2)):
-        if array.size > 2 and array.dtype != bool and (flat == (count + start)).all():
-            text = (
-                f"np.arange({start}, {start + array.size})" if start else f"np.arange({array.size})"
-            )
-            shape = f".reshape({text_of(array.shape)})" if array.ndim > 1 else ""
-            return f"{text}{shape}.astype({dtype})"
-    return f"np.array({_nested(array)}, {dtype})"
-
-
-def _nested(array: np.ndarray) -> str:
-    return f"[{', '.join(map(_nested, array))}]" if array.ndim else _element(array[()])
-
-
-def _element(value: Any) -> str:
-    if value.dtype.kind in "biuc":
-        return number(value.item()).replace("jnp.", "np.")
-    # As few digits as identify the number in its own type.
-    shown = float(str(value)) if value.dtype.isbuiltin == 1 else float(value)
-    return number(shown).replace("jnp.", "np.")
 
 
 def _letters(number: int) -> str:

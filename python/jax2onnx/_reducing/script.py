@@ -9,10 +9,11 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
+from jax2onnx._reducing.array_text import array_text
 from jax2onnx._reducing.calls import dtype_text
 from jax2onnx._reducing.case import Case
 from jax2onnx._reducing.checks import Check
-from jax2onnx._reducing.program_text import ProgramText, array_text
+from jax2onnx._reducing.program_text import ProgramText
 
 
 def script_of(

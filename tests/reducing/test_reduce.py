@@ -125,6 +125,7 @@ def test_a_bug_of_the_runtime() -> None:
     assert "target='any'" in found.program
 
 
+@pytest.mark.slow
 def test_a_runtime_that_refuses_a_model() -> None:
     """onnxruntime merges a Relu and a Clip of doubles, and fails."""
 
@@ -149,6 +150,7 @@ def test_an_assumption_that_does_not_hold() -> None:
     assert len(body(found)) == 1
 
 
+@pytest.mark.slow
 def test_a_program_that_is_ill_conditioned() -> None:
     """A product that is rounded twice is nearly as exact as JAX's, until a subtraction enlarges the
     errors of both.
@@ -240,6 +242,30 @@ def test_a_check_of_the_users() -> None:
     found = jax2onnx.reduce(attention, [X], check=has_cos)
     assert body(found) == ["a = lax.cos(x0)"]
     assert "has_cos" in found.failure
+
+
+@pytest.mark.slow
+def test_a_failure_that_needs_a_loop() -> None:
+    """Iterations, carried values and equations of the body are removed, but not the loop."""
+
+    def has_loop(model: onnx.ModelProto, *_: Sequence[np.ndarray]) -> bool:
+        return any(node.op_type in ("Loop", "Scan") for node in model.graph.node)
+
+    def iterated(x: jax.Array) -> jax.Array:
+        def step(carry: Any, row: jax.Array) -> Any:
+            a, b = carry
+            a = jnp.tanh(a * row) + b
+            return (a, jnp.sin(b) * 2 + a), jnp.exp(a)
+
+        (last, _), rows = lax.scan(step, (x[0], jnp.cos(x[1])), x)
+        return jnp.cumsum(rows, 0) + last
+
+    found = jax2onnx.reduce(iterated, [X], check=has_loop)
+    assert found.equations[1] <= 3
+    assert "lax.scan(body" in found.program
+    assert sum(array.size for array in found.inputs.values()) <= 4
+    assert found.verdict.kind == "unknown"
+    assert found.is_reproduced
 
 
 def test_a_model_that_is_right_has_nothing_to_reduce() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from jax2onnx._checking.compare import not_numbers
 from jax2onnx._export import result
 from jax2onnx._reducing.case import Case
-from jax2onnx._reducing.checks import Check, Differs, Fires, NotANumber, Raises, Slower
+from jax2onnx._reducing.checks import Asks, Check, Differs, Fires, NotANumber, Raises, Slower
 from jax2onnx._reducing.export import USUAL, Runtime, Way
 
 Kind = Literal["rule", "rewrite", "runtime", "program", "option", "unknown"]
@@ -191,6 +191,8 @@ def _rule(case: Case, check: Check) -> Verdict:
         if code is not None:
             where = "the conversion refuses" if code.startswith("unsupported") else "it fails in"
             return Verdict("rule", ", ".join(primitives), f"{where} its lowering ({code})")
+    if isinstance(check, Asks):
+        return Verdict("unknown", "", "the check returns True without any rewrite as well")
     if isinstance(check, Slower):
         return Verdict("unknown", "", "the model is slow without any rewrite as well")
     custom = _custom_rules(case, check)

@@ -48,7 +48,13 @@ def step(input_ids, cache):
     return {"logits": logits, "cache": cache}
 inputs = [jax.ShapeDtypeStruct((1, 4), jnp.int32), [{"k": (1, 2, "P", 64), "v": (1, 2, "P", 64)}]]
 policy, value, observation = jnp.sin, jnp.cos, (4, 8)
-"""
+
+import json, pathlib
+from harness.checkpoints import publish
+made = json.loads(pathlib.Path(FIXTURE).read_text())
+config = {**made["config"], "max_position_embeddings": 40960}
+publish(pathlib.Path("Qwen3-0.6B"), config, made["tensors"])
+""".replace("FIXTURE", repr(str(TOP / "tests/generation/families/qwen3.json")))
 
 _GPU = """
 import types, jax, jax.numpy as jnp, onnxruntime as real
@@ -258,7 +264,7 @@ def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> 
     for page in PAGES:
         text = "\n".join(blocks(page, "sh", "", "console"))
         for command, rest in re.findall(
-            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+)\b([^|\n]*)", text, re.MULTILINE
+            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+(?:-[a-z]+)*)\b([^|\n]*)", text, re.MULTILINE
         ):
             if command not in helps:
                 assert _core.main([command, "--help"]) == 0, (page, command)

@@ -28,7 +28,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::{Doctor, Export, PythonReport, Reduce, Verify};
+pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Reduce, Verify};
 pub use diff::common_subsequence;
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
@@ -85,6 +85,8 @@ pub enum PythonCommand {
     Doctor(Doctor),
     /// `jax2onnx export`
     Export(Export),
+    /// `jax2onnx generate-folder`
+    GenerateFolder(GenerateFolder),
     /// `jax2onnx reduce`
     Reduce(Reduce),
     /// `jax2onnx verify`
@@ -97,6 +99,7 @@ pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
     match Cli::try_parse_from(arguments).ok()?.command {
         Command::Doctor(doctor) => Some(PythonCommand::Doctor(doctor)),
         Command::Export(export) => Some(PythonCommand::Export(export)),
+        Command::GenerateFolder(command) => Some(PythonCommand::GenerateFolder(command)),
         Command::Reduce(reduce) => Some(PythonCommand::Reduce(reduce)),
         Command::Verify(verify) => Some(PythonCommand::Verify(verify)),
         _ => None,

@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -54,14 +54,14 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = read_options(settings, opset, stacktrace)
+        options = to_onnx_options(settings, opset, stacktrace)
         if target is not None:
             options["target"] = target
         if assume:
             options["assume"] = list(assume)
         for option, texts in (("compute", compute), ("weights", weights)):
             if texts:
-                options[option] = _patterns(option, texts)
+                options[option] = patterns(option, texts)
         given = {"functions": onnx_functions, "training": training, "model_name": name}
         options |= {option: value for option, value in given.items() if value is not None}
         if x64:
@@ -73,29 +73,36 @@ def run(
             fn, loaded, file = _artifact(function)
             args, kwargs = _inputs_of(fn.__self__, given=bool(inputs))
         else:
-            fn, loaded, file = load(function)
+            fn, loaded, file = _load(function)
         path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
-        with progress.shown(), _missed_shown(missed), _short_warnings():
+        with progress.shown(), _missed_shown(missed), short_warnings():
             written = to_onnx(
                 fn, args, kwargs or None, return_mode="file", output_path=path, **options
             )
-    except InvalidInputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_USAGE
-    except Jax2OnnxError as error:
-        print(f"{type(error).__name__}{error}", file=sys.stderr)
-        return FAILED
     except Exception as error:
-        _show_traceback(error)
-        return FAILED
+        return reported(error)
     if not quiet:
-        print(f"{written}: {_size(written)}")
+        data = f"{written}.data"
+        paths = [written, data] if os.path.exists(data) else [written]
+        print(f"{written}: {size_of(paths)}")
     return 0
 
 
+def reported(error: Exception) -> int:
+    """Prints an error, and returns the exit status."""
+    if isinstance(error, InvalidInputError):
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    if isinstance(error, Jax2OnnxError):
+        print(f"{type(error).__name__}{error}", file=sys.stderr)
+    else:
+        _show_traceback(error)
+    return FAILED
+
+
 @contextmanager
-def _short_warnings() -> Iterator[None]:
+def short_warnings() -> Iterator[None]:
     """Prints warnings without a line of this package."""
 
     def show(message: object, *_: object, **__: object) -> None:
@@ -123,7 +130,12 @@ def _missed_shown(wanted: bool) -> Iterator[None]:
         log.setLevel(level)
 
 
-def load(function: str) -> tuple[Any, str, str | None]:
+def loaded(function: str) -> Any:
+    """Loads a function: `FILE.py:NAME`, `package.module:NAME` or a file of `jax.export`."""
+    return (_artifact if _is_artifact(function) else _load)(function)[0]
+
+
+def _load(function: str) -> tuple[Any, str, str | None]:
     """Loads `FILE.py:NAME` or `package.module:NAME`. Returns the function, the last part of its
     name, and the file.
     """
@@ -256,7 +268,7 @@ def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[
     return list(positional), keyword
 
 
-def read_options(
+def to_onnx_options(
     settings: Sequence[str], opset: int | None = None, stacktrace: str | None = None
 ) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx`."""
@@ -283,7 +295,7 @@ def read_options(
     return options
 
 
-def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
+def patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
     """Parses patterns with formats, such as `head.*=int8` and `int4`."""
     formats: dict[str, str] = {}
     for text in texts:
@@ -315,10 +327,9 @@ def _is_ours(file: str) -> bool:
     return file.startswith((PACKAGE, "<frozen importlib"))
 
 
-def _size(path: str) -> str:
-    size = os.path.getsize(path)
-    if os.path.exists(f"{path}.data"):
-        size += os.path.getsize(f"{path}.data")
+def size_of(paths: Iterable[str]) -> str:
+    """Returns the size of files as a text."""
+    size = sum(os.path.getsize(path) for path in paths)
     units = iter(("bytes", "kB", "MB", "GB"))
     number, unit = float(size), next(units)
     while number >= 1000 and unit != "GB":

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from jax2onnx._command.arrays import read_arrays
-from jax2onnx._command.export import FAILED, WRONG_USAGE, load, read_inputs, read_options
+from jax2onnx._command.export import (
+    FAILED,
+    WRONG_USAGE,
+    loaded,
+    read_inputs,
+    to_onnx_options,
+)
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError
 
 
@@ -30,7 +36,7 @@ def run(
     from jax2onnx import reduce
 
     try:
-        options: dict[str, Any] = read_options(settings)
+        options: dict[str, Any] = to_onnx_options(settings)
         if target is not None:
             options["target"] = target
         fn, args, kwargs = _program(program, specs, values, double=x64)
@@ -74,7 +80,7 @@ def _program(
                 help="omit it; `--inputs FILE.npz` sets their values",
             )
         return program, given, None
-    fn, _, _ = load(program)
+    fn = loaded(program)
     if not given:
         args, kwargs = read_inputs(specs, double=double)
         return fn, args, kwargs or None

@@ -6,6 +6,9 @@ mod diff;
 mod doctor;
 pub(crate) mod explain;
 mod export;
+mod generate_folder;
+mod node_data;
+mod probe;
 mod profile;
 mod reduce;
 pub(crate) mod show;
@@ -17,6 +20,7 @@ use clap::Subcommand;
 
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
+pub use generate_folder::GenerateFolder;
 pub use reduce::Reduce;
 pub use verify::Verify;
 
@@ -27,6 +31,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),
+    GenerateFolder(GenerateFolder),
     Verify(Verify),
     Reduce(Reduce),
     Convert(convert::Convert),
@@ -36,6 +41,8 @@ pub(crate) enum Command {
     View(view::View),
     Strip(strip::Strip),
     Diff(diff::Diff),
+    Probe(probe::Probe),
+    NodeData(node_data::NodeData),
     Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -46,6 +53,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Export(command) => command.run(),
+            Command::GenerateFolder(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Reduce(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
@@ -55,6 +63,8 @@ impl Command {
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
+            Command::Probe(command) => command.run(terminal),
+            Command::NodeData(command) => command.run(terminal),
             Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),

@@ -56,6 +56,7 @@ NAMES = {
         "Verification",
         "LineError",
     ),
+    "Reduce a failure": ("reduce", "Reduction", "Verdict"),
     "Find lines": ("explain_errors", "SourceMap"),
     "Write rules": ("lowering", "local_lowerings", "LoweringContext", "Value"),
     "Errors": (

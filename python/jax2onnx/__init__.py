@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from jax2onnx._exported.boundary import Input, Output
     from jax2onnx._exported.export import export
     from jax2onnx._exported.exported_model import ExportedModel, Page, Profile
+    from jax2onnx._reducing.reduce import reduce
+    from jax2onnx._reducing.reduction import Reduction
+    from jax2onnx._reducing.verdict import Verdict
     from jax2onnx._tracing.checkpoint import Checkpoint, Stored
     from jax2onnx._tracing.functions import onnx_function
     from jax2onnx._tuning.calibrate import calibrate
@@ -53,10 +56,12 @@ __all__ = [
     "Provenance",
     "Quantization",
     "Readiness",
+    "Reduction",
     "SourceMap",
     "Stored",
     "UnsupportedError",
     "Value",
+    "Verdict",
     "Verification",
     "WeightError",
     "WeightRounding",
@@ -71,6 +76,7 @@ __all__ = [
     "onnx_function",
     "quantize",
     "readiness",
+    "reduce",
     "stacktrace_metadata",
     "to_onnx",
     "to_onnx_set",
@@ -101,6 +107,9 @@ _MODULES = {
     "_checking.verification": ("LineError", "Verification"),
     "_checking.verify": ("verify",),
     "_checking.onnxruntime_web": ("allclose_onnxruntime_web",),
+    "_reducing.reduce": ("reduce",),
+    "_reducing.reduction": ("Reduction",),
+    "_reducing.verdict": ("Verdict",),
     "_checking.readiness": ("Check", "Readiness", "readiness"),
     "errors": (
         "InternalError",

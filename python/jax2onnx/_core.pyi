@@ -45,6 +45,7 @@ __all__ = [
     "main",
     "operators",
     "primitives",
+    "read_recording",
     "same_values",
     "save_set",
     "targets",
@@ -215,6 +216,10 @@ class Model:
     @property
     def fallbacks(self) -> list[str]:
         """The nodes that the target does not run on its GPU, with their lines."""
+
+    @property
+    def applied(self) -> dict[str, int]:
+        """The number of changes by each rewrite and pass of the optimiser."""
 
     def tensors(self) -> Tensors:
         """Iterates over the names and raw bytes of the tensors that `skeleton` leaves empty."""
@@ -523,6 +528,15 @@ def assumptions() -> list[str]:
 
 def element_types() -> list[tuple[str, str, str, int]]:
     """Returns the element types: JAX's short name, NumPy's name, ONNX's name and ONNX's code."""
+
+def read_recording(text: str) -> dict[str, Any]:
+    """Parses the text that `record` writes.
+
+    The result has the keys `header`, `main` (the number of the outermost jaxpr), `jaxprs`,
+    `constraints`, `elided` (name, element type and shape of the arrays without values) and
+    `external` (the primitives that rules written in Python lower). Values that have no type in
+    Python are pairs of their kind and their contents, such as `("enum", "CLIP")`.
+    """
 
 def operators() -> list[str]:
     """Returns the operators whose form can be chosen, in alphabetical order."""

@@ -3,6 +3,7 @@
 The compiled part has its own list of the names that it reads of a jaxpr.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -112,12 +113,14 @@ def symbolic_scope(dim: Any) -> Any:
     return dim.scope
 
 
+def constraints(scope: Any) -> list[str]:
+    """Returns the constraints of a scope as they were given."""
+    return [constraint.debug_str for constraint in scope._explicit_constraints]
+
+
 def one_scope(scopes: Sequence[Any]) -> Any:
     """Returns a scope with the constraints of all: the first one, if the others add none."""
     from jax import export
-
-    def constraints(scope: Any) -> list[str]:
-        return [constraint.debug_str for constraint in scope._explicit_constraints]
 
     texts = dict.fromkeys(text for scope in scopes for text in constraints(scope))
     if len(texts) == len(dict.fromkeys(constraints(scopes[0]))):
@@ -218,18 +221,57 @@ def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
     """Returns the variables that an equation of `jaxpr` reads, each once, and a function of them
     that computes it and returns a list.
     """
-    core = _core()
+    invars = list({id(v): v for v in eqn.invars if not is_literal(v)}.values())
+    alone = excerpt(jaxpr, [], invars, [eqn], list(eqn.outvars))
+    return invars, _core().jaxpr_as_fun(closed_jaxpr(alone, []))
 
-    invars = list({id(v): v for v in eqn.invars if not isinstance(v, core.Literal)}.values())
+
+def excerpt(
+    jaxpr: Any,
+    constvars: Sequence[Any],
+    invars: Sequence[Any],
+    eqns: Sequence[Any],
+    outvars: Sequence[Any],
+) -> Any:
+    """Returns a jaxpr of some of the equations of another one."""
     unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # before JAX 0.8 without need
-    alone = jaxpr.replace(
-        constvars=[],
-        invars=invars,
-        outvars=list(eqn.outvars),
-        eqns=[eqn],
+    return jaxpr.replace(
+        constvars=list(constvars),
+        invars=list(invars),
+        outvars=list(outvars),
+        eqns=list(eqns),
         debug_info=unnamed() if unnamed else jaxpr.debug_info,
     )
-    return invars, core.jaxpr_as_fun(core.ClosedJaxpr(alone, []))
+
+
+def closed_jaxpr(jaxpr: Any, consts: Sequence[Any]) -> Any:
+    """Returns a jaxpr with its constants."""
+    return _core().ClosedJaxpr(jaxpr, list(consts))
+
+
+def without_dead_code(closed: Any) -> Any:
+    """Removes the equations that no output depends on, in bodies as well."""
+    from jax.interpreters import partial_eval
+
+    jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), True)
+    return closed_jaxpr(jaxpr, closed.consts)
+
+
+# The documented modules that contain primitives.
+PRIMITIVES = ("jax.lax", "jax.extend.core.primitives", "jax.lax.linalg")
+
+
+@functools.cache
+def primitive_paths() -> dict[str, tuple[str, str]]:
+    """Returns the module and the name in it of each primitive, by JAX's name of the primitive."""
+    from importlib import import_module
+
+    found: dict[str, tuple[str, str]] = {}
+    for name in PRIMITIVES:
+        for attribute, value in vars(import_module(name)).items():
+            if attribute.endswith("_p") and hasattr(value, "bind"):
+                found.setdefault(value.name, (name, attribute))
+    return found
 
 
 def is_literal(atom: Any) -> bool:
@@ -325,6 +367,20 @@ def smaller_size(a: Any, b: Any) -> Any:
     from jax import core
 
     return core.min_dim(a, b)
+
+
+def primitive(name: str) -> Any:
+    """Returns a primitive of JAX, or None."""
+    from importlib import import_module
+
+    module, attribute = primitive_paths().get(name, ("", ""))
+    return getattr(import_module(module), attribute) if module else None
+
+
+def literal(array: Any) -> Any:
+    """Returns an array as an operand."""
+    value = array[()] if not array.shape else array
+    return _core().Literal(value, jax.typeof(value))
 
 
 def equations_in(jaxpr: Any) -> Iterator[Any]:

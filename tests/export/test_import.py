@@ -53,6 +53,7 @@ PACKAGES = (
     "_expansion",
     "_export",
     "_checking",
+    "_reducing",
     "_exported",
     "_tuning",
     "_generation",

@@ -1,205 +1,179 @@
-"""Reduces a failing program, and prints it."""
+"""Reduces a failing program with `jax2onnx.reduce`, and prints it."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import onnx
 
-from fuzz.check import Failure, check
-from fuzz.program import Equation, Function, Kind, Program, Value, dims, literal
+from fuzz import compare
+from fuzz.check import Failure, resized
+from fuzz.program import Kind, Program
 from jax2onnx import _jax
+from jax2onnx._checking.runtime import as_tensor
+from jax2onnx._export.options import Options
+from jax2onnx._reducing import reduce as reducing
+from jax2onnx._reducing.case import Case
+from jax2onnx._reducing.checks import Check, Raises, kind_of
+from jax2onnx._reducing.export import USUAL, Exporter, Way
+from jax2onnx.errors import InvalidInputError
+
+PLAIN = Way(0, "unoptimised")
+# The ways that a program is run in, by the stage of a failure.
+WAYS = {
+    "optimised: plain, onnxruntime's optimiser True": Way(0),
+    "optimised: optimized, onnxruntime's optimiser False": Way(None, "unoptimised"),
+    "optimised: optimized, onnxruntime's optimiser True": USUAL,
+}
 
 
-def shrink(failure: Failure, seconds: float = 60) -> Failure:
-    """Returns the smallest program found that fails in the same way."""
-    end = time.monotonic() + seconds
-    best = failure
-    progress = True
-    while progress:
-        progress = False
-        for candidate in candidates(best):
-            if time.monotonic() > end:
-                return best
-            found = _check(candidate)
-            if found is not None and found.stage == best.stage:
-                best, progress = found, True
-                break
-    return best
+class Breaks(Raises):
+    """The export, the checker or one of the runs raises an error of one kind."""
 
-
-def _check(program: Program) -> Failure | None:
-    try:
-        return check(program)
-    except Exception:  # A candidate may not be a valid program.
+    def error(self, case: Case, way: Way = USUAL) -> Exception | None:
+        ways = (PLAIN, *WAYS.values()) if way == USUAL else (way,)
+        try:
+            for one in ways:
+                onnx.checker.check_model(self.exporter.proto(case, one.fuel), full_check=True)
+                self.exporter.run(case, one)
+        except Exception as error:
+            return error
         return None
 
 
-def candidates(failure: Failure) -> Iterator[Program]:
-    """Yields simpler programs, simplest first."""
-    program = failure.program
-    with _jax.precision(double=program.double):
-        known = program.evaluate()
-    if failure.names:
-        yield from _changed(program, alone(program, failure.names, known))
-        yield from _changed(program, needed(program, failure.names))
-    for equation in reversed(program.equations):
-        yield from _changed(program, without(program, equation, known))
-    for place in range(len(program.equations)):
-        yield from simpler_bodies(program, place)
-    for kind in ("inputs", "constants"):
-        for name, array in getattr(program, kind).items():
-            for simple in simpler_arrays(array):
-                yield replace(program, **{kind: {**getattr(program, kind), name: simple}})
+class Unlike(Check):
+    """The results of a way differ by more than rounding explains, from JAX's or from those of the
+    model without any optimisation.
+    """
 
+    def __init__(self, exporter: Exporter, way: Way, *, exact: bool) -> None:
+        super().__init__(exporter)
+        self._way = way
+        self._exact = exact
 
-def _changed(program: Program, found: Program) -> Iterator[Program]:
-    if found.equations and len(found.equations) < len(program.equations):
-        yield found
-
-
-def tidy(program: Program) -> Program:
-    """Removes unused inputs."""
-    used = {name for equation in program.equations for name in equation.free()}
-    inputs = {n: x for n, x in program.inputs.items() if n in used or n == _sized(program)}
-    constants = {n: x for n, x in program.constants.items() if n in used}
-    return replace(program, inputs=inputs, constants=constants)
-
-
-def _sized(program: Program) -> str | None:
-    """Returns the input that determines the symbolic size."""
-    if not program.size:
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        found = self.exporter.run(case, self._way if way == USUAL else way)
+        base = self._way == PLAIN
+        expected = self.exporter.expected(case) if base else self.exporter.run(case, PLAIN)
+        bad = self._wrong(case, expected, found)
+        for i, (mask, one, other) in enumerate(zip(bad, expected, found, strict=True)):
+            if mask.any():
+                at = tuple(map(int, np.argwhere(mask)[0]))
+                return f"output {i}{list(at)}: {one[at]} becomes {other[at]}"
         return None
-    return next((n for n, x in program.inputs.items() if program.size in x.shape), None)
 
+    def _wrong(
+        self, case: Case, expected: list[np.ndarray], found: list[np.ndarray]
+    ) -> list[np.ndarray]:
+        pairs = list(zip(found, expected, strict=True))
+        if self._exact:
+            return [~compare.same(one, other) for one, other in pairs]
+        spreads: list[np.ndarray] = [np.zeros(x.shape) for x in expected]
+        bad = [~_near(one, other, s) for (one, other), s in zip(pairs, spreads, strict=True)]
+        if not any(mask.any() for mask in bad):
+            return bad
+        rng = np.random.default_rng(0)
 
-def needed(program: Program, names: list[str]) -> Program:
-    """Keeps only the dependencies of the given results."""
-    wanted, kept = set(names), []
-    for equation in reversed(program.equations):
-        if wanted & {v.name for v in equation.outputs}:
-            wanted |= set(equation.free())
-            kept.append(equation)
-    return tidy(replace(program, equations=kept[::-1]))
+        def again() -> list[np.ndarray]:
+            def near(array: jax.Array) -> jax.Array:
+                return jnp.asarray(compare.disturb(rng, np.asarray(array), zeros=True))
 
+            return [as_tensor(x) for x in _disturbed(case, near)]
 
-def alone(program: Program, names: list[str], known: dict[str, np.ndarray]) -> Program:
-    """Keeps only the equations of the given results, with JAX's values as operands."""
-    kept = [e for e in program.equations if {v.name for v in e.outputs} & set(names)]
-    given = {n: np.asarray(known[n]) for e in kept for n in e.free() if n not in program.constants}
-    return tidy(replace(program, equations=kept, inputs={**program.inputs, **given}))
-
-
-def without(program: Program, equation: Equation, known: dict[str, np.ndarray]) -> Program:
-    """Removes an equation and turns its results into inputs."""
-    kept = [e for e in program.equations if e is not equation]
-    given = {v.name: np.asarray(known[v.name]) for v in equation.outputs}
-    return tidy(replace(program, equations=kept, inputs={**program.inputs, **given}))
-
-
-def simpler_bodies(program: Program, place: int) -> Iterator[Program]:
-    """Yields programs with one equation fewer inside the equation at `place`."""
-    for simpler in simpler_equations(program.equations[place], program.size):
-        equations = list(program.equations)
-        equations[place] = simpler
-        yield tidy(replace(program, equations=equations))
-
-
-def simpler_equations(equation: Equation, size: int) -> Iterator[Equation]:
-    for k, function in enumerate(equation.functions):
-        for simpler in simpler_functions(function, size):
-            functions = list(equation.functions)
-            functions[k] = simpler
-            yield _copy(equation, functions=functions)
-
-
-def simpler_functions(function: Function, size: int) -> Iterator[Function]:
-    for i, inner in enumerate(function.body):
-        used = {n for e in function.body for n in e.free()} | {v.name for v in function.results}
-        rest = [*function.body[:i], *function.body[i + 1 :]]
-        if not used & {v.name for v in inner.outputs}:
-            yield replace(function, body=rest)
-        elif inner.op != "ones":
-            ones = [_ones(v, size) for v in inner.outputs]
-            yield replace(function, body=[*function.body[:i], *ones, *function.body[i + 1 :]])
-        for simpler in simpler_equations(inner, size):
-            yield replace(function, body=[*function.body[:i], simpler, *function.body[i + 1 :]])
-
-
-def _ones(value: Value, size: int) -> Equation:
-    name = "bool" if value.dtype.kind == "b" else f"jnp.{value.dtype.name}"
-    text = f"jnp.ones({dims(value.shape, size)}, {name})"
-    return Equation("ones", text, [], Kind.MOVES, outputs=[value])
-
-
-def _copy(equation: Equation, **changes: object) -> Equation:
-    """Copies an equation without its compiled functions."""
-    return replace(equation, **changes)
-
-
-def simpler_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields arrays with fewer distinct numbers."""
-    for number in (0, 1, 2):
-        simple = np.full(array.shape, number, array.dtype)
-        if (simple == array).all():
-            break  # the other numbers are not simpler
-        if number == 0 or (array != 0).all():
-            yield simple
-    if 1 < array.size <= 64:
-        for i in np.flatnonzero((array != 0).ravel()):
-            simple = array.copy()
-            simple.flat[i] = 0
-            yield simple
-
-
-def reproduction(failure: Failure) -> str:
-    """Returns a standalone program that reproduces the failure."""
-    program = failure.program
-    outputs = list(program.values())
-    inputs = ",\n".join(f"    {literal(np.asarray(x))}" for x in program.inputs.values())
-    shapes = "inputs"
-    if program.size:
-        specs = [
-            f"jax.ShapeDtypeStruct({_text(s.shape)}, {s.dtype.name!r})" for s in program.specs()
+        spreads = compare.spread_of(self.exporter.expected(case), again)
+        return [
+            ~_near(one, other, spread) & ~np.isinf(spread)
+            for (one, other), spread in zip(pairs, spreads, strict=True)
         ]
-        shapes = f"[{', '.join(specs)}]"
-    lines = [
-        "import jax",
-        "import jax.numpy as jnp",
-        "import numpy as np",
-        "from jax import lax",
-        "",
-        "from jax2onnx import to_onnx",
-        "",
-        f'jax.config.update("jax_enable_x64", {program.double})',
-        *(['(B,) = jax.export.symbolic_shape("B")'] if program.size else []),
-        program.source(outputs),
-        "",
-        f"inputs = [\n{inputs},\n]",
-        f"model = to_onnx(program, {shapes}, enable_double_precision={program.double})",
-        "",
-        'if __name__ == "__main__":',
-        "    import onnxruntime",
-        "    from onnx import numpy_helper",
-        "",
-        "    def tensor(x):",
-        "        x = np.asarray(x)",
-        "        x = np.stack([x.real, x.imag], -1) if x.dtype.kind == 'c' else x",
-        "        proto = numpy_helper.from_array(np.ascontiguousarray(x).reshape(x.shape))",
-        "        raw = x.view(np.uint16) if x.dtype == jnp.bfloat16 else x",
-        "        make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type",
-        "        return make(np.array(raw), proto.data_type)",
-        "",
-        "    session = onnxruntime.InferenceSession(model.SerializeToString())",
-        "    names = [x.name for x in session.get_inputs()]",
-        "    feeds = {n: tensor(x) for n, x in zip(names, inputs, strict=True)}",
-        "    found = session.run_with_ort_values(None, feeds)",
-        "    for one, other in zip(found, program(*map(jnp.asarray, inputs)), strict=True):",
-        '        shown = one if "bfloat16" in one.data_type() else one.numpy()',
-        '        print("JAX", other, "onnxruntime", shown, sep="\\n")',
-    ]
-    return "\n".join(lines)
 
 
-def _text(shape: tuple[object, ...]) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+def _disturbed(case: Case, near: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+    """Returns JAX's results if every value is disturbed; of a symbolic program, every input."""
+    args, consts = list(map(near, case.args)), list(map(near, case.closed.consts))
+    if case.is_symbolic:
+        return case.with_args(args, consts).expected
+    jaxpr = case.jaxpr
+    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    for eqn in case.eqns:
+        operands, function = _jax.equation(eqn, jaxpr)
+        results = function(*[known[var] for var in operands])
+        known.update(zip(eqn.outvars, map(near, results), strict=True))
+    return [case.value(x) if _jax.is_literal(x) else known[x] for x in jaxpr.outvars]
+
+
+def _near(one: np.ndarray, other: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    if not jnp.issubdtype(other.dtype, np.inexact):
+        return compare.same(one, other)
+    return compare.same(
+        one, other, 64 * compare.eps(other.dtype), compare.tiny(other.dtype) + spread
+    )
+
+
+def shrunk(failure: Failure, seconds: float = 60) -> str:
+    """Returns a short script for a failure, or the whole program if it fails only as a whole."""
+    program = failure.program
+    exporter = Exporter(
+        Options(model_name="jax_model", detail="off", functions="decorated"), program.double
+    )
+    title = f"# {failure.stage} {failure.key}\n" + "".join(
+        f"# {line}\n" for line in failure.message.splitlines()
+    )
+    for part in _parts(failure):
+        with _jax.precision(double=program.double):
+            cases = list(_cases(part, failure.names))
+        check = _check(failure, exporter, cases)
+        if check is None:
+            continue
+        whole = reducing.Program(cases, exporter)
+        try:
+            found = reducing.reduced(whole, check, seconds=seconds)
+        except InvalidInputError:
+            continue
+        return f"{title}{found.program}"
+    return f"{title}# (not reduced)\n{program.source(list(program.values()))}\n"
+
+
+def _check(failure: Failure, exporter: Exporter, cases: list[Case]) -> Check | None:
+    if failure.stage == "numbers":
+        kinds = {
+            equation.kind
+            for equation in failure.program.equations
+            if {v.name for v in equation.outputs} & set(failure.names)
+        }
+        return Unlike(exporter, PLAIN, exact=kinds <= {Kind.MOVES, Kind.ROUNDS})
+    if failure.stage in WAYS:
+        return Unlike(exporter, WAYS[failure.stage], exact=False)
+    errors = (Breaks(exporter).error(case) for case in cases)
+    error = next((error for error in errors if error is not None), None)
+    return None if error is None else Breaks(exporter, kind_of(error))
+
+
+def _parts(failure: Failure) -> Iterator[Program]:
+    """Yields the equations of the wrong results alone, with JAX's operands, and the program."""
+    program = failure.program
+    if failure.stage == "numbers":
+        with _jax.precision(double=program.double):
+            known = program.evaluate()
+        names = set(failure.names)
+        kept = [e for e in program.equations if {v.name for v in e.outputs} & names]
+        free = {n: np.asarray(known[n]) for e in kept for n in e.free()}
+        given = {n: x for n, x in free.items() if n not in program.constants}
+        sized = {n: x for n, x in program.inputs.items() if program.size in x.shape}
+        yield replace(program, equations=kept, inputs={**sized, **given})
+    yield program
+
+
+def _cases(program: Program, names: list[str]) -> Iterator[Case]:
+    """Yields the program with fixed sizes, and with a symbolic one if it has it."""
+    outputs = [name for name in names if name in program.values()] or program.leaves()
+    for size in dict.fromkeys([program.size, 1, 3]) if program.size else [0]:
+        try:
+            inputs = resized(program, size)
+            args = tuple(jnp.asarray(x) for x in inputs.values())
+            for specs in (args, program.specs()) if program.size else (args,):
+                closed = jax.make_jaxpr(program.function(outputs))(*specs)
+                yield Case(closed, args, tuple(inputs), (None,) * len(closed.consts))
+        except Exception:
+            continue  # This size does not suit the program.

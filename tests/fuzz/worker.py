@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fuzz.check import DRAW, Failure, Seen, check
 from fuzz.generate import program
-from fuzz.shrink import reproduction, shrink
+from fuzz.shrink import shrunk
 
 
 class Worker:
@@ -52,9 +52,7 @@ class Worker:
             file.write_text(failure if isinstance(failure, str) else self._small(failure))
 
     def _small(self, failure: Failure) -> str:
-        small = shrink(failure)
-        message = "\n".join(f"# {line}" for line in small.message.splitlines())
-        return f"# seed {self._seed}, {small.stage} {small.key}\n{message}\n{reproduction(small)}\n"
+        return f"# seed {self._seed}\n{shrunk(failure)}"
 
     def _note(self, stage: str) -> None:
         seen = self._seen

@@ -28,7 +28,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Verify};
+pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Reduce, Verify};
 pub use diff::common_subsequence;
 pub use excerpt::{python_file, set_cells, set_package_folders};
 pub use explain_error::{explain_bytes, explain_file};
@@ -88,6 +88,8 @@ pub enum PythonCommand {
     Export(Export),
     /// `jax2onnx generate-folder`
     GenerateFolder(GenerateFolder),
+    /// `jax2onnx reduce`
+    Reduce(Reduce),
     /// `jax2onnx verify`
     Verify(Verify),
 }
@@ -99,6 +101,7 @@ pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
         Command::Doctor(doctor) => Some(PythonCommand::Doctor(doctor)),
         Command::Export(export) => Some(PythonCommand::Export(export)),
         Command::GenerateFolder(command) => Some(PythonCommand::GenerateFolder(command)),
+        Command::Reduce(reduce) => Some(PythonCommand::Reduce(reduce)),
         Command::Verify(verify) => Some(PythonCommand::Verify(verify)),
         _ => None,
     }

@@ -46,7 +46,7 @@ impl Family {
 }
 
 /// The suggestion for a bug of this project.
-pub const REPORT: &str = "this is a bug in jax2onnx, not in your code; please report it with the file that `record=\"model.jaxpr\"` writes";
+pub const REPORT: &str = "this is a bug in jax2onnx, not in your code; please report it with the file that `record=\"model.jaxpr\"` writes; `jax2onnx reduce model.jaxpr` makes it short";
 
 /// The positions in the program that errors refer to. Stacks are resolved on demand.
 pub struct Places<'a> {

@@ -1,5 +1,7 @@
 //! From a program to a finished graph: the order of the stages.
 
+use std::collections::BTreeMap;
+
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
 use onnx::Assumption;
@@ -26,6 +28,8 @@ pub(crate) struct Built {
     pub(crate) unmatched: Unmatched,
     /// The weights and their storage, if formats were requested.
     pub(crate) weights: Vec<Weight>,
+    /// The number of changes by each rewrite and pass.
+    pub(crate) applied: BTreeMap<&'static str, u64>,
 }
 
 /// Builds the finished graph of a program. If a device does not run a node because the opset is too new,
@@ -102,7 +106,7 @@ fn attempt(
         report_missed: options.report_missed || options.detail != Detail::Off,
         ..Default::default()
     };
-    let done = optimize::optimize(graph, origins, &clean_up)?;
+    let mut done = optimize::optimize(graph, origins, &clean_up)?;
     let before = graph.value_count();
     let fixed = opset;
     let opset = match fixed {
@@ -120,7 +124,9 @@ fn attempt(
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
         let opset = Some(opset).filter(|opset| has_present_forms(*opset));
         let clean_up = optimize::Options { fuel, fuse: false, verify, opset, ..Default::default() };
-        optimize::optimize(graph, origins, &clean_up)?;
+        for (name, count) in optimize::optimize(graph, origins, &clean_up)?.applied {
+            *done.applied.entry(name).or_default() += count;
+        }
     }
     avoid_bugs(graph, origins, opset, target, &clean_up.forms)?;
     let stored = optimize::weights::shrink(graph, origins, &options.weights, opset)?;
@@ -138,6 +144,6 @@ fn attempt(
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;
     let fallbacks = fallbacks(graph, opset, target);
-    let weights = stored.weights;
-    Ok(Built { lowered, opset, missed: done.missed, fallbacks, unmatched, weights })
+    let (missed, applied, weights) = (done.missed, done.applied, stored.weights);
+    Ok(Built { lowered, opset, missed, fallbacks, unmatched, weights, applied })
 }

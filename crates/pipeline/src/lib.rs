@@ -8,6 +8,8 @@ mod graph;
 mod model;
 mod recording;
 
+use std::collections::BTreeMap;
+
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
@@ -115,6 +117,8 @@ pub struct Converted {
     pub unmatched: Unmatched,
     /// The weights and their storage, if formats were requested.
     pub weights: Vec<Weight>,
+    /// The number of changes by each rewrite and pass.
+    pub applied: BTreeMap<&'static str, u64>,
 }
 
 /// Patterns that match nothing, by option.
@@ -160,7 +164,7 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let Built { lowered, opset, missed, fallbacks, unmatched, weights } =
+    let Built { lowered, opset, missed, fallbacks, unmatched, weights, applied } =
         graph::build(program, boundary, options, lines.stacks, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
@@ -180,5 +184,6 @@ pub fn convert(
         fallbacks,
         unmatched,
         weights,
+        applied,
     })
 }

@@ -213,7 +213,7 @@ fn graph_errors_have_suggestions() {
     InvalidInputError[model-too-large] the model takes 4294967296 bytes in one file, which is more than protobuf's limit of 2 GiB; save it with external data
       help: export with return_mode="file" and the standard export mode, which put weights into a file beside the model
     InternalError[invalid-graph] invalid graph: a value has no name
-      help: this is a bug in jax2onnx, not in your code; please report it with the file that `record="model.jaxpr"` writes
+      help: this is a bug in jax2onnx, not in your code; please report it with the file that `record="model.jaxpr"` writes; `jax2onnx reduce model.jaxpr` makes it short
     InvalidInputError[invalid-option] opset 7 is not supported; choose one from 13 to 28
     "#);
 }

@@ -171,7 +171,8 @@ pub(crate) fn convert(
         let results = results.map(|results| results::entries(&results, &graph, &origins));
         let model = Model::new(model, source_map)
             .with_unmatched(converted.unmatched)
-            .with_weights(converted.weights);
+            .with_weights(converted.weights)
+            .with_applied(converted.applied);
         Ok((model, results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {

@@ -16,6 +16,7 @@ mod model;
 mod objects;
 mod primitive;
 mod read;
+mod recording;
 mod results;
 mod rules;
 mod source_map;
@@ -51,6 +52,8 @@ mod _core {
     use super::model::{Model, PendingFile, Tensors, save_set};
     #[pymodule_export]
     use super::primitive::{Primitive, beyond_models, controls, expansions, primitives};
+    #[pymodule_export]
+    use super::recording::read_recording;
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
@@ -136,6 +139,7 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
         Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
         Some(PythonCommand::Export(export)) => run_export(py, export),
         Some(PythonCommand::GenerateFolder(command)) => run_generate_folder(py, command),
+        Some(PythonCommand::Reduce(reduce)) => run_reduce(py, reduce),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
         None => Ok(py.detach(|| cli::run(argv))),
     }
@@ -202,6 +206,23 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     options.set_item("quiet", export.quiet)?;
     let run = py.import("jax2onnx._command.export")?.getattr("run")?;
     run.call(arguments, Some(&options))?.extract()
+}
+
+fn run_reduce(py: Python<'_>, reduce: cli::Reduce) -> PyResult<u8> {
+    let options = PyDict::new(py);
+    options.set_item("specs", reduce.specs)?;
+    options.set_item("values", reduce.values)?;
+    options.set_item("check", reduce.check)?;
+    options.set_item("rtol", reduce.rtol)?;
+    options.set_item("atol", reduce.atol)?;
+    options.set_item("settings", reduce.settings)?;
+    options.set_item("target", reduce.target)?;
+    options.set_item("x64", reduce.x64)?;
+    options.set_item("output", reduce.output)?;
+    options.set_item("seconds", reduce.seconds)?;
+    options.set_item("as_json", reduce.json)?;
+    let run = py.import("jax2onnx._command.reduce")?.getattr("run")?;
+    run.call((reduce.program,), Some(&options))?.extract()
 }
 
 fn run_generate_folder(py: Python<'_>, command: cli::GenerateFolder) -> PyResult<u8> {

@@ -1,5 +1,6 @@
 //! A converted model, held by Python.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) struct Model {
     fallbacks: Vec<String>,
     unmatched: Vec<(&'static str, String)>,
     weights: Vec<Weight>,
+    applied: BTreeMap<&'static str, u64>,
 }
 
 /// The name of a parameter, its type and bytes, its format if it has one, the stored bytes, and the
@@ -47,6 +49,7 @@ impl Model {
             fallbacks: Vec::new(),
             unmatched: Vec::new(),
             weights: Vec::new(),
+            applied: BTreeMap::new(),
             written: 0.into(),
         }
     }
@@ -76,6 +79,11 @@ impl Model {
             (weight.name, from, weight.bytes, format, weight.stored, weight.reason)
         };
         Self { weights: weights.into_iter().map(row).collect(), ..self }
+    }
+
+    /// Adds the number of changes by each rewrite and pass.
+    pub(crate) fn with_applied(self, applied: BTreeMap<&'static str, u64>) -> Self {
+        Self { applied, ..self }
     }
 
     /// Adds the values of the equations.
@@ -169,6 +177,12 @@ impl Model {
     #[getter]
     fn weights(&self) -> Vec<Weight> {
         self.weights.clone()
+    }
+
+    /// The number of changes by each rewrite and pass of the optimiser.
+    #[getter]
+    fn applied(&self) -> BTreeMap<&'static str, u64> {
+        self.applied.clone()
     }
 
     /// Returns an iterator over the names and contents of the tensors that `skeleton` omits.

@@ -42,7 +42,7 @@ class Runnable:
         import onnx
 
         self.folder: str | None = None
-        self._session: tuple[Any, list[np.dtype[Any] | None]] | None = None
+        self._sessions: dict[bool, tuple[Any, list[np.dtype[Any] | None]]] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, str | os.PathLike):
             path = os.fspath(model)
@@ -78,14 +78,14 @@ class Runnable:
         onnx.save(copy, path, save_as_external_data=True)
         return onnx.load(path, load_external_data=False)
 
-    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Runs the model and returns its outputs."""
-        if self._session is None:
+    def run(self, feeds: Sequence[np.ndarray], *, optimised: bool = True) -> list[np.ndarray]:
+        """Runs the model, which onnxruntime may optimise, and returns its outputs."""
+        if optimised not in self._sessions:
             copy, types = self._returning()
-            self._session = session_of(copy, self.folder, optimised=True), types
+            self._sessions[optimised] = session_of(copy, self.folder, optimised=optimised), types
         pairs = zip(self.inputs, feeds, strict=True)
         given = {i.name: _checked(i, self.at_boundary(i, array)) for i, array in pairs}
-        session, types = self._session
+        session, types = self._sessions[optimised]
         return fetched(session, given, types)
 
     def values(self, feeds: Sequence[np.ndarray]) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool 
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised as well
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     if folder is not None:

@@ -68,7 +68,7 @@ def run(
             options["enable_double_precision"] = True
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
-        args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
+        args, kwargs = read_inputs(inputs, double=bool(options.get("enable_double_precision")))
         if _is_artifact(function):
             fn, loaded, file = _artifact(function)
             args, kwargs = _inputs_of(fn.__self__, given=bool(inputs))
@@ -247,7 +247,7 @@ def _packages(path: Path) -> list[str]:
     return found
 
 
-def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
+def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
     """Parses positional and keyword arguments such as `f32[B,3]` and `scale=f32[]`."""
     from jax2onnx._exported.boundary import input_options
 
@@ -271,7 +271,7 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
 
 
 def to_onnx_options(
-    settings: Sequence[str], opset: int | None, stacktrace: str | None
+    settings: Sequence[str], opset: int | None = None, stacktrace: str | None = None
 ) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx`."""
     from jax2onnx import to_onnx

@@ -5,7 +5,6 @@ another model or with a function.
 import json
 import sys
 import warnings
-import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.runtime import Runnable, is_float
 from jax2onnx._checking.verify import verify
+from jax2onnx._command.arrays import read_arrays
 from jax2onnx._command.export import loaded
 from jax2onnx.errors import InvalidInputError
 
@@ -63,15 +63,7 @@ def run(
 
 
 def _read(path: Path, reference: Runnable) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise InvalidInputError(
-            "unreadable-inputs",
-            f"cannot read `{path}`: {error}",
-            help="write it with numpy.savez, without objects",
-        ) from error
+    arrays = read_arrays(path)
     names = [value.name for value in reference.inputs]
     missing = [name for name in names if name not in arrays]
     if not missing:

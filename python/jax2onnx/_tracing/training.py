@@ -2,14 +2,13 @@
 batch.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jax2onnx import _frameworks, _jax
-from jax2onnx._python.objects import INSTALLED, PACKAGE
+from jax2onnx._tracing.user_frames import location, user_frame
 from jax2onnx.errors import InvalidInputError
 
 # The treatment of layers in training mode.
@@ -198,8 +197,5 @@ def line_of(chain: Sequence[Any]) -> str:
     """Returns the user's line that an equation comes from, as `file:line in function`, or an empty
     text. `chain` is the equation, followed by those that enclose it.
     """
-    for frame in _frames(chain):
-        if not frame.file_name.startswith((PACKAGE, *INSTALLED, "<")):
-            file = frame.file_name.removeprefix(os.path.join(os.getcwd(), ""))
-            return f"{file}:{frame.line_num} in {frame.function_name}"
-    return ""
+    frame = user_frame(_frames(chain))
+    return "" if frame is None else f"{location(frame)} in {frame.function_name}"

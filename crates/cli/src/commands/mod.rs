@@ -10,6 +10,7 @@ mod generate_folder;
 mod node_data;
 mod probe;
 mod profile;
+mod reduce;
 pub(crate) mod show;
 mod strip;
 mod verify;
@@ -20,6 +21,7 @@ use clap::Subcommand;
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
 pub use generate_folder::GenerateFolder;
+pub use reduce::Reduce;
 pub use verify::Verify;
 
 use crate::failure::{Failure, Status};
@@ -31,6 +33,7 @@ pub(crate) enum Command {
     Export(Export),
     GenerateFolder(GenerateFolder),
     Verify(Verify),
+    Reduce(Reduce),
     Convert(convert::Convert),
     Show(show::Show),
     Explain(explain::Explain),
@@ -52,6 +55,7 @@ impl Command {
             Command::Export(command) => command.run(),
             Command::GenerateFolder(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Reduce(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),

@@ -1,0 +1,1 @@
+"""Reduction of a program whose model is wrong to a few equations."""

@@ -1,0 +1,269 @@
+"""Checks of a program's model: each returns a description of its failure, or None."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jax2onnx import _jax
+from jax2onnx._checking.compare import difference, not_numbers
+from jax2onnx._checking.runtime import Runnable, as_tensor
+from jax2onnx._reducing.case import Case
+from jax2onnx._reducing.export import USUAL, Exporter, Way
+from jax2onnx._reducing.precision import distance, in_double_precision
+from jax2onnx.errors import InvalidInputError
+
+# Decides whether a model is wrong, given its bytes, its inputs and JAX's results.
+Predicate = Callable[[Any, Sequence[np.ndarray], Sequence[np.ndarray]], bool]
+
+
+class Check(ABC):
+    """A property of a program's model that must be preserved."""
+
+    def advice(self, case: Case) -> str:  # noqa: ARG002
+        """Returns advice for a program that passes."""
+        return "pass the inputs that fail, smaller tolerances, or another `check`"
+
+    def __init__(self, exporter: Exporter) -> None:
+        self.exporter = exporter
+
+    @abstractmethod
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        """Returns a description of the failure, or None if the check passes. A program that cannot
+        be checked raises.
+        """
+
+
+# A result is as good as JAX's if its distance to the exact one is at most this multiple.
+AS_GOOD = 4
+
+
+class Differs(Check):
+    """The model's results differ from JAX's.
+
+    If rounding errors explain the difference of the first program, they have to explain that of
+    later ones, too. If they do not, a search must not end at a subtraction that enlarges them.
+    """
+
+    def __init__(
+        self, exporter: Exporter, rtol: float | None = None, atol: float | None = None
+    ) -> None:
+        super().__init__(exporter)
+        self.rtol, self.atol = rtol, atol
+        self._genuine: bool | None = None
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        found = self.exporter.run(case, way)
+        apart = self._compared(self.exporter.expected(case), found)
+        if apart is None or way != USUAL:
+            return apart
+        genuine = self.is_genuine(case)
+        if self._genuine is None:
+            self._genuine = genuine
+        return apart if genuine == self._genuine else None
+
+    def is_genuine(self, case: Case) -> bool:
+        """Returns `False` if JAX in 32 bits is as far from JAX in 64 bits as the model is."""
+        exact = None if self.exporter.double else in_double_precision(case)
+        if exact is None:
+            return True
+        expected = self.exporter.expected(case)
+        ours, theirs = distance(exact, self.exporter.run(case)), distance(exact, expected)
+        return ours > AS_GOOD * theirs
+
+    def _compared(self, expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> str | None:
+        """Describes the first difference of two lists of results."""
+        for i, (one, other) in enumerate(zip(expected, found, strict=True)):
+            apart = difference(one, other, self.rtol, self.atol)
+            if apart is not None:
+                name = "the output" if len(expected) == 1 else f"output {i}"
+                return f"{name} differs: {apart}"
+        return None
+
+
+class NotANumber(Check):
+    """The model's results contain NaN."""
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        for array in self.exporter.run(case, way):
+            if count := not_numbers(array):
+                return f"{count} of {array.size} elements are NaN"
+        return None
+
+
+class Raises(Check):
+    """The export, the loading of the model or its run raises an error of one kind."""
+
+    def __init__(self, exporter: Exporter, kind: str | None = None) -> None:
+        super().__init__(exporter)
+        self.kind = kind
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        error = self.error(case, way)
+        if error is None or (self.kind is not None and kind_of(error) != self.kind):
+            return None
+        return f"{type(error).__name__}: {_first_line(error)}"
+
+    def error(self, case: Case, way: Way = USUAL) -> Exception | None:
+        """Returns the error, or None."""
+        try:
+            self.exporter.run(case, way)
+        except Exception as error:
+            return error
+        return None
+
+
+class Crashes(Check):
+    """The process that runs the model is killed by a signal. Each run has its own process."""
+
+    PATIENCE = 60
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        if way.runtime == "reference":
+            return None if self.exporter.run(case, way) else "there are no results"
+        model = self.exporter.proto(case, way.fuel)
+        names = [value.name for value in model.graph.input]
+        arrays: dict[str, Any] = dict(zip(names, map(as_tensor, case.args), strict=True))
+        if any(array.dtype.isbuiltin != 1 for array in arrays.values()):
+            raise ValueError("NumPy's files do not have all element types")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "model.onnx").write_bytes(model.SerializeToString())
+            np.savez(Path(folder, "inputs.npz"), **arrays)
+            command = [sys.executable, "-m", "jax2onnx._reducing.isolated", folder, way.runtime]
+            done = subprocess.run(command, capture_output=True, check=False, timeout=self.PATIENCE)
+        if done.returncode >= 0:
+            return None
+        return f"onnxruntime crashes: {signal.Signals(-done.returncode).name}"
+
+
+class Fires(Check):
+    """The optimiser applies a rewrite or a pass."""
+
+    def __init__(self, exporter: Exporter, rewrite: str) -> None:
+        super().__init__(exporter)
+        self.rewrite = rewrite
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        applied = self.exporter.model(case, way.fuel).applied.get(self.rewrite, 0)
+        return f"`{self.rewrite}` is applied, {applied} ×" if applied else None
+
+    def advice(self, case: Case) -> str:
+        applied = self.exporter.model(case).applied
+        return f"the optimiser applies {', '.join(applied) or 'nothing'}"
+
+
+class Slower(Check):
+    """onnxruntime takes longer than compiled JAX by a factor, and later programs lose at least half
+    of the time that the first one loses. Tiny programs would only show the cost of a call.
+    """
+
+    RUNS = 7
+    SHARE = 0.5
+
+    def __init__(self, exporter: Exporter, factor: float) -> None:
+        super().__init__(exporter)
+        self.factor = factor
+        self._lost: float | None = None
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        runnable = Runnable(self.exporter.proto(case, way.fuel))
+        feeds = [as_tensor(array) for array in case.args]
+        optimised = way.runtime == "optimised"
+        with _jax.precision(double=self.exporter.double):
+            compiled = jax.jit(_jax.function_of(case.closed))
+            ours = self._time(lambda: runnable.run(feeds, optimised=optimised))
+            theirs = self._time(lambda: jax.block_until_ready(compiled(*case.args)))
+        if ours <= self.factor * theirs:
+            return None
+        if self._lost is None:
+            self._lost = ours - theirs
+        if ours - theirs < self.SHARE * self._lost:
+            return None
+        return f"{1e6 * ours:.0f} µs in onnxruntime, {1e6 * theirs:.0f} µs in JAX"
+
+    def _time(self, run: Callable[[], Any]) -> float:
+        run()
+        times = []
+        for _ in range(self.RUNS):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+
+class Asks(Check):
+    """The user's own predicate."""
+
+    def __init__(self, exporter: Exporter, predicate: Predicate) -> None:
+        super().__init__(exporter)
+        self.predicate = predicate
+
+    def failure(self, case: Case, way: Way = USUAL) -> str | None:
+        model = self.exporter.proto(case, way.fuel)
+        feeds = [as_tensor(array) for array in case.args]
+        name = getattr(self.predicate, "__name__", "the check")
+        failed = self.predicate(model, feeds, self.exporter.expected(case))
+        return f"`{name}` returns True" if failed else None
+
+
+def kind_of(error: Exception) -> str:
+    """Returns the part of an error that does not depend on names, sizes and paths."""
+    operator = re.search(r"while running (\w+) node", str(error))
+    text = re.sub(r"Name:'.*?'", "", _first_line(error))
+    text = re.sub(r"`.*?`|'.*?'|\".*?\"|\{.*?\}|\(.*?\)|/\S+|\d+", "…", text)
+    return " ".join([type(error).__name__, operator[1] if operator else "", text[:80]])
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "").strip()
+
+
+def check_of(
+    wanted: str | Predicate | None,
+    exporter: Exporter,
+    case: Case,
+    rtol: float | None,
+    atol: float | None,
+) -> Check:
+    """Returns the check that the user asked for; by default, the one that fails."""
+    if callable(wanted):
+        return Asks(exporter, wanted)
+    name, _, argument = (wanted or "").partition(":")
+    if name == "differs":
+        return Differs(exporter, rtol, atol)
+    if name == "crash":
+        return Crashes(exporter)
+    if name == "nan":
+        return NotANumber(exporter)
+    if name == "rewrite" and argument:
+        return Fires(exporter, argument)
+    if name == "slower" and argument:
+        return Slower(exporter, _factor(argument))
+    if name not in ("", "error"):
+        raise InvalidInputError(
+            "invalid-option",
+            f"there is no check `{wanted}`",
+            help="choose differs, nan, error, crash, rewrite:NAME or slower:FACTOR",
+        )
+    error = Raises(exporter).error(case)
+    if error is not None or name == "error":
+        return Raises(exporter, None if error is None else kind_of(error))
+    return Differs(exporter, rtol, atol)
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            "invalid-option", f"`{text}` is not a factor", help="write slower:3"
+        ) from error

@@ -1,0 +1,277 @@
+"""Planted bugs become a few lines, and the verdict names what was planted."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import lax
+
+import jax2onnx
+from jax2onnx import InvalidInputError, LoweringContext, Reduction, Value
+from jax2onnx._export import result
+
+X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+
+
+@contextmanager
+def rule(primitive: str, wrong: Callable[..., Value]) -> Iterator[None]:
+    """Replaces a lowering rule."""
+    with jax2onnx.local_lowerings():
+        jax2onnx.lowering(primitive, override=True)(wrong)
+        yield
+
+
+def body(reduction: Reduction) -> list[str]:
+    """Returns the statements of the printed function, without comments."""
+    lines = reduction.program.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("def program"))
+    inside = [line for line in lines[start + 1 :] if line.startswith("    ")]
+    found = [line.partition("  # ")[0].strip() for line in inside]
+    return [line for line in found if line and not line.startswith("#") and "return" not in line]
+
+
+def exclusive(ctx: LoweringContext, x: Value) -> Value:
+    return ctx.op("CumSum", x, ctx.constant(np.int64(ctx.params["axis"])), exclusive=1)
+
+
+def recurrent(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jnp.tanh(carry * 0.5 + row)
+        return carry, lax.cumsum(carry).sum()
+
+    last, sums = lax.scan(step, x[0], x)
+    return jnp.exp(-sums), last
+
+
+def test_a_wrong_rule_in_a_loop() -> None:
+    with rule("cumsum", exclusive):
+        found = jax2onnx.reduce(recurrent, [X])
+    assert body(found) == ["a = lax.cumsum(x0, axis=0)"]
+    assert "test_reduce.py" in found.program
+    assert "carry, lax.cumsum(carry).sum()" in found.program
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "cumsum")
+    assert "exclusive" in found.verdict.reason
+    assert [node.op_type for node in found.model.graph.node] == ["CumSum"]
+    assert found.equations[1] == 1
+    assert found.is_complete
+    assert found.is_reproduced
+    assert found.inputs["x0"].size == 1
+
+
+def only_after(
+    monkeypatch: pytest.MonkeyPatch, rewrite: str, change: Callable[[onnx.ModelProto], None]
+) -> None:
+    """Makes a rewrite wrong: whatever it is applied to is changed afterwards."""
+    to_proto = result.to_proto
+
+    def wrong(model: Any) -> onnx.ModelProto:
+        proto = to_proto(model)
+        if rewrite in model.applied:
+            change(proto)
+        return proto
+
+    monkeypatch.setattr(result, "to_proto", wrong)
+
+
+def first_axis(model: onnx.ModelProto) -> None:
+    for node in model.graph.node:
+        if node.op_type == "Softmax":
+            node.attribute[0].i = 0
+
+
+def attention(x: jax.Array) -> jax.Array:
+    scores = jnp.sin(x @ x.T) / 2
+    return jnp.cos(jax.nn.softmax(scores) @ x) + 1
+
+
+@pytest.mark.slow
+def test_a_wrong_rewrite_is_found_by_bisection(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_after(monkeypatch, "Softmax", first_axis)
+    found = jax2onnx.reduce(attention, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rewrite", "Softmax")
+    assert len(body(found)) <= 7
+    assert "lax.exp" in found.program
+    assert "dot_general" not in found.program
+
+
+def padded_then_pooled(x: jax.Array) -> jax.Array:
+    padded = jnp.pad(jax.nn.sigmoid(x) - 2, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    return lax.reduce_window(padded, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 1, 1), "VALID") * 2
+
+
+@contextmanager
+def fixed_bugs_skipped() -> Iterator[None]:
+    """Skips a test of a bug that this version of onnxruntime does not have."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if error.code != "nothing-fails":
+            raise
+        pytest.skip("this version of onnxruntime does not have the bug")
+
+
+def test_a_bug_of_the_runtime() -> None:
+    with fixed_bugs_skipped():
+        found = jax2onnx.reduce(padded_then_pooled, [(1, 2, 4, 4)], target="any")
+    assert found.verdict.kind == "runtime"
+    assert found.verdict.name == "onnxruntime's optimiser"
+    assert len(body(found)) == 2
+    assert "target='any'" in found.program
+
+
+@pytest.mark.slow
+def test_a_runtime_that_refuses_a_model() -> None:
+    """onnxruntime merges a Relu and a Clip of doubles, and fails."""
+
+    def clipped(x: jax.Array) -> jax.Array:
+        return jnp.clip(jax.nn.relu(x * 2), 0.25, 1.0) * 2
+
+    with fixed_bugs_skipped():
+        found = jax2onnx.reduce(
+            clipped, [X.astype(np.float64)], target="any", enable_double_precision=True
+        )
+    assert found.verdict.kind == "runtime"
+    assert len(body(found)) == 3
+    assert not jax.config.jax_enable_x64
+
+
+def test_an_assumption_that_does_not_hold() -> None:
+    def looked_up(x: jax.Array, i: jax.Array) -> jax.Array:
+        return jnp.sin(x).at[i].get(mode="fill", fill_value=0.0).sum(0)
+
+    found = jax2onnx.reduce(looked_up, [X, np.array([0, 9], np.int32)], assume="indices_in_range")
+    assert (found.verdict.kind, found.verdict.name) == ("option", "assume=indices_in_range")
+    assert len(body(found)) == 1
+
+
+@pytest.mark.slow
+def test_a_program_that_is_ill_conditioned() -> None:
+    """A product that is rounded twice is nearly as exact as JAX's, until a subtraction enlarges the
+    errors of both.
+    """
+
+    def fraction(x: jax.Array) -> jax.Array:
+        y = x * 1.1
+        return jnp.cos(y - jnp.floor(y))
+
+    def rounded_twice(ctx: LoweringContext, a: Value, b: Value) -> Value:
+        return ctx.op("Mul", ctx.op("Mul", a, b), np.float32(1 + 2**-23))
+
+    numbers = np.linspace(1e6, 3e6, 50, dtype=np.float32)
+    with rule("mul", rounded_twice):
+        found = jax2onnx.reduce(fraction, [numbers])
+    assert found.verdict.kind == "program"
+    assert "x * 1.1" in found.program
+
+
+@pytest.mark.parametrize(
+    ("primitive", "wrong", "kind"),
+    [
+        ("log1p", None, "program"),
+        ("log1p", lambda ctx, x: ctx.op("Log", ctx.op("Neg", x)), "rule"),
+    ],
+)
+def test_results_that_are_not_numbers(primitive: str, wrong: Any, kind: str) -> None:
+    def logarithm(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.log1p(jnp.exp(x) - (2 if wrong is None else 0)), 0)
+
+    given = X if wrong is None else jnp.abs(X)
+    with rule(primitive, wrong or (lambda ctx, x: ctx.built_in(x)[0])):
+        found = jax2onnx.reduce(logarithm, [given - (9 if wrong is None else 0)], check="nan")
+    assert found.verdict.kind == kind
+    assert body(found) == ["a = lax.log1p(x0)"]
+
+
+def test_an_error_at_run_time() -> None:
+    def beyond(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.op("Gather", x, ctx.constant(np.arange(4) + 7), axis=0)
+
+    with rule("rev", beyond):
+        found = jax2onnx.reduce(lambda x: jnp.flip(jnp.sin(x), 0).sum(1) + 1, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "rev")
+    assert "indices element out of data bounds" in found.failure
+    assert body(found) == ["a = lax.rev(x0, (0,))"]
+
+
+def test_an_export_that_fails(tmp_path: Path) -> None:
+    def unfinished(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.unsupported(f"{ctx.primitive} of rank {x.ndim}")
+
+    with rule("sinh", unfinished):
+        found = jax2onnx.reduce(lambda x: jnp.sum(jnp.sinh(x * 2), 0) - 1, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "sinh")
+    assert body(found) == ["a = lax.sinh(x0)"]
+    assert found.model is None
+    assert "sinh" in found.jaxpr
+    assert not any(file.endswith("model.onnx") for file in found.save(tmp_path))
+
+
+def test_a_symbolic_size_that_matters(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rule is wrong for symbolic sizes only, so the program keeps its own."""
+
+    def wrong(ctx: LoweringContext, x: Value) -> Value:
+        is_symbolic = any(isinstance(size, str) for size in x.shape)
+        return ctx.op("Cos" if is_symbolic else "Sin", x)
+
+    with rule("sin", wrong):
+        found = jax2onnx.reduce(lambda x: jnp.sum(jnp.sin(x) * 2, 0), [("B", 3)])
+        exec(found.program, {})
+    assert capsys.readouterr().out.startswith("False `output_0` differs")
+    assert body(found)[-1] == "a = lax.sin(x)"
+    assert "symbolic_shape('B, 3', scope=scope), jnp.float32)" in found.program
+    assert found.verdict.kind == "rule"
+    assert found.is_reproduced
+
+
+def test_the_smallest_program_that_a_rewrite_applies_to() -> None:
+    found = jax2onnx.reduce(lambda x: jnp.sin(jax.nn.gelu(x * 2)), [X], check="rewrite:Gelu")
+    assert (found.verdict.kind, found.verdict.name) == ("rewrite", "Gelu")
+    assert [node.op_type for node in found.model.graph.node] == ["Gelu"]
+
+
+def test_a_check_of_the_users() -> None:
+    def has_cos(model: onnx.ModelProto, *_: Sequence[np.ndarray]) -> bool:
+        return any(node.op_type == "Cos" for node in model.graph.node)
+
+    found = jax2onnx.reduce(attention, [X], check=has_cos)
+    assert body(found) == ["a = lax.cos(x0)"]
+    assert "has_cos" in found.failure
+
+
+@pytest.mark.slow
+def test_a_failure_that_needs_a_loop() -> None:
+    """Iterations, carried values and equations of the body are removed, but not the loop."""
+
+    def has_loop(model: onnx.ModelProto, *_: Sequence[np.ndarray]) -> bool:
+        return any(node.op_type in ("Loop", "Scan") for node in model.graph.node)
+
+    def iterated(x: jax.Array) -> jax.Array:
+        def step(carry: Any, row: jax.Array) -> Any:
+            a, b = carry
+            a = jnp.tanh(a * row) + b
+            return (a, jnp.sin(b) * 2 + a), jnp.exp(a)
+
+        (last, _), rows = lax.scan(step, (x[0], jnp.cos(x[1])), x)
+        return jnp.cumsum(rows, 0) + last
+
+    found = jax2onnx.reduce(iterated, [X], check=has_loop)
+    assert found.equations[1] <= 3
+    assert "lax.scan(body" in found.program
+    assert sum(array.size for array in found.inputs.values()) <= 4
+    assert found.verdict.kind == "unknown"
+    assert found.is_reproduced
+
+
+def test_a_model_that_is_right_has_nothing_to_reduce() -> None:
+    with pytest.raises(InvalidInputError, match="nothing-fails"):
+        jax2onnx.reduce(attention, [X])
+    with pytest.raises(InvalidInputError, match="there is no check `wrong`"):
+        jax2onnx.reduce(attention, [X], check="wrong")
+    with pytest.raises(TypeError, match="did you mean 'opset'"):
+        jax2onnx.reduce(attention, [X], opsets=18)

@@ -25,7 +25,7 @@ from jax2onnx._export.options import (
 from jax2onnx._export.provenance_level import Level
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
-from jax2onnx._tracing import concretization_errors
+from jax2onnx._tracing import concretization_errors, training
 from jax2onnx._tracing.checkpoint import Checkpoint
 from jax2onnx._tracing.dimension_errors import explained
 from jax2onnx._tracing.functions import Functions
@@ -44,7 +44,7 @@ from jax2onnx._tracing.names import Renaming, boundary_names, paths_of, signatur
 from jax2onnx._tracing.parameters import SharedParameters, Tree, function_of
 from jax2onnx._tracing.patterns import dtypes
 from jax2onnx._tracing.trace import Traced, trace
-from jax2onnx._tracing.training import Training, training_error, training_layers
+from jax2onnx._tracing.training import Training, training_calls, training_errors
 
 if TYPE_CHECKING:
     import onnx
@@ -438,7 +438,11 @@ def convert(
 
     progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
-    with explained(signature, args, kwargs), concretization_errors.explained():
+    with (
+        explained(signature, args, kwargs),
+        concretization_errors.explained(),
+        training.explained(),
+    ):
         names, _ = boundary_names(
             signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
         )
@@ -454,10 +458,11 @@ def convert(
             weights=None if shared is None else shared.weights,
         )
 
-    if options.training != "allow" and not flags and (layers := training_layers(traced.jaxpr)):
-        if options.training == "error":
-            raise training_error(layers)
-        warnings.warn(str(training_error(layers)), stacklevel=3)
+    if options.training != "allow" and not flags:
+        for error in training_errors(training_calls(traced.jaxpr)):
+            if options.training == "error":
+                raise error
+            warnings.warn(str(error), stacklevel=3)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -135,13 +135,15 @@ def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
         answers.append(_cannot_run(model, refused))
 
 
-def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Verification:
+def agreement(
+    compared: int, skipped: Mapping[str, int], nan: Sequence[str], *, whole: bool
+) -> Verification:
     """Returns the result for a model whose values agree. The headline claims less if not all of it
-    ran.
+    ran. `nan` describes the outputs that are NaN on both sides.
     """
     what = "values" if whole else "compared values"
     without = f", {sum(skipped.values())} not compared" if skipped else ""
-    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped)]
+    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped), *nan]
     return Verification(ok=True, message="\n".join(lines))
 
 

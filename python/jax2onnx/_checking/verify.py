@@ -52,7 +52,7 @@ def verify(
         outputs_as_nchw: As in the export.
 
     Returns:
-        Returns the message. It is true if nothing differs, and prints as a message.
+        The result. It is true if nothing differs, and prints as a message.
     """
     if not callable(fn):
         return _against_model(fn, model, inputs, Tolerances(rtol, atol))

@@ -19,9 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from jax2onnx._export.options import is_same_file, nearest
+from jax2onnx._export.option_names import RENAMED
+from jax2onnx._export.options import is_same_file
 from jax2onnx._python.objects import PACKAGE
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, nearest
 
 FAILED, WRONG_USAGE = 1, 2
 
@@ -259,7 +260,6 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
 def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx`."""
     from jax2onnx import to_onnx
-    from jax2onnx._exported.export import RENAMED
 
     given = ("fn", "inputs", "input_params", "return_mode", "output_path", "unknown")
     known = [name for name in inspect.signature(to_onnx).parameters if name not in given]

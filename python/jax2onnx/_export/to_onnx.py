@@ -13,6 +13,7 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._export import progress, result
 from jax2onnx._export.lowering_rules import registered
+from jax2onnx._export.option_names import NOT_IN_TO_ONNX
 from jax2onnx._export.options import (
     Boundary,
     Layout,
@@ -45,6 +46,7 @@ from jax2onnx._tracing.parameters import SharedParameters, Tree, function_of
 from jax2onnx._tracing.patterns import dtypes
 from jax2onnx._tracing.trace import Traced, trace
 from jax2onnx._tracing.training import Training, training_calls, training_errors
+from jax2onnx.errors import reworded
 
 if TYPE_CHECKING:
     import onnx
@@ -320,7 +322,7 @@ def to_onnx(
     `jax.debug.print` and `jax.debug.callback` are omitted.
     """
     for name in unknown:
-        raise unknown_option("to_onnx", name, option_names(to_onnx))
+        raise unknown_option("to_onnx", name, option_names(to_onnx), NOT_IN_TO_ONNX)
     options = check_options(
         model_name=model_name,
         opset=opset,
@@ -420,9 +422,10 @@ def convert(
     keep_results: bool = False,
     shared: SharedParameters | None = None,
     checkpoint: Any = None,
+    words: Mapping[str, str] | None = None,
 ) -> Converted:
     """Traces and converts a function. `keep_results` records the values that each equation becomes.
-    `shared` holds the parameters of other models.
+    `shared` holds the parameters of other models. `words` are replaced in warnings.
     """
     check_callable(fn)
     with _jax.precision(double=double):
@@ -475,9 +478,8 @@ def convert(
         output_names=output_names,
     )
     if options.reports and narrowed:
-        warnings.warn(
-            narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed]), stacklevel=3
-        )
+        said = narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed])
+        warnings.warn(reworded(said, words or {}), stacklevel=3)
     in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
@@ -510,7 +512,7 @@ def convert(
     for missed in model.missed:
         _log.info(missed)
     if options.reports and ("weights", ALL) in model.unmatched:
-        warnings.warn(USELESS_WEIGHTS, stacklevel=3)
+        warnings.warn(reworded(USELESS_WEIGHTS, words or {}), stacklevel=3)
     if model.fallbacks:
         lines = "".join(f"\n  {line}" for line in model.fallbacks)
         warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)

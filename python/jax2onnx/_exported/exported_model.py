@@ -4,6 +4,7 @@ import html
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
 from jax2onnx._tracing.names import component
@@ -95,9 +97,10 @@ class ExportedModel:
                 f"the arguments have the structure {found}, but the function takes {structure}",
                 help=f"the model's inputs are: {', '.join(self._converted.boundary.input_names)}",
             )
+        names = self._converted.boundary.input_names
         return [
-            leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
-            for leaf, spec in zip(leaves, specs, strict=True)
+            _as_argument(name, leaf, spec)
+            for name, leaf, spec in zip(names, leaves, specs, strict=True)
         ]
 
     def _flags(self) -> dict[str, bool]:
@@ -120,6 +123,12 @@ class ExportedModel:
         """
         if external_data not in _PLACEMENTS:
             raise bad_option("external_data", external_data, ("True", "False", "auto"))
+        if external_data is False and self._model.size > result.LARGEST_MESSAGE:
+            raise InvalidInputError(
+                "model-too-large",
+                f"the model has {self._model.size / 1e9:.1f} GB, but one file holds at most 2 GB",
+                help="save it with external_data=True",
+            )
         file, options = os.fspath(path), self._converted.options
         checked = replace(options, path=file, self_contained=external_data is False)
         checked.check_apart()
@@ -132,7 +141,7 @@ class ExportedModel:
     def proto(self) -> "onnx.ModelProto":
         """The model as a new `onnx.ModelProto`."""
         require("onnx", "`ExportedModel.proto`")
-        return result.to_proto(self._model)
+        return result.to_proto(self._model, "use .save(path), or .ir")
 
     @property
     def ir(self) -> "onnx_ir.Model":
@@ -149,7 +158,7 @@ class ExportedModel:
         atol: float = 1e-5,
     ) -> None:
         """Compares the outputs with the function's results. Raises a `MismatchError` if they
-        differ.
+        differ, and warns if they contain NaN.
         """
         boundary = self._converted.boundary
         ok, message = compare(
@@ -170,6 +179,10 @@ class ExportedModel:
                 f"the model differs from the function: {message}",
                 help="`export` without `check`, and `verify` on the result, find the line",
             )
+        _, *nan = message.splitlines()
+        if nan:
+            said = "\n  ".join(["[nan-results] the check compares NaN with NaN:", *nan])
+            warnings.warn(said, stacklevel=users_frame())
 
     def verify(
         self,
@@ -382,6 +395,38 @@ def _answer(command: Sequence[str]) -> str:
     if status > 1:
         raise InvalidInputError("failed-command", errors.strip().removeprefix("error: "))
     return output
+
+
+def _as_argument(name: str, value: Any, spec: Any) -> Any:
+    """Converts an argument of the function to an array that the model takes. Numbers get the type
+    of the input, and arrays may become narrower, as in JAX, but not another kind of number.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value)
+    is_number = isinstance(value, bool | int | float | complex)
+    if not is_number and array.dtype != spec.dtype:
+        kinds: Any = (np.bool_, np.integer, np.floating, np.complexfloating)
+        if not any(
+            jax.numpy.issubdtype(array.dtype, kind) and jax.numpy.issubdtype(spec.dtype, kind)
+            for kind in kinds
+        ):
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the argument `{name}` is {array.dtype}, but the model takes {spec.dtype}",
+                help=f"convert it: x.astype({str(spec.dtype)!r})",
+            )
+    if jax.numpy.issubdtype(spec.dtype, np.integer) and array.size:
+        info: Any = jax.numpy.iinfo
+        bounds = info(spec.dtype)
+        if array.min() < bounds.min or array.max() > bounds.max:
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the argument `{name}` has values that {spec.dtype} cannot hold: "
+                f"{array.min()} to {array.max()}",
+                help="export with x64=True to compute with 64 bits",
+            )
+    return jax.numpy.asarray(array, dtype=spec.dtype)
 
 
 def _as_result(array: np.ndarray, spec: Any) -> Any:

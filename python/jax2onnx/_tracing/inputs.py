@@ -218,7 +218,7 @@ def narrowing(inputs: Sequence[tuple[str, str, str]]) -> str:
             "[narrowed-inputs] JAX computes with 32 bits, so inputs become narrower:",
             *lines,
             f"  help: pass arrays of the narrower type (x.astype({inputs[0][2]!r})), or "
-            "enable_double_precision=True (`export`: x64=True) to compute with 64 bits",
+            "enable_double_precision=True to compute with 64 bits",
         ]
     )
 
@@ -300,11 +300,10 @@ def _is_shape_with_dtype(value: Any) -> bool:
     if type(value) not in (list, tuple) or len(value) != 2 or not _is_shape(value[0]):
         return False
     dtype = value[1]
-    if isinstance(dtype, type):
-        return issubclass(dtype, np.generic | bool | int | float)
-    if not isinstance(dtype, str | np.dtype) and (
-        not hasattr(dtype, "dtype") or hasattr(dtype, "shape")
-    ):
+    is_numpys = isinstance(dtype, type) and issubclass(dtype, np.generic | bool | int | float)
+    # JAX's scalar types have a `dtype` and, unlike arrays and their specifications, no shape.
+    is_jaxs = hasattr(dtype, "dtype") and not hasattr(dtype, "shape")
+    if not is_numpys and not is_jaxs and not isinstance(dtype, str | np.dtype):
         return False
     try:
         np.dtype(dtype)

@@ -292,8 +292,14 @@ class Stateful(eqx.Module):
         return self.norm(x, state)
 
 
-def test_an_equinox_model_with_state() -> None:
-    model, state = eqx.nn.make_with_state(Stateful)()
+class OtherNames(Stateful):
+    def __call__(self, x: jax.Array, averages: Any, *, key: Any = None) -> Any:
+        return self.norm(x, averages)
+
+
+@pytest.mark.parametrize("kind", [Stateful, OtherNames])
+def test_an_equinox_model_with_state(kind: Any) -> None:
+    model, state = eqx.nn.make_with_state(kind)()
     model = eqx.nn.inference_mode(model)
     exported = export(model, (4,), state=state, check=[X[0]])
     close(exported(X[0]), model(X[0], state)[0])

@@ -44,6 +44,25 @@ NOT_IN_TO_ONNX = {
     },
 }
 
+# Texts of messages about `to_onnx`, as the command line says them.
+IN_COMMAND = {
+    "`input_params": "`--input ",
+    "`compute`": "`--compute-dtype`",
+    "`weights`": "`--weight-format`",
+    'weights={"head.kernel": "int8"}': "--weight-format head.kernel=int8",
+    "`target`": "`--target`",
+    "`assume`": "`--assume`",
+    "`operators`": "`--operators`",
+    "`checkpoint`": "`--checkpoint`",
+    "`output_names`": "`--outputs`",
+    "enable_double_precision=True": "--x64",
+    'training="allow"': "--training allow",
+    'stacktrace_metadata="sourcemap"': "--provenance sourcemap",
+    "`export` without `check`, and `verify` on the result, find the line": (
+        "export without --check, and `model.verify` in Python finds the line"
+    ),
+}
+
 # Texts of messages about `to_onnx`, as `export` says them.
 IN_EXPORT = {
     "`input_params": "`keyword_inputs",

@@ -443,5 +443,6 @@ def _other_weights(message: str) -> InvalidInputError:
     return InvalidInputError(
         "other-weights",
         f"the new weights do not fit: {message}",
-        help="a model of another form has to be exported again",
+        help="a model of another form has to be exported again; if only names differ, copy the "
+        "weights into the exported model, as with Keras's set_weights, and pass that one",
     )

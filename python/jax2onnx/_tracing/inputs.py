@@ -253,13 +253,18 @@ def check_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        given = f"{len(args)} `inputs`" + (f" and {len(kwargs)} `input_params`" if kwargs else "")
+        given = _count(len(args), "positional input")
+        given += f" and {_count(len(kwargs), 'keyword input')}" if kwargs else ""
         raise InvalidInputError(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def check_results(results: Sequence[Any], function: tuple[str, str, int] | None) -> None:

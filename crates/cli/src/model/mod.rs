@@ -23,7 +23,7 @@ pub(crate) use introduced::{fused_operators, plain_operator};
 pub use lookup::Lookup;
 pub(crate) use makers::Makers;
 pub(crate) use nesting::Nesting;
-pub(crate) use open::Model;
+pub(crate) use open::{Model, RECORDING};
 pub(crate) use origin::{Frame, Origin};
 pub use renamed::before_inlining;
 pub(crate) use renamed::{is_inlined, originals};

@@ -25,7 +25,7 @@ pub(super) fn show(
             let known = "no operator was nearly recognised";
             text.line(&match is_recorded(model) {
                 true => known.to_owned(),
-                false => format!("{known}, or the model was exported without `--stacktrace`"),
+                false => format!("{known}, or the model was exported without `--provenance`"),
             });
         }
         terminal.show(&text)?;

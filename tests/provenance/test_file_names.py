@@ -1,5 +1,6 @@
 """Files are named as Python imports them, and no two files share a name."""
 
+import ast
 import importlib
 import linecache
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import onnx
 import pytest
 
+import jax2onnx
 from jax2onnx import SourceMap, to_onnx
 from jax2onnx._core import main
 
@@ -102,12 +104,15 @@ def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch)
     notebook.get_ipython = lambda: shell
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     namespace: dict[str, Any] = {}
-    exec(compile(text, path, "exec"), namespace)
+    for statement in ast.parse(text).body:  # as notebooks do
+        exec(compile(ast.Module([statement], []), path, "exec"), namespace)
     model = to_onnx(namespace["cell"], [(2,)], stacktrace_metadata="sourcemap", source_text=True)
     assert sources(model, "Sin") == ("In [7]", 3)
     files = SourceMap.load(model)
     assert "ipykernel" not in str(files.lookup(model.graph.node[0].name))
     assert written_text(model, "In [7]") == text
+    page = jax2onnx.export(namespace["cell"], (2,)).view().content
+    assert "return jnp.sin(x)" in page
 
 
 def test_code_in_an_archive_keeps_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ class LineError:
     signal_to_noise: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """The result of `verify`. It is true if the model computes the same as the function.
 
@@ -76,6 +76,8 @@ class Verification:
     def __str__(self) -> str:
         """Returns the message."""
         return self.message
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         color = "green" if self.ok else "#b00020"

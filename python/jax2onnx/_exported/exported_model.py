@@ -22,6 +22,7 @@ from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._python.notebooks import cells, hidden_frames
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
@@ -68,6 +69,7 @@ class ExportedModel:
         self._source = source
         self._function = function
 
+    @hidden_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in onnxruntime. Returns NumPy arrays, in the function's structure."""
         boundary, traced = self._converted.boundary, self._converted.traced
@@ -94,8 +96,10 @@ class ExportedModel:
         if found != structure:
             raise InvalidInputError(
                 "wrong-arguments",
-                f"the arguments have the structure {found}, but the function takes {structure}",
-                help=f"the model's inputs are: {', '.join(self._converted.boundary.input_names)}",
+                f"the arguments have the structure {_structure(found)}, but the function takes "
+                f"{_structure(structure)}",
+                help="pass the function's own arguments, with arrays for: "
+                + ", ".join(self._converted.boundary.input_names),
             )
         names = self._converted.boundary.input_names
         return [
@@ -109,6 +113,7 @@ class ExportedModel:
         defaults = self._converted.boundary.defaults
         return {component(paths[i][0][1]): value for i, value in defaults.items()}
 
+    @hidden_frames
     def save(self, path: str | os.PathLike[str], *, external_data: ExternalData = "auto") -> str:
         """Writes the model to a file, and its source map if that has a file of its own.
 
@@ -150,6 +155,7 @@ class ExportedModel:
         require("onnx_ir", "`ExportedModel.ir`")
         return result.to_ir(self._model)
 
+    @hidden_frames
     def check(
         self,
         *inputs: Any,
@@ -184,6 +190,7 @@ class ExportedModel:
             said = "\n  ".join(["[nan-results] the check compares NaN with NaN:", *nan])
             warnings.warn(said, stacklevel=users_frame())
 
+    @hidden_frames
     def verify(
         self,
         *inputs: Any,
@@ -208,6 +215,7 @@ class ExportedModel:
                 outputs_as_nchw=boundary.outputs_as_nchw,
             )
 
+    @hidden_frames
     def profile(
         self,
         *inputs: Any,
@@ -248,6 +256,7 @@ class ExportedModel:
                 _answer([*common, "--top", str(top)]), json.loads(_answer([*common, "--json"]))
             )
 
+    @hidden_frames
     def view(self, path: str | os.PathLike[str] | None = None) -> "Page":
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
@@ -255,12 +264,16 @@ class ExportedModel:
             path: The file to write the page to. None writes none.
         """
         with self._saved() as model:
-            page = os.path.join(os.path.dirname(model), "model.html") if path is None else path
+            folder = Path(model).parent
+            for name, text in cells().items():
+                (folder / f"{name}.py").write_text(text, encoding="utf-8")
+            page = folder / "model.html" if path is None else path
             _answer(["view", model, "-o", os.fspath(page), "--source", os.getcwd()])
             return Page(
                 Path(page).read_text(encoding="utf-8"), None if path is None else os.fspath(path)
             )
 
+    @hidden_frames
     def with_weights(self, tree: Any) -> "ExportedModel":
         """Returns the model with other weights. The function is not traced again.
 
@@ -291,6 +304,7 @@ class ExportedModel:
         jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
         return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
 
+    @hidden_frames
     def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
         """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""
         with tempfile.TemporaryDirectory() as folder:
@@ -382,7 +396,8 @@ class Page:
 
     def __repr__(self) -> str:
         """Returns the path and the size."""
-        return f"<Page {self.path or ''} {len(self.content) / 1e6:.1f} MB>"
+        where = f" {self.path}" if self.path else ""
+        return f"<Page{where}, {len(self.content) / 1e6:.1f} MB>"
 
     def _repr_html_(self) -> str:
         inside = html.escape(self.content, quote=True)
@@ -395,6 +410,13 @@ def _answer(command: Sequence[str]) -> str:
     if status > 1:
         raise InvalidInputError("failed-command", errors.strip().removeprefix("error: "))
     return output
+
+
+def _structure(tree: Any) -> str:
+    """Returns the text of a structure of positional and keyword arguments."""
+    positional, keyword = jax.tree_util.tree_unflatten(tree, ["*"] * tree.num_leaves)
+    named = [f"{name}={value}" for name, value in keyword.items()]
+    return f"({', '.join([*map(str, positional), *named])})".replace("'*'", "*")
 
 
 def _as_argument(name: str, value: Any, spec: Any) -> Any:

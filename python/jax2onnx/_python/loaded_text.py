@@ -136,7 +136,12 @@ def _by_line(code: CodeType) -> Mapping[int, list[tuple[object, ...]]]:
     for one in dis.get_instructions(code):
         if not one.argrepr or one.opcode in _NOT_COMPARED or one.positions is None:
             continue
-        what = one.argval.co_name if isinstance(one.argval, CodeType) else one.argrepr
+        # Notebooks compile each statement by itself, so calls of imported names push another NULL,
+        # which is part of the text of a name.
+        is_name = one.opcode in dis.hasname
+        what = one.argval if is_name else one.argrepr
+        if isinstance(one.argval, CodeType):
+            what = one.argval.co_name
         if one.positions.lineno is not None:
             found[one.positions.lineno].append((what, *one.positions))
     return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._python.notebooks import name_of_file
 from jax2onnx._python.objects import INSTALLED, PACKAGE
 from jax2onnx.errors import InvalidInputError
 
@@ -248,7 +249,5 @@ def _described(chain: Sequence[Any], does: str, layer: Any | None) -> TrainingCa
     frames = (f for f in _frames(chain) if not f.file_name.startswith((PACKAGE, *INSTALLED, "<")))
     place = ""
     if (frame := next(iter(frames), None)) is not None:
-        folder = os.path.join(os.getcwd(), "")
-        file = frame.file_name.removeprefix(folder)
-        place = f"{file}:{frame.line_num} in {frame.function_name}"
+        place = f"{name_of_file(frame.file_name)}:{frame.line_num} in {frame.function_name}"
     return TrainingCall(does, module, place, _frameworks.advice(layer.file_name) if layer else "")

@@ -185,7 +185,7 @@ def test_profile() -> None:
     profile = export(Net(), ("B", 4)).profile(X, runs=3)
     assert "test_exported_model.py" in str(profile)
     assert profile.data["runs"] == 3
-    assert "<pre>" in profile._repr_html_()
+    assert "<pre style=" in profile._repr_html_()
 
 
 def test_displays(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import onnx
 import pytest
 
-import jax2onnx
 from jax2onnx import SourceMap, to_onnx
 from jax2onnx._core import main
 
@@ -95,7 +94,10 @@ def test_files_that_no_import_names_keep_apart(tmp_path: Path) -> None:
 
 
 def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "import jax.numpy as jnp\ndef cell(x):\n    return jnp.sin(x)\n"
+    text = (
+        "import jax.numpy as jnp, jax2onnx\ndef cell(x):\n    return jnp.sin(x)\n"
+        "exported = jax2onnx.export(cell, (2,))\nexported\n"
+    )
     path = "/tmp/ipykernel_12/3364276556.py"
     monkeypatch.setitem(linecache.cache, path, (len(text), None, text.splitlines(True), path))
     compiler = types.SimpleNamespace(_filename_map={path: 7})
@@ -111,8 +113,7 @@ def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch)
     files = SourceMap.load(model)
     assert "ipykernel" not in str(files.lookup(model.graph.node[0].name))
     assert written_text(model, "In [7]") == text
-    page = jax2onnx.export(namespace["cell"], (2,)).view().content
-    assert "return jnp.sin(x)" in page
+    assert "return jnp.sin(x)" in namespace["exported"].view().content
 
 
 def test_code_in_an_archive_keeps_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

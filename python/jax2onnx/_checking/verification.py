@@ -13,6 +13,7 @@ from jax2onnx._checking.compare import Error
 from jax2onnx._checking.runtime import Runnable
 from jax2onnx._checking.source_lines import Line, SourceLines
 from jax2onnx._export.result import path_or_bytes
+from jax2onnx._python.notebooks import PRE
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ class Verification:
         text = (
             self.message if self.ok or not self.by_line else f"{self.message}\n\n{self.table(10)}"
         )
-        return f'<pre style="border-left:4px solid {color};padding-left:8px">{escape(text)}</pre>'
+        edge = f"border-left:4px solid {color};padding-left:8px"
+        return f'<div style="{edge}">{PRE}{escape(text)}</pre></div>'
 
     def to_json(self) -> str:
         """Returns the result as JSON. Infinite signal-to-noise ratios are null."""

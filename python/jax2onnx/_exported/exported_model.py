@@ -22,7 +22,7 @@ from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
 from jax2onnx._export.to_onnx import Converted
-from jax2onnx._python.notebooks import cells, hidden_frames
+from jax2onnx._python.notebooks import PRE, cells, hidden_frames
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
@@ -323,7 +323,7 @@ class ExportedModel:
     def _repr_html_(self) -> str:
         head, _, nodes = self.summary().partition("\n\n")
         shown, rest = html.escape(head), html.escape(nodes)
-        return f"<pre>{shown}</pre><details><summary>nodes</summary><pre>{rest}</pre></details>"
+        return f"{PRE}{shown}</pre><details><summary>nodes</summary>{PRE}{rest}</pre></details>"
 
     @property
     def _model(self) -> Any:
@@ -379,7 +379,7 @@ class Profile:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return f"{PRE}{html.escape(self.text)}</pre>"
 
 
 @dataclass(frozen=True, repr=False)

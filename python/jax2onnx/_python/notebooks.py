@@ -10,6 +10,9 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from jax2onnx._python.objects import PACKAGE
 
+# The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise.
+PRE = '<pre style="font-family:monospace;line-height:1.25">'
+
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 

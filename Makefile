@@ -58,7 +58,7 @@ test-all: lint rust-test-all python-test-all ## Run everything, as continuous in
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
 	@$(DEVELOP) --profile dist
-	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
+	@$(if $(GPU),JAX_PLATFORMS= $(BIN)/python bench/gpu.py,$(BIN)/python bench/run.py $(if $(REFERENCE),--reference))
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.
 	@scripts/record_bench.sh

@@ -10,8 +10,10 @@ def sizes_of(name):
     return architecture.partition("/")[2], {key: int(value) for key, value in pairs}
 
 
-def export(name, path):
-    """Exports the model to a file. Returns `False` if the architecture or torch is missing."""
+def export(name, path, *, half=False):
+    """Exports the model to a file, in float16 with `half`. Returns `False` if the architecture or
+    torch is missing.
+    """
     try:
         import torch
     except ImportError:
@@ -22,6 +24,9 @@ def export(name, path):
     if built is None:
         return False
     model, inputs = built
+    if half:
+        model = model.half()
+        inputs = tuple(x.half() if x.is_floating_point() else x for x in inputs)
     with torch.no_grad():
         torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
     return True

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from jax import export
 
-from harness.checking import as_tensor
+from harness.checking import as_tensor, assert_close, run
 from harness.programs import PROGRAMS, assert_program_close
 from jax2onnx import UnsupportedError, allclose, to_onnx
 from jax2onnx._checking.runtime import Runnable
@@ -203,3 +203,14 @@ def test_a_pallas_kernel_runs_as_a_loop(tmp_path: Path) -> None:
         line = kernel.__code__.co_firstlineno + 5
         site = re.compile(rf"kernel:{line}$")
         expect_graph(path, "Loop", metadata={"Gemm": {"pkg.jax2onnx.callsite": site}})
+
+
+def test_known_integers_become_floats() -> None:
+    (size,) = export.symbolic_shape("n")
+
+    def f(x: Any) -> Any:
+        return jnp.mean(x, -1), x / jnp.std(x, -1, keepdims=True)
+
+    written = export.export(jax.jit(f))(jax.ShapeDtypeStruct((size, 6), jnp.float32))
+    x = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+    assert_close(run(to_onnx(written.call, [("n", 6)]), [x]), f(x))

@@ -258,6 +258,18 @@ def test_sums_over_other_axes():
         assert "Attention" not in ops
 
 
+def test_masks_stay_boolean_if_each_query_sees_a_key():
+    def fn(q, k, v, lengths):
+        mask = jnp.arange(k.shape[1])[None, None, None] < lengths[:, None, None, None]
+        return jax.nn.dot_product_attention(q, k, v, mask=mask)
+
+    args = (*heads(keys=KEYS), np.array([2, KEYS], np.int32))
+    assert "Where" in exported(fn, *args)
+    ops = exported(fn, *args, assume=["visible_keys"])
+    assert "Attention" in ops
+    assert "Where" not in ops
+
+
 @pytest.mark.slow
 def test_half_precision():
     """onnxruntime's kernel rounds scores to float16, where those of large numbers are infinite."""

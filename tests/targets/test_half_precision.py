@@ -176,6 +176,50 @@ def test_a_parameter_with_more_digits_keeps_its_norm_in_float32() -> None:
     assert operators(model) == ["Cast", "RMSNormalization", "Cast"]
 
 
+def padded_attention(x: Any, lengths: Any) -> Any:
+    heads = x.reshape(*x.shape[:-1], 4, 8)
+    mask = jnp.arange(x.shape[1])[None, None, None] < lengths[:, None, None, None]
+    return jax.nn.dot_product_attention(heads, heads, heads, mask=mask)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_padded_batches_need_no_island_if_each_query_sees_a_key(dtype: Any) -> None:
+    args = [np.asarray(jnp.asarray(X, jnp.bfloat16).astype(dtype)), np.array([5, 16], np.int32)]
+    model = to_onnx(padded_attention, args, target="cuda", assume=["visible_keys"])
+    found = operators(model)
+    assert found.count("Attention") == 1
+    assert not {"Where", "Softmax"} & set(found)
+    assert found.count("Cast") == 0
+    exact = padded_attention(jnp.asarray(args[0], jnp.float32), jnp.asarray(args[1]))
+    ours = error(jnp.asarray(run_rounded(model, args)[0]), np.asarray(exact, np.float64))
+    assert ours <= 1.2 * error(padded_attention(*map(jnp.asarray, args)), np.asarray(exact))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_rotary_embeddings_and_norms_need_no_island(dtype: Any) -> None:
+    angles = np.arange(16)[:, None] / 10000.0 ** (np.arange(4) / 4)
+    cos, sin = (np.asarray(f(angles), np.float32)[None, :, None] for f in (np.cos, np.sin))
+
+    def fn(x: Any, weight: Any) -> Any:
+        heads = (rms_norm(x) @ weight).reshape(*x.shape[:-1], 4, 8)
+        one, other = jnp.split(heads, 2, -1)
+        c, s = jnp.asarray(cos, x.dtype), jnp.asarray(sin, x.dtype)
+        heads = jnp.concatenate([one * c - other * s, other * c + one * s], -1)
+        return jax.nn.dot_product_attention(heads, heads, heads, is_causal=True)
+
+    weight = np.random.default_rng(2).normal(0, 0.2, (32, 32)).astype(np.float32)
+    small = [np.asarray(jnp.asarray(a, jnp.bfloat16).astype(dtype)) for a in (X, weight)]
+    model = to_onnx(fn, small, target="cuda")
+    found = [op for op in operators(model) if op != "Reshape"]
+    assert found == ["RMSNormalization", "MatMul", "RotaryEmbedding", "Attention"]
+    # The same in a float32 model that computes in half precision.
+    wide = to_onnx(
+        lambda x: fn(x, weight) @ weight[:8, :8], [X], target="cuda", compute=jnp.dtype(dtype).name
+    )
+    found = operators(wide)
+    assert found.count("Cast") <= 2, found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_models_compute_in_half_precision(name: str) -> None:

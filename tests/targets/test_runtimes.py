@@ -50,7 +50,7 @@ def test_older_releases_run_the_catalogue(
     script = str(ROOT / "tests" / "harness" / "in_runtime.py")
     environment = os.environ | {"PYTHONPATH": str(runtime)}
     done = subprocess.run(
-        [sys.executable, script, str(folder)],
+        [sys.executable, script, "onnxruntime", str(folder)],
         env=environment,
         capture_output=True,
         text=True,

@@ -13,15 +13,18 @@ pub enum Assumption {
     CastsInRange,
     /// No number is NaN or infinite. This includes [`Assumption::NoNan`].
     Finite,
+    /// Every query of an attention sees at least one key.
+    VisibleKeys,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Assumption; 4] = [
+    pub const ALL: [Assumption; 5] = [
         Assumption::IndicesInRange,
         Assumption::NoNan,
         Assumption::CastsInRange,
         Assumption::Finite,
+        Assumption::VisibleKeys,
     ];
 
     /// Returns the name that users write.
@@ -31,6 +34,7 @@ impl Assumption {
             Assumption::NoNan => "no_nan",
             Assumption::CastsInRange => "casts_in_range",
             Assumption::Finite => "finite",
+            Assumption::VisibleKeys => "visible_keys",
         }
     }
 

@@ -309,6 +309,8 @@ def _evaluated(op: _Operation, kind: str, given: Sequence[Any]) -> Any:
     if any(item is None for item in found):
         return None
     dtype = op.dtype
+    if dtype.kind not in "biu":
+        return None  # a size that becomes a float
     if any(_jax.is_symbolic(item) for item in found):
         return _objects(found, first.shape)
     limits = np.iinfo(dtype) if dtype.kind != "b" else None

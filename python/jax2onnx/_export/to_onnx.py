@@ -58,7 +58,7 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
-Assumption = Literal["indices_in_range", "no_nan", "casts_in_range", "finite"]
+Assumption = Literal["indices_in_range", "no_nan", "casts_in_range", "finite", "visible_keys"]
 Target = Literal[
     "any",
     "cuda",
@@ -271,9 +271,10 @@ def to_onnx(
             logger `jax2onnx` reports the operators that stay elementary, and why.
         assume: Assumptions that make guards unnecessary: "indices_in_range" (every index is inside
             its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats
-            that are converted to integers fit), "finite" (no number is NaN or infinite). Results
-            equal JAX's while the assumptions hold, and are undefined otherwise. The model's
-            metadata lists them.
+            that are converted to integers fit), "finite" (no number is NaN or infinite),
+            "visible_keys" (masks leave each query of an attention at least one key). Results equal
+            JAX's while the assumptions hold, and are undefined otherwise. The model's metadata
+            lists them.
         compute: Computes matrix products, and operators that only pass on their results, in
             "float16" or "bfloat16" instead of float32. Sums, norms, exponentials and products that
             feed no other product stay in float32, unless "float16:all" is given. A mapping chooses

@@ -4,6 +4,7 @@
 //! with a neighbour, unless the runtime removed it. The operators of the kernels determine which
 //! neighbours can contain it. If there are several, the node is attributed to each of them.
 
+use onnx::operators;
 use onnx_file::proto::NodeProto;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -20,10 +21,6 @@ const EXTENDED: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 /// The operators that are folded into the weights of a product or a convolution.
 const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 
-/// The operators that a fused product or convolution applies to its result.
-const ACTIVATIONS: [&str; 9] =
-    ["Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"];
-
 /// Returns `true` if the kernel of a product or a convolution may include a subsequent node with
 /// the operator `op`.
 fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
@@ -32,7 +29,9 @@ fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
         "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
         "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
         own if EXTENDED.contains(&own) => {
-            FOLDED.contains(&op) || is_activated && ACTIVATIONS.contains(&op)
+            let follower = operators::find(op);
+            let is_activation = follower.is_elementwise() && !follower.broadcasts();
+            FOLDED.contains(&op) || is_activated && is_activation
         }
         _ => false,
     }

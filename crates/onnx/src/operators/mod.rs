@@ -71,6 +71,9 @@ pub enum Trait {
     /// Every element of a result is an element of the first operand. Operators that only reorder or
     /// reshape it need not say so.
     Selects,
+    /// A sum, a mean or a norm, whose terms a kernel may accumulate in a wider type before it rounds
+    /// the result.
+    Sums,
 }
 
 /// An operator and its properties.

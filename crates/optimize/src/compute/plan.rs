@@ -1,6 +1,6 @@
 //! Plans the float type of each node.
 
-use onnx::operators::PrecisionClass;
+use onnx::operators::{PrecisionClass, Trait};
 use onnx::schema::{self, Arity, Binding, Schema, Types};
 use onnx::{Graph, Node, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -90,12 +90,11 @@ impl Planner<'_> {
         let Some((dtype, all)) = self.asked(id) else { return };
         let node = self.graph.node(id);
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
-        let operands = || converted.operands(node).map(|value| self.operand(value, dtype));
+        let operands = || converted.operands(node).map(|value| self.operand(node, value, dtype));
         // Rows of a table are small if the target wants all numbers to be.
         let is_table = || {
             let mut operands = converted.operands(node);
-            !self.target.rounds_once.is_empty()
-                && operands.all(|value| self.graph.parameter(value).is_some())
+            self.target.rounds_once && operands.all(|value| self.graph.parameter(value).is_some())
         };
         let fit = || converted.operands(node).all(|value| self.fits(value, dtype));
         let is_small = match self.precision(node) {
@@ -122,7 +121,7 @@ impl Planner<'_> {
         match (self.precision(node), self.plan.contains_key(&id)) {
             (PrecisionClass::Light, true)
                 if !all
-                    && self.target.rounds_once.is_empty()
+                    && !self.target.rounds_once
                     && !uses.any(|place| self.wants(place, dtype)) =>
             {
                 self.plan.remove(&id);
@@ -144,7 +143,7 @@ impl Planner<'_> {
     /// but the digits of its operands.
     fn precision(&self, node: &Node) -> PrecisionClass {
         match node.precision() {
-            PrecisionClass::Wide if self.target.rounds_once.contains(&node.op.name) => {
+            PrecisionClass::Wide if self.target.rounds_once && node.operator().has(Trait::Sums) => {
                 PrecisionClass::Light
             }
             class => class,
@@ -169,12 +168,14 @@ impl Planner<'_> {
             && Converted::of(self.graph, node, self.opset).is_some_and(|c| c.reads(index))
     }
 
-    fn operand(&self, value: ValueId, dtype: DType) -> Operand {
-        if self.graph.tensor(value).is_some() {
-            // Digits of parameters that are too small are lost, as in products.
-            let fits = match self.graph.parameter(value) {
-                Some(tensor) if !self.target.rounds_once.is_empty() => is_finite(tensor, dtype),
-                _ => self.operand_fits(value, dtype),
+    fn operand(&self, node: &Node, value: ValueId, dtype: DType) -> Operand {
+        if let Some(tensor) = self.graph.tensor(value) {
+            // Digits of parameters that are too small are lost, as in products. The same holds for
+            // sines of small angles.
+            let is_linear = self.graph.parameter(value).is_some() || node.is("RotaryEmbedding");
+            let fits = match self.target.rounds_once && is_linear {
+                true => is_finite(tensor, dtype),
+                false => self.operand_fits(value, dtype),
             };
             return if fits { Operand::Fits } else { Operand::Wide };
         }
@@ -229,11 +230,12 @@ impl Converted {
                 constraints.push(param.types);
             }
         }
-        // The values of attention and the statistics of batch norms may have another type than the
-        // result, but runtimes require the same.
+        // The values of attention, the statistics of batch norms and the operand of a norm may have
+        // another type than the result, but runtimes require the same.
         let same = match node.op.name {
             "Attention" => 2..3,
             "BatchNormalization" => 1..5,
+            "RMSNormalization" => 0..1,
             _ => 0..0,
         };
         for param in same.filter_map(|index| schema.input(index)) {

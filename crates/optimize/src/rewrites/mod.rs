@@ -39,6 +39,7 @@ mod move_blocks;
 mod narrow_gather_indices;
 mod pad_with_one_number;
 mod pool_average;
+mod reduce_after_movement;
 mod repeat_pixels;
 mod resize_nearest;
 mod resize_pixels;
@@ -136,6 +137,7 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Simplify, &shrink_constant_operand::REWRITE),
     (Phase::Simplify, &drop_operand_broadcast::REWRITE),
     (Phase::Simplify, &expand_after_movement::REWRITE),
+    (Phase::Simplify, &reduce_after_movement::REWRITE),
     (Phase::Simplify, &hoist_transposes::REWRITE),
     (Phase::Simplify, &sink_unit_axes::REWRITE),
     (Phase::Simplify, &take_from_concat::REWRITE),

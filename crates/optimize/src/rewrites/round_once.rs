@@ -1,7 +1,7 @@
 //! `Cast(f(Cast(x)))` → `f(x)` in half precision, if the target computes `f` in float32 anyway and
 //! rounds once. What moves elements may be in between.
 
-use onnx::operators::Operator;
+use onnx::operators::{Operator, Trait};
 use onnx::schema::{self, Binding, Types};
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -19,7 +19,7 @@ const MOST_NUMBERS: usize = 1 << 16;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let small = m.ty(m.result()?).dtype;
-    if !matches!(small, DType::F16 | DType::BF16) || m.forms().target.rounds_once.is_empty() {
+    if !matches!(small, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
         return Err("it is not rounded to half precision".into());
     }
     let mut value = m.operand(0)?;
@@ -39,7 +39,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         moved.push(node);
     };
     let target = m.forms().target;
-    if !target.rounds_once.contains(&node.op.name) || node.outputs.len() != 1 {
+    if !node.operator().has(Trait::Sums) || node.outputs.len() != 1 {
         return Err("it may be rounded more than once".into());
     }
     let schema = schema::find(&node.op, m.forms().opset).ok_or("the opset lacks it")?;

@@ -1,6 +1,7 @@
 //! A constant operand with equal elements along an axis → the constant with size one along this
 //! axis. Operators broadcast it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use onnx::ValueId;
@@ -15,8 +16,9 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
     try_at,
 };
 
-/// The maximum size of a constant that is examined, in bytes.
-const LIMIT: usize = 1 << 16;
+/// The maximum size of a constant that is examined, in bytes. Masks up to this size are computed at
+/// export.
+const LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
@@ -59,18 +61,21 @@ fn shrunk(tensor: &Tensor) -> Option<Tensor> {
     if tensor.is_empty() || bytes.len() != size * tensor.len() {
         return None;
     }
-    let (mut shape, mut bytes) = (tensor.shape().to_vec(), bytes.to_vec());
+    let (mut shape, mut bytes) = (tensor.shape().to_vec(), Cow::Borrowed(&*bytes));
     for axis in 0..shape.len() {
         let inner = size * shape[axis + 1..].iter().product::<usize>();
         let block = inner * shape[axis];
         let is_same = |block: &[u8]| block.chunks(inner).all(|part| part == &block[..inner]);
         if shape[axis] > 1 && bytes.chunks(block).all(is_same) {
-            bytes = bytes.chunks(block).map(|block| &block[..inner]).collect::<Vec<_>>().concat();
+            let first: Vec<&[u8]> = bytes.chunks(block).map(|block| &block[..inner]).collect();
+            bytes = Cow::Owned(first.concat());
             shape[axis] = 1;
         }
     }
     let is_smaller = shape != tensor.shape() || shape.first() == Some(&1);
-    is_smaller.then(|| Tensor::new(tensor.dtype(), &shape, Arc::new(bytes)).ok()).flatten()
+    is_smaller
+        .then(|| Tensor::new(tensor.dtype(), &shape, Arc::new(bytes.into_owned())).ok())
+        .flatten()
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ pub struct Spec {
     pub(crate) keeps_on_device: bool,
     /// The operators that run on the CPU although their elementary forms run on the device.
     pub elementary: &'static [&'static str],
-    /// The operators whose kernels compute in float32 on operands in half precision, and round their
-    /// results once.
-    pub(crate) rounds_once: &'static [&'static str],
+    /// `true` if the kernels of operators with [`Trait::Sums`](onnx::operators::Trait::Sums) compute in
+    /// float32 on operands in half precision, and round their results once.
+    pub(crate) rounds_once: bool,
     /// The measurements that decide which operators become one node.
     pub(crate) measured: &'static Measured,
     /// The bugs that models avoid.

@@ -158,13 +158,15 @@ fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     }
     let from = m.producer(value, &["Cast"]).and_then(|node| node.input(0));
     let mut uses = graph.value(m.result()?).uses();
-    let widened = uses.any(|place| match place {
-        onnx::Use::Operand(id, _) => {
-            let node = graph.node(id);
-            node.is("Cast") && node.outputs.iter().any(|output| is_wide(*output))
-        }
-        onnx::Use::Output(..) => false,
-    });
+    // On targets that round once, the casts around attention go.
+    let widened = !m.forms().target.rounds_once
+        && uses.any(|place| match place {
+            onnx::Use::Operand(id, _) => {
+                let node = graph.node(id);
+                node.is("Cast") && node.outputs.iter().any(|output| is_wide(*output))
+            }
+            onnx::Use::Output(..) => false,
+        });
     Ok(widened || from.is_some_and(is_wide))
 }
 

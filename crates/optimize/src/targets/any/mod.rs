@@ -14,7 +14,7 @@ pub(super) static SPEC: Spec = Spec {
     on_device: None,
     keeps_on_device: false,
     elementary: &[],
-    rounds_once: &[],
+    rounds_once: false,
     // The runtime is unknown, so the measurements of the usual one decide.
     measured: &onnxruntime::MEASURED,
     bugs: &[],

@@ -16,20 +16,7 @@ pub(super) static SPEC: Spec = Spec {
     // Norms and softmax are kernels of the provider, which accumulate in float32. Products,
     // convolutions, batch norms and pools are those of NVIDIA's libraries, with float32 as the type
     // of their computations.
-    rounds_once: &[
-        "Attention",
-        "AveragePool",
-        "BatchNormalization",
-        "Conv",
-        "Gemm",
-        "GlobalAveragePool",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "MatMul",
-        "RMSNormalization",
-        "ReduceMean",
-        "Softmax",
-    ],
+    rounds_once: true,
     measured: &MEASURED,
     convolutions: None,
     resizes_identities_fast: false,

@@ -31,7 +31,7 @@ pub(super) static SPEC: Spec = Spec {
     on_device: None,
     keeps_on_device: false,
     elementary: &[],
-    rounds_once: &[],
+    rounds_once: false,
     measured: &MEASURED,
     bugs: &bugs::BUGS,
     // `scripts/measure_pointwise.py` measures these.

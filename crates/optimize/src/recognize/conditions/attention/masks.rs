@@ -1,7 +1,7 @@
 //! Masks and biases of attention scores in the form that `Attention` accepts.
 
 use onnx::facts::{Comparison, Triangle};
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::{Roles, missed};
@@ -56,19 +56,24 @@ pub(super) fn masking(
         Some(mask) => seen(mask, layout, roles),
         None => compared(found.m, *mask, layout, roles),
     };
+    let assumptions = found.m.graph().assumptions;
     match (seen, bias) {
         (Seen::Causal, None) => Ok(Masking::Causal),
         (Seen::Unknown, None) if Lengths::of(found.m, *mask, layout, roles).is_some() => {
             Ok(Masking::Lengths)
         }
         (Seen::Some, None) => Ok(Masking::Truth),
+        (Seen::Unknown, None) if assumptions.contains(Assumption::VisibleKeys) => {
+            Ok(Masking::Truth)
+        }
         _ if fill == f64::NEG_INFINITY => Err(missed(
             "a query that sees no keys would get zeros, and gets NaN in JAX: mask with a finite \
-             number instead of -inf",
+             number instead of -inf, or assume `visible_keys`",
         )),
-        _ if dtype == DType::F16 => {
-            Err(missed("a query that sees no keys would get zeros, and gets a mean in JAX"))
-        }
+        _ if dtype == DType::F16 => Err(missed(
+            "a query that sees no keys would get zeros, and gets a mean in JAX: assume \
+                 `visible_keys` if there is none",
+        )),
         _ => Ok(Masking::Added),
     }
 }

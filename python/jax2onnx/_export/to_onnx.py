@@ -307,7 +307,7 @@ def to_onnx(
             one kind share one body.
         training: The treatment of layers that run in training mode, which draw random numbers from
             the model's own state or normalise by the batch: "warn" names their lines, "error"
-            raises, and "allow" exports them in silence. Keys that are inputs do not count.
+            raises, and "allow" exports them without a warning. Keys that are inputs do not count.
         unknown: No other options exist; the error suggests the nearest one.
 
     Returns:

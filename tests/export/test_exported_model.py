@@ -347,6 +347,26 @@ def test_arguments_of_another_kind_are_refused() -> None:
         model(np.array([0, 1, 2**40]), 2)
 
 
+def test_arguments_by_name_and_samples_as_texts() -> None:
+    def fn(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x - y
+
+    model = export(fn, "f32[B,4]", "f32[4]", check=["f32[3,4]", (4,)])
+    close(model(X, y=X[0]), X - X[0])
+    close(model(y=X[0], x=X), X - X[0])
+    assert model.verify("f32[2,4]", "f32[4]")
+    assert model.profile("f32[2,4]", "f32[4]", runs=1).data["runs"] == 1
+    for call, message in (
+        (lambda: model.profile(), "takes 2 positional inputs, but 0 are given"),
+        (lambda: model(X[:, :3], X[0]), r"`x` is float32\[B, 4\], not float32\[5, 3\]"),
+        (lambda: model.summary(by="layer"), "`by` is 'layer'"),  # type: ignore[arg-type]
+        (lambda: model.with_weights({"a": X}), "export with params="),
+        (lambda: model(X), r"the structure \(\*\), but the function takes \(\*, \*\)"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            call()
+
+
 def test_nan_on_both_sides_is_mentioned() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return jnp.log(x)

@@ -70,6 +70,8 @@ IN_EXPORT = {
     "`weights`": "`weight_format`",
     "weights={": "weight_format={",
     "`functions`": "`onnx_functions`",
+    "`output_names`": "`outputs`",
+    "`input_names`": "the names of inputs",
     "`model_name`": "`name`",
     "enable_double_precision=True": "x64=True",
     "`source_map`": "the file of `provenance`",

@@ -22,11 +22,12 @@ from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._exported.boundary import input_options
 from jax2onnx._python.notebooks import PRE, cells, hidden_frames
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
-from jax2onnx._tracing.names import component
+from jax2onnx._tracing.names import component, signature_of
 from jax2onnx._tracing.parameters import tree_of
 from jax2onnx.errors import InvalidInputError, MismatchError, bad_option
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import onnx_ir
 
 ExternalData = bool | Literal["auto"]
+_GROUPS = ("module", "line", "op", "rule")
 _PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
 
 
@@ -88,6 +90,7 @@ class ExportedModel:
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the leaves of arguments. Flags that are omitted have their defaults."""
         expected = self._converted.arguments
+        args, kwargs = self._by_position(args, kwargs)
         defaults = self._flags()
         given = (tuple(args), {**{k: v for k, v in defaults.items() if k in expected[1]}, **kwargs})
         structure: Any
@@ -106,6 +109,34 @@ class ExportedModel:
             _as_argument(name, leaf, spec)
             for name, leaf, spec in zip(names, leaves, specs, strict=True)
         ]
+
+    def _by_position(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Moves arguments that are given by name, but were exported by position, to their place."""
+        signature = signature_of(self._function)
+        names = [] if signature is None else [*signature.parameters]
+        placed, rest = list(args), dict(kwargs)
+        for name in names[len(placed) : len(self._converted.arguments[0])]:
+            if name not in rest:
+                break
+            placed.append(rest.pop(name))
+        return placed, rest
+
+    def _samples(
+        self, inputs: Sequence[Any], keyword_inputs: Mapping[str, Any] | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns arguments to compare with: arrays, shapes, or texts as `export` takes them."""
+        args, kwargs, _ = input_options(inputs, keyword_inputs, double=self._converted.double)
+        positional = len(self._converted.arguments[0])
+        if len(args) != positional:
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the function takes {positional} positional inputs, but {len(args)} are given",
+                help="pass arrays or shapes for: "
+                + ", ".join(self._converted.boundary.input_names),
+            )
+        return args, kwargs
 
     def _flags(self) -> dict[str, bool]:
         """Returns the defaults of keyword arguments."""
@@ -167,12 +198,13 @@ class ExportedModel:
         differ, and warns if they contain NaN.
         """
         boundary = self._converted.boundary
+        args, kwargs = self._samples(inputs, keyword_inputs)
         ok, message = compare(
             self._function,
             self._runnable,
             self._runnable.run,
-            inputs,
-            keyword_inputs,
+            args,
+            kwargs,
             rtol,
             atol,
             double=self._converted.double,
@@ -202,12 +234,13 @@ class ExportedModel:
         differs, as `jax2onnx.verify` does.
         """
         boundary = self._converted.boundary
+        args, kwargs = self._samples(inputs, keyword_inputs)
         with self._readable() as model:
             return verify(
                 self._function,
                 model,
-                inputs,
-                keyword_inputs,
+                args,
+                kwargs,
                 rtol=rtol,
                 atol=atol,
                 enable_double_precision=self._converted.double,
@@ -235,8 +268,9 @@ class ExportedModel:
         import onnxruntime
 
         double = self._converted.double
+        args, kwargs = self._samples(inputs, keyword_inputs)
         with _jax.precision(double=double), self._saved() as path:
-            args, kwargs = arguments(inputs, keyword_inputs, double=double)
+            args, kwargs = arguments(args, kwargs, double=double)
             feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
             for i in self._converted.boundary.inputs_as_nchw:
                 feeds[i] = feeds[i].transpose(NCHW)
@@ -281,6 +315,13 @@ class ExportedModel:
             tree: The new value of `params` or `variables`, or else a model or a function like the
                 exported one. Names, shapes and element types of all arrays have to be the same.
         """
+        if self._source.params is None and not callable(tree):
+            raise InvalidInputError(
+                "other-weights",
+                f"the exported function holds its weights, and {type(tree).__name__} is not one",
+                help="pass a function or a model like the exported one; to pass a pytree here, "
+                "export with params=",
+            )
         source = self._source.with_weights(tree)
         function = source.callable()
         traced = self._converted.traced
@@ -307,6 +348,8 @@ class ExportedModel:
     @hidden_frames
     def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
         """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""
+        if by not in _GROUPS:
+            raise bad_option("by", by, _GROUPS)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
             Path(path).write_bytes(self._model.skeleton())

@@ -84,7 +84,7 @@ pub enum PythonCommand {
     /// `jax2onnx doctor`
     Doctor(Doctor),
     /// `jax2onnx export`
-    Export(Export),
+    Export(Box<Export>),
     /// `jax2onnx verify`
     Verify(Verify),
 }

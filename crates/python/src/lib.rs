@@ -132,7 +132,7 @@ fn common_subsequence(one: Vec<u32>, other: Vec<u32>, most: usize) -> Vec<(usize
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     match cli::python_command(&argv) {
         Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
-        Some(PythonCommand::Export(export)) => run_export(py, export),
+        Some(PythonCommand::Export(export)) => run_export(py, *export),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
         None => Ok(py.detach(|| cli::run(argv))),
     }

@@ -24,7 +24,7 @@ use crate::terminal::Terminal;
 /// A subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Export(Export),
+    Export(Box<Export>),
     Verify(Verify),
     Convert(convert::Convert),
     Show(show::Show),

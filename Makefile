@@ -87,7 +87,12 @@ build/cuda: | $(STAMPS)/python
 	$(BIN)/pip install --no-deps --target $@.part onnxruntime-gpu==1.31.1
 	mv $@.part $@
 
-runtimes: build/runtimes/1.17 build/runtimes/1.19 build/runtimes/1.22 ## Install older releases of onnxruntime for tests.
+runtimes: build/runtimes/1.17 build/runtimes/1.19 build/runtimes/1.22 build/runtimes/openvino ## Install older releases of onnxruntime, and OpenVINO, for tests.
+
+build/runtimes/openvino: | $(STAMPS)/python
+	rm -rf $@ $@.part
+	$(BIN)/pip install --no-deps --target $@.part 'openvino==2026.4.*' 'openvino-telemetry'
+	mv $@.part $@
 
 # Older ones need an older numpy, too.
 build/runtimes/1.17: PACKAGES := 'numpy<2'

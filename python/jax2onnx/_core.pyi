@@ -482,6 +482,8 @@ class Weight:
         """Permutes the axes of the weight."""
     def converted(self, dtype: str, name: str) -> Weight:
         """Converts the weight to another float type. Errors call it `name`."""
+    def bytes(self) -> bytes:
+        """Returns a copy of its elements, in order."""
 
 @final
 class Safetensors:

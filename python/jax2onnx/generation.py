@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax2onnx._export import progress, to_onnx_set
-from jax2onnx._generation import genai
+from jax2onnx._generation import genai, published
 from jax2onnx._generation.decoder_cache import (
     Layout,
     invalid,
@@ -33,7 +33,7 @@ from jax2onnx._generation.decoder_cache import (
 from jax2onnx._tracing.inputs import Specs
 from jax2onnx._tracing.names import signature_of
 
-__all__ = ["Description", "save"]
+__all__ = ["Description", "save", "save_checkpoint"]
 
 # Arguments of a decode function that runtimes provide.
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
@@ -103,6 +103,57 @@ class Description:
                         f"the special token `{name}` is {value!r}",
                         f"tokens are numbers from 0 to {self.vocabulary - 1}",
                     )
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str],
+    checkpoint: str | os.PathLike[str],
+    *,
+    context_length: int | None = None,
+    adapter: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> str:
+    """Writes a folder that onnxruntime-genai generates text with, from a published checkpoint.
+
+    The model is one of `jax2onnx.families`, in plain JAX. Its weights are read while the folder is
+    written, one at a time. They are stored as float32 unless `weights=` says otherwise.
+
+        save_checkpoint("llama", "Llama-3.2-1B", weights="int4")
+
+    Args:
+        folder: The folder, which is replaced as a whole.
+        checkpoint: A folder with `config.json`, safetensors files, and the files of a tokenizer.
+        context_length: The largest number of tokens, for which the cache has buffers. Default: that
+            of the checkpoint, at most 4096.
+        adapter: The folder of a LoRA adapter in peft's layout, which is merged into the weights.
+        options: Options of `save` and of `to_onnx`, such as `weights="int4"`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or the checkpoint is. Nothing is written.
+        UnsupportedError: The checkpoint has a property that is not implemented. Nothing is written.
+    """
+    source = published.read(checkpoint, context_length, adapter)
+    c = source.sizes
+    about = Description(
+        name=os.path.basename(os.path.abspath(checkpoint)),
+        layers=c.layers,
+        heads=c.heads,
+        key_value_heads=c.key_value_heads,
+        head_size=c.head_size,
+        hidden_size=c.width,
+        vocabulary=c.vocabulary,
+        context_length=source.context_length,
+        **source.tokens,
+    )
+    has_tokenizer = genai.has_tokenizer(checkpoint)
+    options.setdefault("tokenizer", checkpoint if has_tokenizer else None)
+    options["search"] = {**source.search, **(options.get("search") or {})}
+    return save(
+        folder, source.decode, source.cache(), about, checkpoint=source.checkpoint, **options
+    )
 
 
 def save(

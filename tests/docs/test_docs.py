@@ -25,6 +25,13 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # Code that runs before a page: what stands for files of the reader, and for a GPU.
 GIVEN = {
+    "docs/language-models.md": """
+import json, pathlib
+from harness.checkpoints import publish
+made = json.loads(pathlib.Path(FIXTURE).read_text())
+config = {**made["config"], "max_position_embeddings": 40960}
+publish(pathlib.Path("Qwen3-0.6B"), config, made["tensors"])
+""".replace("FIXTURE", repr(str(TOP / "tests/generation/families/qwen3.json"))),
     "docs/large-models.md": """
 import json, os
 import numpy as np
@@ -137,7 +144,7 @@ def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> 
     for page in PAGES:
         text = "\n".join(blocks(page, "sh", "", "console"))
         for command, rest in re.findall(
-            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+)\b([^|\n]*)", text, re.MULTILINE
+            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+(?:-[a-z]+)*)\b([^|\n]*)", text, re.MULTILINE
         ):
             if command not in helps:
                 assert _core.main([command, "--help"]) == 0, (page, command)

@@ -33,7 +33,7 @@ NEEDS = (
     ("npm", r"node is not on PATH", "install Node and npm, then run `make web`"),
     ("npm", r"onnxruntime-web is not here", "run `make web`, or set ONNXRUNTIME_WEB to its folder"),
     ("npm", r"axe-core is not here", "run `make web`, or set AXE_CORE to its axe.min.js"),
-    ("runtimes", r"onnxruntime \S+ is not in build/runtimes", "run `make runtimes`"),
+    ("runtimes", r"(onnxruntime \S+|OpenVINO) is not in build/runtimes", "run `make runtimes`"),
     ("cuda", r"onnxruntime-gpu is not in build/cuda", "run `make cuda`"),
     ("packages", r"Keras runs on \S+, not on JAX", "set KERAS_BACKEND=jax"),
     ("packages", r"could not import|is not installed", "`make test` installs it"),

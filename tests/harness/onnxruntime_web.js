@@ -67,6 +67,23 @@ globalThis.web = (() => {
       await session.release();
       return found;
     },
+
+    // Runs a model and returns the bytes of a dump, written by the recorder with this text.
+    async record(model, inputs, recorder, runtime) {
+      const source = new Blob([recorder], { type: 'text/javascript' });
+      const { record } = await import(URL.createObjectURL(source));
+      const session = await ort.InferenceSession.create(bytes(model), { executionProviders: [provider] });
+      const feeds = {};
+      session.inputNames.forEach((name, i) => {
+        const [type, sizes, data] = inputs[i];
+        feeds[name] = new ort.Tensor(type, new arrays[type](bytes(data).buffer), sizes);
+      });
+      const outputs = await session.run(feeds);
+      const version = ort.env.versions.web ?? ort.env.versions.common;
+      const dump = await record(bytes(model), { ...feeds, ...outputs }, `onnxruntime-web ${version}, ${runtime}`);
+      await session.release();
+      return text(dump);
+    },
   };
 })();
 0;

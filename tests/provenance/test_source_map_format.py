@@ -3,9 +3,13 @@ that was written from that document alone.
 """
 
 import base64
+import importlib.util
 import json
+import subprocess
+import sys
 import zlib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -22,71 +26,24 @@ VECTORS = json.loads((DOCS / "source-map.vectors.json").read_text())
 FIELDS = ("file", "function", "line", "column", "end_line", "end_column")
 
 
+def _reader() -> ModuleType:
+    """Returns the reader that others may copy. It imports nothing but the standard library."""
+    spec = importlib.util.spec_from_file_location("reader", DOCS / "source_map_reader.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["reader"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reader = _reader()
+
+
 def decoded(text: str) -> dict[str, Any]:
     text = text.strip()
     if text.startswith("zlib:"):
         text = zlib.decompress(base64.b64decode(text[5:], validate=True)).decode()
     return json.loads(text)
-
-
-class Reader:
-    """A lookup of names."""
-
-    def __init__(self, tables: dict[str, Any]) -> None:
-        self.tables = tables
-        self.values: dict[str, int] = {}
-        self.nodes: dict[str, int] = {}
-        for position, (name, _, _, outputs) in enumerate(tables["nodes"]):
-            for output in outputs or [f"{name}_output_0"]:
-                if output:
-                    self.values[output] = position
-            self.nodes[name] = position
-        self.other_calls = dict(map(tuple, tables.get("callers", [])))
-
-    def lookup(self, name: str) -> list[dict[str, Any]]:
-        node = self.values.get(name, self.nodes.get(name))
-        if node is None:
-            return []
-        own = self.tables["nodes"][node][1]
-        return [self.source(o) for o in (own, *self.tables["origins"][own][3])]
-
-    def source(self, origin: int) -> dict[str, Any]:
-        call, scope, emitter, _ = self.tables["origins"][origin]
-        name, stage, _, line = self.tables["emitters"][emitter]
-        chain = self.chain(call)
-        frames = self.stack(chain)
-        site = next((f for kind, f in frames if kind == 0), None)
-        site = site or next((f for kind, f in frames if kind != 2), None)
-        callers = [
-            self.stack(self.chain(other))
-            for enclosing in chain[1:]
-            for other in self.other_calls.get(enclosing, [])
-        ]
-        return {
-            "site": site,
-            "scope": self.tables["scopes"][scope],
-            "rule": f"{name}:{line}" if stage == "custom" else f"{name}.{stage}:{line}",
-            "stack": [f for _, f in frames],
-            "callers": [[f for _, f in stack] for stack in callers],
-        }
-
-    def chain(self, call: int) -> list[int]:
-        calls = []
-        while call != -1:
-            calls.append(call)
-            call = self.tables["calls"][call][1]
-        return calls
-
-    def stack(self, chain: list[int]) -> list[tuple[int, dict[str, Any]]]:
-        frames = []
-        for call in chain:
-            stack = self.tables["calls"][call][0]
-            while stack != -1:
-                frame, stack = self.tables["stacks"][stack]
-                file, function, *span, kind = self.tables["frames"][frame]
-                names = (self.tables["files"][file][0], self.tables["functions"][function])
-                frames.append((kind, dict(zip(FIELDS, (*names, *span), strict=True))))
-        return frames
 
 
 def as_data(source: Any) -> dict[str, Any]:
@@ -110,9 +67,9 @@ def test_the_schema_is_one() -> None:
 def test_valid_maps(vector: dict[str, Any]) -> None:
     tables = decoded(vector["text"])
     jsonschema.validate(tables, SCHEMA)
-    reader, ours = Reader(tables), _core.SourceMap.parse(vector["text"])
+    theirs, ours = reader.SourceMap(vector["text"]), _core.SourceMap.parse(vector["text"])
     for name, expected in vector["lookups"].items():
-        assert reader.lookup(name) == expected, name
+        assert [as_data(source) for source in theirs.lookup(name)] == expected, name
         assert [as_data(source) for source in ours.lookup(name)] == expected, name
 
 
@@ -120,6 +77,8 @@ def test_valid_maps(vector: dict[str, Any]) -> None:
 def test_invalid_maps(vector: dict[str, Any]) -> None:
     with pytest.raises(jax2onnx.InvalidInputError, match="source map"):
         _core.SourceMap.parse(vector["text"])
+    with pytest.raises(reader.SourceMapError):
+        reader.SourceMap(vector["text"])
 
 
 def test_exported_maps_follow_the_document() -> None:
@@ -135,10 +94,40 @@ def test_exported_maps_follow_the_document() -> None:
     (text,) = [p.value for p in model.metadata_props if p.key == "pkg.jax2onnx.sourcemap"]
     tables = decoded(text)
     jsonschema.validate(tables, SCHEMA)
-    reader, ours = Reader(tables), _core.SourceMap.parse(text)
+    theirs, ours = reader.SourceMap(text), _core.SourceMap.parse(text)
     names = [n.name for g in (model.graph, *model.functions) for n in g.node]
     assert len(names) > 3
     for name in names:
-        found = reader.lookup(name)
+        found = [as_data(source) for source in theirs.lookup(name)]
         assert found, name
         assert found == [as_data(source) for source in ours.lookup(name)]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_reader_needs_only_the_standard_library(beside: bool, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    where: dict[str, Any] = {"stacktrace_metadata": "sourcemap"}
+    if beside:
+        where = {"source_map": str(tmp_path / "model.onnx.map")}
+    to_onnx(jnp.sin, [(2,)], return_mode="file", output_path=str(model), **where)
+    script = [sys.executable, "-S", "-E", str(DOCS / "source_map_reader.py"), str(model), "/Sin"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    name, _, scope, rule = done.stdout.rstrip("\n").split("\t")
+    assert (name, scope) == ("/Sin", "")
+    assert rule.startswith("sin.lower:")
+    if beside:
+        Path(f"{model}.map").write_text("another map")
+        with pytest.raises(reader.SourceMapError, match="is a separate file that is not beside it"):
+            reader.SourceMap.load(model)
+
+
+def test_what_is_no_map_is_an_error(tmp_path: Path) -> None:
+    to_onnx(jnp.sin, [(2,)], return_mode="file", output_path=str(tmp_path / "model.onnx"))
+    (tmp_path / "text").write_text("a text")
+    for name in ("model.onnx", "text"):
+        with pytest.raises(reader.SourceMapError):
+            reader.SourceMap.load(tmp_path / name)
+    bomb = base64.b64encode(zlib.compress(b" " * (reader.LARGEST + 1))).decode()
+    with pytest.raises(reader.SourceMapError, match="larger than 64 MiB"):
+        reader.SourceMap(f"zlib:{bomb}")

@@ -216,6 +216,26 @@ def test_a_struct_in_two_places_is_an_error(tmp_path):
     both = [struct, struct]
     with pytest.raises(InvalidInputError, match="several parameters share the ShapeDtypeStruct"):
         to_onnx(lambda x: x @ both[0] @ both[1], [X], checkpoint=path)
+    layers = [{"w": struct}] * 2
+    with pytest.raises(InvalidInputError, match="several parameters share the ShapeDtypeStruct"):
+        to_onnx(lambda x: x @ layers[0]["w"] @ layers[1]["w"], [X], checkpoint=path)
+
+
+@pytest.mark.parametrize("weights", [None, "int4"])
+def test_a_widened_tensor_is_transposed_on_its_way(weights, tmp_path):
+    """A matrix of PyTorch in bfloat16, which the function transposes: `x @ w.T`."""
+    stored = np.random.default_rng(0).standard_normal((96, 64)).astype(jnp.bfloat16)
+    path = write(tmp_path / "m.safetensors", {"w": stored})
+    params = {"w": jax.ShapeDtypeStruct((96, 64), jnp.float32)}
+    model = to_onnx(
+        lambda x: x @ params["w"].T,
+        [("batch", 64)],
+        checkpoint=Checkpoint(path, cast=True),
+        weights=weights,
+    )
+    assert "Transpose" not in [node.op_type for node in model.graph.node]
+    held = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    assert held["w"] == [64, 96]
 
 
 SHARDED = """

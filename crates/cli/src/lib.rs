@@ -28,7 +28,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::{Doctor, Export, PythonReport, Verify};
+pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Verify};
 pub use diff::common_subsequence;
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
@@ -85,6 +85,8 @@ pub enum PythonCommand {
     Doctor(Doctor),
     /// `jax2onnx export`
     Export(Box<Export>),
+    /// `jax2onnx generate-folder`
+    GenerateFolder(GenerateFolder),
     /// `jax2onnx verify`
     Verify(Verify),
 }
@@ -95,6 +97,7 @@ pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
     match Cli::try_parse_from(arguments).ok()?.command {
         Command::Doctor(doctor) => Some(PythonCommand::Doctor(doctor)),
         Command::Export(export) => Some(PythonCommand::Export(export)),
+        Command::GenerateFolder(command) => Some(PythonCommand::GenerateFolder(command)),
         Command::Verify(verify) => Some(PythonCommand::Verify(verify)),
         _ => None,
     }

@@ -31,6 +31,36 @@ pub(crate) fn weights(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found.iter().map(|location| path.with_file_name(location)).collect())
 }
 
+/// Fails if the model at `path` has weights in a separate file that is not beside `out` as well.
+pub(crate) fn check_data_files(path: &Path, out: &Path) -> Result<(), Failure> {
+    let locations = onnx_file::external_locations(path)
+        .map_err(|error| Failure::model(path.to_owned(), error))?;
+    let (from, to) = (folder(path), folder(out));
+    let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
+    if locations.is_empty() || same(from, to) {
+        return Ok(());
+    }
+    for location in &locations {
+        let length = |folder: &Path| fs::metadata(folder.join(location)).map(|m| m.len()).ok();
+        if length(to).is_none() || length(to) != length(from) {
+            return Err(Failure::Request(format!(
+                "{}: the model's weights are in `{location}` beside it; \
+                copy that file to `{}` first, or write the result to the model's folder",
+                path.display(),
+                to.display(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// Returns the path with links resolved, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

@@ -72,6 +72,22 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Formats a number with at most three digits and an SI prefix.
+pub(crate) fn scaled(n: u64, unit: &str) -> String {
+    let (mut scale, mut prefix) = (1, "");
+    for next in ["k", "M", "G", "T", "P", "E"] {
+        if n / scale < 1000 {
+            break;
+        }
+        (scale, prefix) = (scale.saturating_mul(1000), next);
+    }
+    let (whole, tenth) = (n / scale, n % scale / (scale / 10).max(1));
+    let number =
+        if whole < 10 && scale > 1 { format!("{whole}.{tenth}") } else { whole.to_string() };
+    let space = if prefix.is_empty() && unit.is_empty() { "" } else { " " };
+    format!("{number}{space}{prefix}{unit}")
+}
+
 fn fit(widths: &mut [usize], width: usize) {
     let gaps = 2 * widths.len().saturating_sub(1);
     let mut total: usize = widths.iter().sum::<usize>() + gaps;
@@ -116,5 +132,19 @@ mod tests {
         assert_eq!(cut("a long sentence: 41", 8), "a long …");
         // Some text remains, however narrow the terminal is.
         assert!(shown(1).contains("/blocks…"));
+    }
+
+    #[test]
+    fn amounts_are_short() {
+        for (n, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1234, "1.2 kB"),
+            (45_600_000, "45 MB"),
+            (u64::MAX, "18 EB"),
+        ] {
+            assert_eq!(scaled(n, "B"), expected);
+        }
+        assert_eq!(scaled(12, ""), "12");
     }
 }

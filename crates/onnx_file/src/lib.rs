@@ -1,7 +1,9 @@
-//! ONNX files: encodes graphs as protobuf messages, and saves, reads, skims and strips models.
+//! ONNX files: encodes graphs as protobuf messages, and saves, reads, skims, strips and probes models.
 
+mod added_outputs;
 mod body_constants;
 mod commit;
+mod edits;
 mod encode;
 mod error;
 mod external;
@@ -26,6 +28,7 @@ mod text;
 mod unnamed;
 mod wire;
 
+pub use added_outputs::add_outputs;
 pub use body_constants::separate_constants;
 pub use encode::{EncodeOptions, encode};
 pub use error::{Error, Result};

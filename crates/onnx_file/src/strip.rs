@@ -3,13 +3,13 @@
 //! The file is walked once to find the bytes to remove, then copied without them. All other bytes
 //! are preserved, including unknown fields, and weights are copied without being loaded.
 
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
+use crate::edits::{Edit, entry, put_header, write_edited};
 use crate::message::Message;
 use crate::read::open_regular;
-use crate::save::replace_file;
-use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint, too_deep};
+use crate::wire::{DEEPEST, Field, Payload, Wire, too_deep};
 use crate::{Error, Result};
 
 /// The amount of metadata removed from a file.
@@ -38,24 +38,10 @@ pub fn strip_file(
     let mut file = open_regular(path).map_err(failed)?;
     let len = file.metadata().map_err(failed)?.len();
     let (edits, entries) = find_cuts(&mut file, len, drop, add).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    let mut from = BufReader::with_capacity(CHUNK, file);
-    replace_file(out, |to| {
-        let mut to = BufWriter::with_capacity(CHUNK, to);
-        copy_with(&mut from, len, &edits, &mut to)?;
-        to.flush()
-    })?;
+    write_edited(file, len, &edits, out)?;
     let kept: u64 = edits.iter().map(|edit| edit.with.len() as u64).sum();
     let gone: u64 = edits.iter().map(|edit| edit.end - edit.start).sum();
     Ok(Stripped { entries, bytes: gone.saturating_sub(kept) })
-}
-
-/// A range of bytes of a file and its replacement.
-#[derive(Debug, PartialEq, Eq)]
-struct Edit {
-    start: u64,
-    end: u64,
-    with: Vec<u8>,
 }
 
 /// Returns the type of message in the field `number`, if it may contain metadata.
@@ -63,9 +49,6 @@ fn inner(message: Message, number: u64) -> Option<Message> {
     let ends = |inner: &Message| matches!(inner, Message::Type | Message::ExternalData);
     message.field(number).filter(|inner| !ends(inner))
 }
-
-/// The size of the buffer for copying.
-const CHUNK: usize = 1 << 20;
 
 /// The largest length of a key that is read. None of our keys is longer.
 const LONGEST_KEY: u64 = 1 << 10;
@@ -96,24 +79,6 @@ fn find_cuts<R: Read + Seek>(
         cuts.edits.push(Edit { start: len, end: len, with });
     }
     Ok((cuts.edits, cuts.entries))
-}
-
-/// Encodes an entry of the model's metadata.
-fn entry(key: &str, value: &str) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (number, text) in [(1, key), (2, value)] {
-        put_header(number << 3 | 2, text.len() as u64, &mut body);
-        body.extend_from_slice(text.as_bytes());
-    }
-    let mut entry = Vec::new();
-    put_header(14 << 3 | 2, body.len() as u64, &mut entry);
-    entry.append(&mut body);
-    entry
-}
-
-fn put_header(tag: u64, len: u64, into: &mut Vec<u8>) {
-    put_varint(tag, into);
-    put_varint(len, into);
 }
 
 impl<R: Read + Seek> Cuts<'_, R> {
@@ -187,28 +152,6 @@ impl<R: Read + Seek> Cuts<'_, R> {
     }
 }
 
-/// Copies `len` bytes and applies `edits`, which are in order and do not overlap.
-fn copy_with<R: Read + Seek>(
-    from: &mut R,
-    len: u64,
-    edits: &[Edit],
-    to: &mut impl Write,
-) -> io::Result<()> {
-    let mut at = 0;
-    for edit in edits {
-        copy(from, edit.start - at, to)?;
-        to.write_all(&edit.with)?;
-        from.seek_relative(i64::try_from(edit.end - edit.start).map_err(|_| damaged())?)?;
-        at = edit.end;
-    }
-    copy(from, len - at, to)
-}
-
-fn copy(from: &mut impl Read, len: u64, to: &mut impl Write) -> io::Result<()> {
-    let copied = io::copy(&mut from.take(len), to)?;
-    if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
@@ -217,6 +160,7 @@ mod tests {
     use prost::bytes::Bytes;
 
     use super::*;
+    use crate::edits::copy_with;
     use crate::proto::*;
 
     fn props(keys: &[&str]) -> Vec<StringStringEntryProto> {

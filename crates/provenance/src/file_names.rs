@@ -83,6 +83,11 @@ impl FileNames {
     }
 }
 
+/// Folders of this package with code that is exported, and its owner: models count as the user's,
+/// their layers as a library's.
+const EXPORTED: [(&str, FrameKind); 2] =
+    [("families/layers/", FrameKind::Library), ("families/", FrameKind::User)];
+
 /// The folders that determine who owns a file. Each ends with a slash.
 #[derive(Debug)]
 pub struct Roots {
@@ -111,8 +116,12 @@ impl Roots {
             let parent = root.trim_end_matches('/').rsplit_once('/');
             path[parent.map_or(0, |(dir, _)| dir.len() + 1)..].to_owned()
         };
-        if let Some(root) = self.converter.as_ref().filter(|root| below(root, path).is_some()) {
-            return Some((FrameKind::Converter, from_package(root)));
+        if let Some((root, rest)) =
+            self.converter.as_ref().and_then(|root| Some((root, below(root, path)?)))
+        {
+            let exported = EXPORTED.iter().find(|(folder, _)| rest.starts_with(folder));
+            let kind = exported.map_or(FrameKind::Converter, |(_, kind)| *kind);
+            return Some((kind, from_package(root)));
         }
         if let Some(root) = self.jax.iter().find(|root| below(root, path).is_some()) {
             return Some((FrameKind::Jax, from_package(root)));
@@ -363,6 +372,12 @@ mod tests {
             ("/py/site-packages/flax/x.py", FrameKind::Library, "flax/x.py"),
             ("/py/lib/functools.py", FrameKind::Library, "functools.py"),
             ("/home/me/src/jax2onnx/x.py", FrameKind::Converter, "jax2onnx/x.py"),
+            ("/home/me/src/jax2onnx/families/x.py", FrameKind::User, "jax2onnx/families/x.py"),
+            (
+                "/home/me/src/jax2onnx/families/layers/x.py",
+                FrameKind::Library,
+                "jax2onnx/families/layers/x.py",
+            ),
             (r"C:\Users\alice\deep\g.py", FrameKind::User, "deep/g.py"),
             (r"c:\users\ALICE\h.py", FrameKind::User, "h.py"),
             (r"D:\work\..\work\i.py", FrameKind::User, "i.py"),

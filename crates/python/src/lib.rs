@@ -133,6 +133,7 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     match cli::python_command(&argv) {
         Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
         Some(PythonCommand::Export(export)) => run_export(py, *export),
+        Some(PythonCommand::GenerateFolder(command)) => run_generate_folder(py, command),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
         None => Ok(py.detach(|| cli::run(argv))),
     }
@@ -191,10 +192,26 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     run.call(arguments, Some(&options))?.extract()
 }
 
+fn run_generate_folder(py: Python<'_>, command: cli::GenerateFolder) -> PyResult<u8> {
+    let options = PyDict::new(py);
+    options.set_item("context_length", command.context_length)?;
+    options.set_item("adapter", command.adapter)?;
+    options.set_item("weights", command.weights)?;
+    options.set_item("compute", command.compute)?;
+    options.set_item("stacktrace", command.stacktrace)?;
+    options.set_item("target", command.target)?;
+    options.set_item("settings", command.settings)?;
+    options.set_item("quiet", command.quiet)?;
+    let run = py.import("jax2onnx._command.generate_folder")?.getattr("run")?;
+    run.call((command.checkpoint, command.output), Some(&options))?.extract()
+}
+
 fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
     let options = PyDict::new(py);
     options.set_item("page", verify.page_address())?;
     options.set_item("inputs", verify.inputs)?;
+    options.set_item("function", verify.function)?;
+    options.set_item("dump", verify.dump)?;
     options.set_item("rtol", verify.rtol)?;
     options.set_item("atol", verify.atol)?;
     options.set_item("errors", verify.errors)?;

@@ -9,6 +9,7 @@ use checkpoint::{Checkpoint, Found};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use tensor::{DType, Source, Storage, Tensor};
 
 use crate::error::raise;
@@ -59,6 +60,14 @@ impl Weight {
             Some(Ok(tensor)) => Ok(Self { tensor }),
             Some(Err(error)) => Err(invalid(py, &error.to_string())),
             None => Err(invalid(py, &format!("weights cannot have the type {dtype}"))),
+        }
+    }
+
+    /// Returns a copy of its elements, in row-major order.
+    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        match self.tensor.read() {
+            Ok(bytes) => Ok(PyBytes::new(py, &bytes)),
+            Err(error) => Err(invalid(py, &error.to_string())),
         }
     }
 }

@@ -101,6 +101,11 @@ class JaxComparison:
         self._skipped: Counter[str] = Counter()
         self._outputs: list[np.ndarray] = []
 
+    @property
+    def given(self) -> Mapping[str, np.ndarray]:
+        """The inputs of the model, by name."""
+        return self._given
+
     def run(self) -> Verification:
         """Compares all values."""
         by_path = self._by_path()
@@ -152,6 +157,14 @@ class JaxComparison:
             by_line=tables[0],
             by_module=tables[1],
         )
+
+    def values(self, wanted: "set[str]") -> dict[str, np.ndarray]:
+        """Returns JAX's arrays for values of the model, by name, where there are any."""
+        by_path = self._by_path()
+        usable = self._usable({n for _, _, names in by_path.values() for n in names})
+        self._fitting = {name for name in usable if self._fits(name)}
+        found = self._expected(by_path, usable)
+        return {entry.name: entry.array for entry in found if entry.name in wanted}
 
     def _inside_functions(self, errors: Mapping[str, Error]) -> dict[str, Error]:
         """Replaces the errors of calls by those of the values inside the called functions, relative

@@ -72,16 +72,18 @@ def difference(
     *,
     precision: str | None = None,
     reference: str = "JAX",
+    where: str = "in the model",
 ) -> str | None:
     """Describes the difference of two arrays. Returns None if they agree.
 
     With `precision`, floats may have different types: they were computed in that precision.
+    `reference` and `where` tell the arrays apart in the description.
     """
     exact = expected.dtype.kind in "iub"
     if expected.dtype != found.dtype and (precision is None or exact or found.dtype.kind in "iub"):
-        return f"element type: {expected.dtype} in {reference}, {found.dtype} in the model"
+        return f"element type: {expected.dtype} in {reference}, {found.dtype} {where}"
     if expected.shape != found.shape:
-        return f"shape: {list(expected.shape)} in {reference}, {list(found.shape)} in the model"
+        return f"shape: {list(expected.shape)} in {reference}, {list(found.shape)} {where}"
     if precision is not None:
         # The lowest number of a type, as in masks, is that of another type after a conversion.
         expected = within(expected, found.dtype)
@@ -93,7 +95,7 @@ def difference(
     share = 100 * count / bad.size
     worst = np.unravel_index(int(np.argmax(_distance(expected, found) * bad)), bad.shape)
     at = f" at [{', '.join(map(str, worst))}]" if worst else ""
-    shown = f"{_number(expected[worst])} in {reference}, {_number(found[worst])} in the model"
+    shown = f"{_number(expected[worst])} in {reference}, {_number(found[worst])} {where}"
     return f"{count} of {bad.size} elements ({share:.3g} %); largest difference{at}: {shown}"
 
 

@@ -75,7 +75,7 @@ def compare_outputs(
         if apart is not None:
             lines = [
                 f"[errors-add-up] the output `{name}` differs from {reference}",
-                *_statistics(reference, expected, found, apart),
+                *statistics_lines(reference, expected, found, apart),
                 "  Every compared value agrees when it is computed from the right operands, so "
                 f"{conclusion}.",
                 "  `by_line` and `by_module` show how much each line and each module adds.",
@@ -88,14 +88,19 @@ def compare_outputs(
     return agreement(comparison.compared, comparison.skipped, nan, whole=whole)
 
 
-def _statistics(
-    reference: str, expected: np.ndarray, found: np.ndarray | None, apart: str
+def statistics_lines(
+    reference: str,
+    expected: np.ndarray,
+    found: np.ndarray | None,
+    apart: str,
+    subject: str = "model",
 ) -> list[str]:
+    """Returns lines with the statistics of two arrays, and their difference."""
     label = f"{reference.removeprefix('the ')}:"
-    width = max(len(label), len("model:"))
+    width = max(len(label), len(subject) + 1)
     text = [f"  {label:{width}} {statistics(expected)}"]
     if found is not None:
-        text.append(f"  {'model:':{width}} {statistics(found)}")
+        text.append(f"  {f'{subject}:':{width}} {statistics(found)}")
     return [*text, f"  {'diff:':{width}} {apart}"]
 
 
@@ -114,17 +119,17 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
     text = [f"  inside: {what}{_at(source_lines, value)}" for what, value in finding.inside]
     text += [f"  value: {outcome.expected.name}, {_type(outcome.found, outcome.expected.array)}"]
     if node is not None:
-        text.append(f"  node:  {_node(node)}")
+        text.append(f"  node:  {node_text(node)}")
         if finding.references and not _same_kind(finding):
             text.append(f"         {reference} has {_kinds(finding.references)} here")
     text += [f"  module: {module}"] if module else []
     text += [f"  rule:  {rule}"] if rule else []
     text += [f"  constant {n} differs: {how}" for n, how in finding.constants.items()]
-    text += _operands(finding.operands)
+    text += operand_lines(finding.operands)
     text += _numbers(finding, reference)
     certainty = _certainty(finding, others)
     text.append(f"  confidence: {certainty}")
-    return Described(text, place, rule, _name(node), module, certainty)
+    return Described(text, place, rule, name_of(node), module, certainty)
 
 
 def _at(source_lines: SourceLines, name: str) -> str:
@@ -140,7 +145,7 @@ def _type(found: np.ndarray | None, expected: np.ndarray) -> str:
 def _numbers(finding: Finding, reference: str) -> list[str]:
     outcome = finding.outcome
     expected, found = outcome.expected.array, outcome.found
-    text = _statistics(reference, expected, found, outcome.apart)
+    text = statistics_lines(reference, expected, found, outcome.apart)
     if found is not None and (wrong := not_finite(expected, found)):
         finite = all(_is_finite(array) for array in finding.operands.values())
         text.append(
@@ -154,7 +159,8 @@ def _is_finite(array: np.ndarray) -> bool:
     return array.dtype.kind in "iub" or bool(np.isfinite(array.astype(np.float64)).all())
 
 
-def _operands(operands: Mapping[str, np.ndarray]) -> list[str]:
+def operand_lines(operands: Mapping[str, np.ndarray]) -> list[str]:
+    """Returns lines with the statistics of operands."""
     names = list(operands)
     text = [f"  operand {name}: {statistics(operands[name])}" for name in names[:_LISTED]]
     return text + [f"  and {len(names) - _LISTED} more operands"] * (len(names) > _LISTED)
@@ -168,7 +174,7 @@ def _certainty(finding: Finding, others: int) -> str:
         known = "nearly certain" if finding.by_use else "certain"
         sure = f"{known}: the result of this node is wrong although its operands are right."
     else:
-        shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
+        shown = ", ".join(name_of(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
     if finding.by_name and count and finding.references and not _same_kind(finding):
@@ -189,11 +195,13 @@ def _kinds(nodes: "Sequence[onnx.NodeProto]") -> str:
     return ", ".join(node.op_type for node in nodes[-_LISTED:])
 
 
-def _name(node: "onnx.NodeProto | None") -> str:
+def name_of(node: "onnx.NodeProto | None") -> str:
+    """Returns the name of a node, or of its first result."""
     if node is None:
         return ""
     return node.name or next((name for name in node.output if name), node.op_type)
 
 
-def _node(node: "onnx.NodeProto") -> str:
-    return f"{_name(node)} = {node.op_type}({', '.join(node.input)})"
+def node_text(node: "onnx.NodeProto") -> str:
+    """Returns a node as text: `name = Op(operands)`."""
+    return f"{name_of(node)} = {node.op_type}({', '.join(node.input)})"

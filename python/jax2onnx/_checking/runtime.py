@@ -56,6 +56,7 @@ class Runnable:
             self.proto = self._small(model)
         else:
             self.proto = self._small(_from_ir(model))
+        self.proto = _without_watched(self.proto)
         initializers = {tensor.name for tensor in self.proto.graph.initializer}
         self.inputs = [
             i for i in self.proto.graph.input if i.name not in initializers or _is_flag(i)
@@ -146,6 +147,24 @@ class Runnable:
                 cast = onnx.helper.make_node("Cast", [name], [output.name], to=1)
                 copy.graph.node.append(cast)
         return copy, types
+
+
+# The metadata key with the number of outputs that a model had before `jax2onnx probe` added others.
+_OWN_OUTPUTS = "pkg.jax2onnx.probe.outputs"
+
+
+def _without_watched(proto: "onnx.ModelProto") -> "onnx.ModelProto":
+    """Returns a model without the outputs that `jax2onnx probe` added."""
+    import onnx
+
+    own = next((int(e.value) for e in proto.metadata_props if e.key == _OWN_OUTPUTS), None)
+    if own is None or own >= len(proto.graph.output):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    copy.graph.value_info.extend(copy.graph.output[own:])
+    del copy.graph.output[own:]
+    return copy
 
 
 def dtype_of(declared: "onnx.ValueInfoProto") -> np.dtype[Any]:

@@ -26,6 +26,8 @@ class LineError:
         maximum: The largest difference of a number.
         mean: The mean difference.
         signal_to_noise: In decibels; infinite if nothing differs.
+        from_inputs: The smallest signal-to-noise ratio of its values as a device computed them,
+            with the errors of all operands; None unless they were recorded on a device.
     """
 
     place: str
@@ -33,6 +35,7 @@ class LineError:
     maximum: float
     mean: float
     signal_to_noise: float
+    from_inputs: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,13 +98,18 @@ class Verification:
     def table(self, limit: int = 20) -> str:
         """Formats the errors of lines and modules as tables."""
         parts = []
+        recorded = any(row.from_inputs is not None for row in self.by_line)
         for title, rows in (("line", self.by_line), ("module", self.by_module)):
-            parts.append(f"{'maximum':>10} {'mean':>10} {'SNR dB':>7} {'values':>6}  {title}")
-            parts += [
-                f"{row.maximum:10.3g} {row.mean:10.3g} {row.signal_to_noise:7.1f} "
-                f"{row.values:6}  {row.place}"
-                for row in rows[:limit]
-            ]
+            extra = f" {'from inputs':>11}" if recorded else ""
+            parts.append(
+                f"{'maximum':>10} {'mean':>10} {'SNR dB':>7}{extra} {'values':>6}  {title}"
+            )
+            for row in rows[:limit]:
+                extra = "" if row.from_inputs is None else f" {row.from_inputs:11.1f}"
+                parts.append(
+                    f"{row.maximum:10.3g} {row.mean:10.3g} {row.signal_to_noise:7.1f}{extra} "
+                    f"{row.values:6}  {row.place}"
+                )
             if len(rows) > limit:
                 parts.append(f"… {len(rows) - limit} more")
             parts.append("")
@@ -165,28 +173,48 @@ def _plural(why: str) -> str:
 
 
 def error_tables(
-    errors: Mapping[str, Error], source_lines: SourceLines
+    errors: Mapping[str, Error],
+    source_lines: SourceLines,
+    from_inputs: Mapping[str, Error] | None = None,
 ) -> tuple[tuple[LineError, ...], tuple[LineError, ...]]:
-    """Sums the errors of values by line and by module."""
-    lines: dict[str, list[Error]] = {}
-    modules: dict[str, list[Error]] = {}
+    """Sums the errors of values by line and by module. `from_inputs` has the errors of the same
+    values, including those of their operands.
+    """
+    lines: dict[str, list[tuple[Error, Error | None]]] = {}
+    modules: dict[str, list[tuple[Error, Error | None]]] = {}
     for name, error in errors.items():
         found = source_lines.lines(name)
         own = found[0] if found else Line("", 0, "", "")
-        lines.setdefault(str(own) or "(unknown line)", []).append(error)
-        modules.setdefault(own.module or "(the model itself)", []).append(error)
+        pair = error, (from_inputs or {}).get(name)
+        lines.setdefault(str(own) or "(unknown line)", []).append(pair)
+        modules.setdefault(own.module or "(the model itself)", []).append(pair)
     return _rows(lines.items()), _rows(modules.items())
 
 
-def _rows(groups: Iterable[tuple[str, list[Error]]]) -> tuple[LineError, ...]:
+def _rows(groups: Iterable[tuple[str, list[tuple[Error, Error | None]]]]) -> tuple[LineError, ...]:
     rows = []
-    for place, errors in groups:
+    for place, pairs in groups:
+        errors = [error for error, _ in pairs]
         # Relative noise adds up, since each value was computed from right operands.
         noise = sum(error.noise for error in errors)
         count = sum(error.count for error in errors)
-        ratio = (
-            math.inf if noise == 0 else -10 * math.log10(noise) if noise < math.inf else -math.inf
-        )
         mean = sum(error.total for error in errors) / max(count, 1)
-        rows.append(LineError(place, len(errors), max(e.largest for e in errors), mean, ratio))
+        whole = [decibels(error.noise) for _, error in pairs if error is not None]
+        rows.append(
+            LineError(
+                place,
+                len(errors),
+                max(e.largest for e in errors),
+                mean,
+                decibels(noise),
+                min(whole, default=None),
+            )
+        )
     return tuple(sorted(rows, key=lambda row: (row.signal_to_noise, -row.maximum, row.place)))
+
+
+def decibels(noise: float) -> float:
+    """Returns the signal-to-noise ratio in decibels of noise relative to the signal."""
+    if noise == 0:
+        return math.inf
+    return -10 * math.log10(noise) if noise < math.inf else -math.inf

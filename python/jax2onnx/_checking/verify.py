@@ -1,16 +1,20 @@
 """`verify` finds the first value of a model that differs from JAX's."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import jax
+import numpy as np
 
 from jax2onnx import _core, _jax
+from jax2onnx._checking.against_device import JaxReference, compare_device
 from jax2onnx._checking.against_jax import JaxComparison, Subject
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.allclose import arguments
 from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.dump import Dump
 from jax2onnx._checking.graph import Graph
 from jax2onnx._checking.runtime import NHWC, Runnable, as_tensor, dtype_of
 from jax2onnx._checking.verification import Verification, answering
@@ -23,7 +27,7 @@ from jax2onnx.errors import InvalidInputError
 def verify(
     fn: Callable[..., Any] | Any,
     model: Any,
-    inputs: Sequence[Any],
+    inputs: Sequence[Any] | None = None,
     input_params: Mapping[str, Any] | None = None,
     *,
     rtol: float | None = None,
@@ -31,6 +35,7 @@ def verify(
     enable_double_precision: bool = False,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
+    dump: str | os.PathLike[str] | None = None,
 ) -> Verification:
     """Compares every value of a model with JAX's, and finds the first one that differs.
 
@@ -40,25 +45,44 @@ def verify(
     branch or a loop, the body is searched in the same way. The model may have been changed since
     its export: quantised, converted to another precision, or optimised.
 
+    With `dump`, the values are those that a device computed. Each is compared with what ONNX
+    Runtime computes on the CPU from the device's operands, and with JAX's.
+
     Args:
-        fn: The function that the model was exported from, or a model that is right.
+        fn: The function that the model was exported from, or a model that is right. With `dump`, it
+            may be None: values are then compared with those of ONNX Runtime on the CPU.
         model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
-        inputs: The positional arguments of `fn`, as in `allclose`.
+        inputs: The positional arguments of `fn`, as in `allclose`. With `dump`, they may be omitted
+            if the arguments are arrays: they are in the dump.
         input_params: The keyword arguments of `fn` that are inputs of the model.
         rtol: The relative tolerance for floats. None means by element type.
         atol: The absolute tolerance for floats. None means by element type.
         enable_double_precision: As in the export.
         inputs_as_nchw: As in the export.
         outputs_as_nchw: As in the export.
+        dump: A file that a recorder wrote on a device, of a run of this model. `jax2onnx probe`
+            makes models that return inner values, and prints recorders.
 
     Returns:
         The result. It is true if nothing differs, and prints as a message.
     """
+    recorded = None if dump is None else Dump.read(dump)
+    if recorded is not None and fn is None:
+        return compare_device(model, recorded, Tolerances(rtol, atol))
     if not callable(fn):
-        return _against_model(fn, model, inputs, Tolerances(rtol, atol))
+        if recorded is not None:
+            raise InvalidInputError(
+                "wrong-arguments", "a dump is compared with a function, or with None"
+            )
+        return _against_model(fn, model, inputs or (), Tolerances(rtol, atol))
     with _jax.precision(double=enable_double_precision):
-        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         runnable = Runnable(model)
+        if recorded is not None:
+            recorded.check(model, runnable)
+        if inputs is None:
+            nchw = _positions(inputs_as_nchw, runnable)
+            inputs = () if recorded is None else _recorded_inputs(recorded, runnable, nchw)
+        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
         nchw = _positions(inputs_as_nchw, runnable)
@@ -97,9 +121,41 @@ def verify(
         tolerances = Tolerances(rtol, atol)
         answers: list[Verification] = []
         with answering(model, answers):
-            against = JaxComparison(subject(chosen), runnable, tolerances, without_functions)
-            answers.append(against.run())
+
+            def against() -> JaxComparison:
+                return JaxComparison(subject(chosen), runnable, tolerances, without_functions)
+
+            if recorded is None:
+                answers.append(against().run())
+            else:
+                jax_reference = JaxReference(
+                    lambda wanted: _same_inputs(against(), recorded).values(wanted),
+                    lambda: against().run(),
+                )
+                answers.append(compare_device(model, recorded, tolerances, jax_reference))
         return answers[0]
+
+
+def _recorded_inputs(dump: Dump, runnable: Runnable, nchw: Sequence[int]) -> list[np.ndarray]:
+    """Returns the arguments of a function of arrays, in the function's types and layout."""
+    found = []
+    for i, (declared, array) in enumerate(zip(runnable.inputs, dump.inputs(runnable), strict=True)):
+        dtype = np.dtype(runnable.types_inside.get(declared.name, array.dtype))
+        found.append((array.transpose(NHWC) if i in nchw else array).astype(dtype))
+    return found
+
+
+def _same_inputs(against: JaxComparison, dump: Dump) -> JaxComparison:
+    """Fails unless the inputs of a comparison are those of a dump."""
+    for name, array in against.given.items():
+        found = dump.arrays[name]
+        if array.shape != found.shape or array.tobytes() != found.tobytes():
+            raise InvalidInputError(
+                "wrong-dump",
+                f"`{dump.path}` was recorded with another input `{name}`",
+                help="pass the inputs of that run; if they are arrays, omit them",
+            )
+    return against
 
 
 def _against_model(

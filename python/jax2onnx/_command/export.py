@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -61,8 +61,8 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = _options(settings)
-        patterns = {
+        options = to_onnx_options(settings)
+        by_pattern = {
             "operators": operators,
             "compute_dtype": compute_dtype,
             "weight_format": weight_format,
@@ -73,7 +73,7 @@ def run(
             "stacktrace_metadata": False if provenance == "off" else provenance,
             "output_names": list(outputs) or None,
             "assume": list(assume) or None,
-            **{option: _patterns(option, texts) or None for option, texts in patterns.items()},
+            **{option: patterns(option, texts) or None for option, texts in by_pattern.items()},
             "checkpoint": checkpoint,
             "x64": x64 or None,
             "onnx_functions": onnx_functions,
@@ -92,21 +92,14 @@ def run(
         path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
         placement = _PLACEMENTS[external_data] if external_data else None
-        with progress.shown(), _missed_shown(missed), _short_warnings():
+        with progress.shown(), _missed_shown(missed), short_warnings():
             written = _written(fn, args, kwargs, path, options, placement, check=check)
-    except InvalidInputError as error:
-        error.reword(IN_COMMAND)
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_USAGE
-    except Jax2OnnxError as error:
-        error.reword(IN_COMMAND)
-        print(f"{type(error).__name__}{error}", file=sys.stderr)
-        return FAILED
     except Exception as error:
-        _show_traceback(error)
-        return FAILED
+        return reported(error)
     if not quiet:
-        print(f"{written}: {_size(written)}")
+        data = f"{written}.data"
+        paths = [written, data] if os.path.exists(data) else [written]
+        print(f"{written}: {size_of(paths)}")
     return 0
 
 
@@ -146,8 +139,22 @@ def _written(
     return model.save(path, external_data=external_data)
 
 
+def reported(error: Exception) -> int:
+    """Prints an error, and returns the exit status."""
+    if isinstance(error, Jax2OnnxError):
+        error.reword(IN_COMMAND)
+    if isinstance(error, InvalidInputError):
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    if isinstance(error, Jax2OnnxError):
+        print(f"{type(error).__name__}{error}", file=sys.stderr)
+    else:
+        _show_traceback(error)
+    return FAILED
+
+
 @contextmanager
-def _short_warnings() -> Iterator[None]:
+def short_warnings() -> Iterator[None]:
     """Prints warnings without a line of this package."""
 
     def show(message: object, *_: object, **__: object) -> None:
@@ -173,6 +180,11 @@ def _missed_shown(wanted: bool) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
+
+
+def loaded(function: str) -> Any:
+    """Loads a function: `FILE.py:NAME`, `package.module:NAME` or a file of `jax.export`."""
+    return (_artifact if _is_artifact(function) else _load)(function)[0]
 
 
 def _load(function: str) -> tuple[Any, str, str | None]:
@@ -310,7 +322,7 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
     return list(positional), keyword
 
 
-def _options(settings: Sequence[str]) -> dict[str, Any]:
+def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx` that `--set` gives."""
     from jax2onnx import to_onnx
 
@@ -330,7 +342,7 @@ def _options(settings: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def _patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
+def patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
     """Parses patterns with formats, such as `head.*=int8` and `int4`, or a single format."""
     formats: dict[str, str] = {}
     for text in texts:
@@ -362,10 +374,9 @@ def _is_ours(file: str) -> bool:
     return file.startswith((PACKAGE, "<frozen importlib"))
 
 
-def _size(path: str) -> str:
-    size = os.path.getsize(path)
-    if os.path.exists(f"{path}.data"):
-        size += os.path.getsize(f"{path}.data")
+def size_of(paths: Iterable[str]) -> str:
+    """Returns the size of files as a text."""
+    size = sum(os.path.getsize(path) for path in paths)
     units = iter(("bytes", "kB", "MB", "GB"))
     number, unit = float(size), next(units)
     while number >= 1000 and unit != "GB":

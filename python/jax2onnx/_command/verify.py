@@ -1,7 +1,10 @@
-"""`jax2onnx verify MODEL --reference MODEL --inputs FILE.npz` compares the values of two models."""
+"""`jax2onnx verify MODEL` compares the values of a model, or those that a device computed, with
+another model or with a function.
+"""
 
 import json
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
@@ -11,6 +14,8 @@ import numpy as np
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.runtime import Runnable, is_float
+from jax2onnx._checking.verify import verify
+from jax2onnx._command.export import loaded
 from jax2onnx.errors import InvalidInputError
 
 SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
@@ -18,20 +23,31 @@ SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
 
 def run(
     model: Path,
-    reference: Path,
+    reference: Path | None,
     *,
     inputs: Path | None,
+    function: str | None,
+    dump: Path | None,
     rtol: float | None,
     atol: float | None,
     errors: bool,
     as_json: bool,
     page: str | None = None,
 ) -> int:
-    """Compares two models, prints the result, and returns the exit status."""
+    """Compares a model, prints the result, and returns the exit status."""
+    # The function is converted again, and the export has shown its warnings.
+    warnings.simplefilter("ignore")
     try:
-        runnable = Runnable(reference)
-        arrays = _random(runnable) if inputs is None else _read(inputs, runnable)
-        found = compare_models(reference, model, arrays, Tolerances(rtol, atol))
+        fn = None if function is None else loaded(function)
+        if dump is not None:
+            found = verify(fn, model, rtol=rtol, atol=atol, dump=dump)
+        else:
+            runnable = Runnable(model if reference is None else reference)
+            arrays = _random(runnable) if inputs is None else _read(inputs, runnable)
+            if reference is None:
+                found = verify(fn, model, list(arrays.values()), rtol=rtol, atol=atol)
+            else:
+                found = compare_models(reference, model, arrays, Tolerances(rtol, atol))
     except InvalidInputError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -41,8 +57,8 @@ def run(
         print(json.dumps({**json.loads(found.to_json()), **extra}, indent=2))
     else:
         print(f"{found.message}\n  page:  {link}" if link else found.message)
-    if errors and not as_json:
-        print(f"\n{found.table()}")
+    if (errors or dump is not None) and found.by_line and not as_json:
+        print(f"\n{found.table() if errors else found.table(10)}")
     return SAME if found else DIFFERENT
 
 

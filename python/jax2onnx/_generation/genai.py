@@ -207,6 +207,11 @@ generator.append_tokens([*tokens[kept:], *new_tokens])
 """
 
 
+def has_tokenizer(folder: str | os.PathLike[str]) -> bool:
+    """Returns `True` if a folder contains files of a tokenizer."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in _TOKENIZER_FILES)
+
+
 def tokenizer_files(tokenizer: Any) -> list[tuple[str, bytes]]:
     """Reads the files of a tokenizer, from a folder or a list of paths."""
     paths = [tokenizer] if isinstance(tokenizer, str | os.PathLike) else list(tokenizer)

@@ -23,6 +23,10 @@ _INSTEAD = (
 )
 
 
+# The containers of pytrees that can be changed in place.
+_PLAIN = (dict, list)
+
+
 class AbstractParameters:
     """The parameters without values that a callable holds.
 
@@ -45,14 +49,22 @@ class AbstractParameters:
         return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self.structs]
 
     def _check_separate(self, tree: Tree) -> None:
-        """Raises if two parameters share one struct, which would make them one parameter."""
+        """Raises if two parameters share one struct, which would make them one parameter.
+
+        Parameters share it also if a pytree contains the same dictionary or list twice, as
+        `[layer] * 2` does.
+        """
         counts: dict[int, int] = {}
         for holder in self._holders:
             for _, value in _entries(holder):
-                for struct in _structs_in(value):
-                    counts[id(struct)] = counts.get(id(struct), 0) + 1
+                for part in _parts(value):
+                    is_struct = isinstance(part, jax.ShapeDtypeStruct)
+                    if is_struct or (type(part) in _PLAIN and type(holder) in _PLAIN):
+                        counts[id(part)] = counts.get(id(part), 0) + 1
+        shared = [h for h in self._holders if type(h) in _PLAIN and counts.get(id(h), 0) > 1]
+        within = {id(leaf) for leaf in jax.tree_util.tree_leaves(shared)}
         for struct in self.structs:
-            if counts.get(id(struct), 0) > 1:
+            if counts.get(id(struct), 0) > 1 or id(struct) in within:
                 raise InvalidInputError(
                     "shared-parameter",
                     f"several parameters share the ShapeDtypeStruct of `{tree.name_of(struct)}`",
@@ -161,12 +173,13 @@ def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
     return value
 
 
-def _structs_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, jax.ShapeDtypeStruct):
-        yield value
-    elif isinstance(value, tuple):
+def _parts(value: Any) -> Iterator[Any]:
+    """Yields a value, or the parts of a tuple."""
+    if isinstance(value, tuple):
         for part in value:
-            yield from _structs_in(part)
+            yield from _parts(part)
+    else:
+        yield value
 
 
 def as_constants(closed: Any, count: int) -> tuple[Any, list[int]]:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from jax2onnx._core import Safetensors, Weight
@@ -34,7 +35,20 @@ class Stored:
     cast: bool = False
 
 
-Names = Mapping[str, str | Stored] | Callable[[str], str | Stored]
+@dataclass(frozen=True)
+class Computed:
+    """A parameter that is computed from tensors of the checkpoint while the model is written.
+
+    Attributes:
+        names: The names of the tensors.
+        compute: A function of the tensors, as NumPy arrays. It returns the parameter's elements.
+    """
+
+    names: tuple[str, ...]
+    compute: "Callable[..., np.ndarray[Any, Any]]"
+
+
+Names = Mapping[str, str | Stored] | Callable[[str], str | Stored | Computed]
 
 
 @dataclass(frozen=True)
@@ -109,9 +123,10 @@ def _weights(
     entries = [_entry(checkpoint, parameter.name) for parameter in parameters]
     known = set(source.names())
     missing = [
-        f"`{parameter.name}` should be `{entry.name}`{_hint(entry.name, known)}"
+        f"`{parameter.name}` should be `{name}`{_hint(name, known)}"
         for parameter, entry in zip(parameters, entries, strict=True)
-        if entry.name not in known
+        for name in (entry.names if isinstance(entry, Computed) else (entry.name,))
+        if name not in known
     ]
     if missing:
         raise _wrong(
@@ -136,13 +151,36 @@ def _weights(
     return [found for found in weights if found is not None]
 
 
+def array_of(weight: Weight) -> "np.ndarray[Any, Any]":
+    """Reads the elements of a weight."""
+    dtype = getattr(ml_dtypes, weight.dtype, None) or np.dtype(weight.dtype)
+    return np.frombuffer(weight.bytes(), dtype).reshape(weight.shape)
+
+
+def _computed(parameter: Parameter, entry: Computed, source: "Safetensors | _Orbax") -> Weight:
+    weights = [source.get(name) for name in entry.names]
+
+    def fetch() -> "np.ndarray[Any, Any]":
+        found = entry.compute(*(array_of(weight) for weight in weights if weight is not None))
+        if found.shape != parameter.shape:
+            raise ValueError(f"`{parameter.name}` is computed as {list(found.shape)}")
+        return found.astype(parameter.dtype, copy=False)
+
+    return Weight.fetched(parameter.dtype, list(parameter.shape), fetch)
+
+
 def _fitted(
-    parameter: Parameter, entry: Stored, source: "Safetensors | _Orbax", wrong: list[str]
+    parameter: Parameter,
+    entry: Stored | Computed,
+    source: "Safetensors | _Orbax",
+    wrong: list[str],
 ) -> tuple[tuple[object, ...], Weight] | None:
     """Converts a tensor to the parameter's layout and type, and returns it with a key that
     identifies the tensor and the conversion. If it does not fit, adds an entry to `wrong` and
     returns None.
     """
+    if isinstance(entry, Computed):
+        return (parameter.name, "computed"), _computed(parameter, entry, source)
     weight = source.get(entry.name)
     assert weight is not None
     found = f"{weight.dtype}{weight.shape}"
@@ -167,13 +205,15 @@ def _fitted(
 _FLOATS = ("float16", "bfloat16", "float32")
 
 
-def _entry(checkpoint: Checkpoint, name: str) -> Stored:
+def _entry(checkpoint: Checkpoint, name: str) -> Stored | Computed:
     """Returns the checkpoint's entry for a parameter."""
     found: Any = name
     if isinstance(checkpoint.names, Mapping):
         found = _looked_up(checkpoint.names, name)
     elif checkpoint.names is not None:
         found = checkpoint.names(name)
+    if isinstance(found, Computed):
+        return found
     if isinstance(found, str):
         found = Stored(found)
     if not isinstance(found, Stored):

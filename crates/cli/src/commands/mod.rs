@@ -6,6 +6,9 @@ mod diff;
 mod doctor;
 pub(crate) mod explain;
 mod export;
+mod generate_folder;
+mod node_data;
+mod probe;
 mod profile;
 pub(crate) mod show;
 mod strip;
@@ -16,6 +19,7 @@ use clap::Subcommand;
 
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
+pub use generate_folder::GenerateFolder;
 pub use verify::Verify;
 
 use crate::failure::{Failure, Status};
@@ -25,6 +29,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Box<Export>),
+    GenerateFolder(GenerateFolder),
     Verify(Verify),
     Convert(convert::Convert),
     Show(show::Show),
@@ -33,6 +38,8 @@ pub(crate) enum Command {
     View(view::View),
     Strip(strip::Strip),
     Diff(diff::Diff),
+    Probe(probe::Probe),
+    NodeData(node_data::NodeData),
     Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -43,6 +50,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Export(command) => command.run(),
+            Command::GenerateFolder(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
@@ -51,6 +59,8 @@ impl Command {
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
+            Command::Probe(command) => command.run(terminal),
+            Command::NodeData(command) => command.run(terminal),
             Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),

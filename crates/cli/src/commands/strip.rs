@@ -1,6 +1,5 @@
 //! `jax2onnx strip`: removes provenance from a model before it is shipped.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,7 @@ use provenance::{
 
 use crate::failure::{Failure, Status};
 use crate::model::RECORDING;
-use crate::outputs::{keep_apart, weights};
+use crate::outputs::{check_data_files, keep_apart, weights};
 use crate::terminal::Terminal;
 
 /// The prefix of every metadata key of this project.
@@ -87,7 +86,7 @@ impl Strip {
         let model = onnx_file::skim_file(&self.model).map_err(model_failure)?;
         let out = &self.out.clone().unwrap_or_else(|| self.model.with_extension("stripped.onnx"));
         self.check_outputs(out)?;
-        self.check_data_files(out)?;
+        check_data_files(&self.model, out)?;
         let (mut digest_of_map, mut pending) = (None, None);
         if let Some(path) = &self.map {
             let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
@@ -140,35 +139,5 @@ impl Strip {
         } else {
             format!("{model}: the model has no source map; {RECORDING}")
         })
-    }
-
-    /// Checks that weights in a separate file are also beside the result.
-    fn check_data_files(&self, out: &Path) -> Result<(), Failure> {
-        let locations = onnx_file::external_locations(&self.model)
-            .map_err(|error| Failure::model(self.model.clone(), error))?;
-        let (from, to) = (folder(&self.model), folder(out));
-        let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
-        if locations.is_empty() || same(from, to) {
-            return Ok(());
-        }
-        for location in &locations {
-            let length = |folder: &Path| fs::metadata(folder.join(location)).map(|m| m.len()).ok();
-            if length(to).is_none() || length(to) != length(from) {
-                return Err(Failure::Request(format!(
-                    "{}: the model's weights are in `{location}` beside it; \
-                    copy that file to `{}` first, or write the result to the model's folder",
-                    self.model.display(),
-                    to.display(),
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
     }
 }

@@ -7,11 +7,15 @@ use clap::{Args, ValueHint};
 use crate::failure::{Failure, Status};
 use crate::link::Page;
 
-/// Compares a model with a reference model, value by value.
+/// Compares a model with a function or a reference model, value by value.
 ///
 /// Each value is computed from the reference's operands, so the first value that differs is where
 /// an error is introduced. Use it for models that were quantised, converted to another precision or
 /// optimised. Values are matched by the operations that compute them, or else by name.
+///
+/// With --dump, the values are those that a device computed. Each of them is compared with what
+/// onnxruntime computes on the CPU from the device's own operands, and with JAX's values, or with
+/// those of the CPU if no function is given.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
@@ -19,8 +23,17 @@ pub struct Verify {
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// The reference model.
-    #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
-    pub reference: PathBuf,
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath,
+          required_unless_present_any = ["function", "dump"], conflicts_with_all = ["function", "dump"])]
+    pub reference: Option<PathBuf>,
+    /// The function that the model was exported from, as in `export`.
+    #[arg(long, value_name = "FILE.py:FUNCTION")]
+    pub function: Option<String>,
+    /// Values from a device: what a recorder wrote when it ran this model. `jax2onnx probe` makes
+    /// such models and prints recorders.
+    #[arg(long, value_name = "FILE.safetensors", value_hint = ValueHint::FilePath,
+          conflicts_with = "inputs")]
+    pub dump: Option<PathBuf>,
     /// The inputs: arrays with the names of the reference's inputs, or in the same order. Without
     /// this option, inputs are random and symbolic dimensions are 2.
     #[arg(long, value_name = "FILE.npz", value_hint = ValueHint::FilePath)]
@@ -45,7 +58,9 @@ pub struct Verify {
 const EXAMPLES: &str = "\
 Examples:
   jax2onnx verify int8.onnx --reference model.onnx --inputs x.npz --errors
-  jax2onnx verify optimized.onnx --reference model.onnx --json";
+  jax2onnx verify optimized.onnx --reference model.onnx --json
+  jax2onnx verify model.onnx --function model.py:predict --inputs x.npz
+  jax2onnx verify model.probe.onnx --dump run.safetensors --function model.py:f";
 
 impl Verify {
     /// Returns the address of the page.

@@ -24,7 +24,7 @@ pub use lookup::Lookup;
 pub(crate) use makers::Makers;
 pub(crate) use nesting::Nesting;
 pub(crate) use open::{Model, RECORDING};
-pub(crate) use origin::{Frame, Origin};
+pub(crate) use origin::{Frame, Origin, named_file};
 pub use renamed::before_inlining;
 pub(crate) use renamed::{is_inlined, originals};
 pub(crate) use types::{tensor_text, type_text};

@@ -222,6 +222,18 @@ impl<'m> Index<'m> {
     }
 }
 
+/// Returns the file that `wanted` refers to: the same path, or one that ends with it.
+pub(crate) fn named_file<'m>(files: &[&'m str], wanted: &str) -> Option<&'m str> {
+    let wanted = wanted.replace('\\', "/");
+    let wanted = wanted.strip_prefix("./").unwrap_or(&wanted);
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    let exact = files.iter().find(|known| **known == wanted);
+    let mut similar = files.iter().filter(|known| ends(known, wanted) || ends(wanted, known));
+    exact.or_else(|| similar.next()).copied()
+}
+
 /// Converts sources of the source map to origins without duplicates. The nodes of one expression
 /// share an origin.
 fn distinct<'m>(sources: Vec<Source<'m>>) -> Vec<Origin<'m>> {

@@ -7,6 +7,7 @@ use super::share::Shares;
 use super::{Profile, Time};
 use crate::excerpt::Excerpts;
 use crate::failure::Failure;
+use crate::model::named_file;
 use crate::style::{Style, Text};
 
 /// Writes the lines of `file` with their times.
@@ -46,16 +47,7 @@ fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
     files.sort_unstable();
     files.dedup();
     files.retain(|file| !file.is_empty());
-    let wanted = file.replace('\\', "/");
-    let wanted = wanted.strip_prefix("./").unwrap_or(&wanted);
-    let ends = |long: &str, short: &str| {
-        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    };
-    let exact = files.iter().filter(|known| **known == wanted);
-    let found: Vec<_> = exact
-        .chain(files.iter().filter(|known| ends(known, wanted) || ends(wanted, known)))
-        .collect();
-    match found.first() {
+    match named_file(&files, file) {
         Some(file) => Ok(file),
         None if files.is_empty() => {
             Err(Failure::Request("the model does not record which files it came from".to_owned()))

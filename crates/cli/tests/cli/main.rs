@@ -8,6 +8,8 @@ mod doctor;
 mod explain;
 mod functions;
 mod listing;
+mod node_data;
+mod probe;
 mod profile;
 mod shell;
 mod show;

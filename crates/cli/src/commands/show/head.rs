@@ -8,7 +8,7 @@ use tensor::DType;
 
 use crate::model::{Index, tensor_text, type_text};
 use crate::style::{Style, Text};
-use crate::table::length;
+use crate::table::{length, scaled};
 
 pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let (proto, graph) = (&index.model.proto, index.graph);
@@ -103,39 +103,9 @@ fn bytes(tensor: &TensorProto) -> Option<u64> {
     Some(elements(tensor)?.checked_mul(bits)?.div_ceil(8))
 }
 
-/// Formats a number with at most three digits and an SI prefix.
-fn scaled(n: u64, unit: &str) -> String {
-    let (mut scale, mut prefix) = (1, "");
-    for next in ["k", "M", "G", "T", "P", "E"] {
-        if n / scale < 1000 {
-            break;
-        }
-        (scale, prefix) = (scale.saturating_mul(1000), next);
-    }
-    let (whole, tenth) = (n / scale, n % scale / (scale / 10).max(1));
-    let number =
-        if whole < 10 && scale > 1 { format!("{whole}.{tenth}") } else { whole.to_string() };
-    let space = if prefix.is_empty() && unit.is_empty() { "" } else { " " };
-    format!("{number}{space}{prefix}{unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_are_short() {
-        for (n, expected) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1234, "1.2 kB"),
-            (45_600_000, "45 MB"),
-            (u64::MAX, "18 EB"),
-        ] {
-            assert_eq!(scaled(n, "B"), expected);
-        }
-        assert_eq!(scaled(12, ""), "12");
-    }
 
     #[test]
     fn absurd_dimensions_have_no_size() {

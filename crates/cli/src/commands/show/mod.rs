@@ -4,7 +4,7 @@ mod groups;
 mod head;
 pub(crate) mod json;
 mod missed;
-mod node;
+pub(crate) mod node;
 mod tree;
 
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use crate::page;
 use crate::style::Text;
 
 /// Returns the node named `name`, or the node that computes the value `name`.
-pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
+pub(crate) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
     index.named(name).or_else(|| index.producer(name)).ok_or_else(|| {
         let mut message = format!("the model has no node or value `{name}`");
         let like = nearest(name, index.names());

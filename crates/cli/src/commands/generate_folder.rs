@@ -1,0 +1,76 @@
+//! `jax2onnx generate-folder`: declared here for help and completions, implemented in Python.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
+
+use crate::failure::{Failure, Status};
+
+/// Exports a published language model for onnxruntime-genai.
+///
+/// CHECKPOINT is a folder in the usual layout: config.json, one or more safetensors files, and the
+/// files of a tokenizer. Its family is one of Gemma 2 and 3, GPT-OSS, Llama, Mistral, Phi 3, Qwen 2
+/// and 3. The weights are read while the model is written, one at a time.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct GenerateFolder {
+    /// The folder of the checkpoint.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub checkpoint: PathBuf,
+    /// The folder to write, which is replaced as a whole.
+    #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// The largest number of tokens. Default: that of the checkpoint, at most 4096.
+    #[arg(long, value_name = "TOKENS")]
+    pub context_length: Option<u64>,
+    /// Merge a LoRA adapter in the layout of peft: a folder with adapter_config.json and
+    /// adapter_model.safetensors.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub adapter: Option<PathBuf>,
+    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
+    /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
+    /// applies only to parameters with matching names. The first matching option wins; `keep`
+    /// leaves weights unchanged.
+    #[arg(long, visible_alias = "weight-format", value_name = "[PATTERN=]FORMAT")]
+    pub weights: Vec<String>,
+    /// Compute in `float16` or `bfloat16`. See `jax2onnx help export`.
+    #[arg(long, visible_alias = "compute-dtype", value_name = "[PATTERN=]TYPE")]
+    pub compute: Vec<String>,
+    /// Record the line of Python that each node came from. See `jax2onnx help export`.
+    #[arg(
+        long,
+        visible_alias = "provenance",
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        default_missing_value = "minimal",
+        value_parser = PossibleValuesParser::new(["minimal", "full", "sourcemap", "off"]),
+    )]
+    pub stacktrace: Option<String>,
+    /// The runtime to export for, such as `onnxruntime` or `cuda`.
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Another option of `to_onnx`, such as `opset=23`.
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    pub settings: Vec<String>,
+    /// Print nothing on success.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  jax2onnx generate-folder Llama-3.2-1B -o llama --weights int4
+  jax2onnx generate-folder Qwen3-0.6B -o qwen --context-length 2048 --stacktrace
+  jax2onnx generate-folder gemma-3-1b-it -o gemma --adapter my-lora";
+
+impl GenerateFolder {
+    /// Fails, because the standalone binary has no Python.
+    pub(super) fn run(&self) -> Result<Status, Failure> {
+        Err(Failure::Request(format!(
+            "cannot export `{}`: this program comes without Python and JAX\n  \
+            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
+            self.checkpoint.display()
+        )))
+    }
+}

@@ -1,0 +1,91 @@
+"""Phi 3 and 4-mini: Llama with fused projections, and a rotation of part of each head."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax2onnx.families import layers
+from jax2onnx.families.config import Config, Sizes
+from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
+
+
+@dataclass(frozen=True)
+class Phi:
+    """A decoder of the Phi family."""
+
+    sizes: Sizes
+    rotary: Rotary
+    window: int | None
+
+    @classmethod
+    def read(cls, config: Config, context_length: int) -> "Phi":
+        """Reads the description of a checkpoint."""
+        sizes = Sizes.read(config)
+        config.expect("hidden_act", "silu")
+        for name in ("attention_bias", "mlp_bias", "lm_head_bias"):
+            config.expect(name, False)
+        for name in ("full_attn_mod", "interpolate_factor"):
+            config.expect(name, 1)
+        return cls(
+            sizes, Rotary.read(config, sizes.head_size, context_length), window=config.window()
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the types of the parameters, named as in the checkpoint."""
+        c = self.sizes
+        fused = (c.heads + 2 * c.key_value_heads) * c.head_size
+        layer = {
+            "input_layernorm": {"weight": layers.array(c.width)},
+            "self_attn": {
+                "qkv_proj": layers.linear_parameters(c.width, fused),
+                "o_proj": layers.linear_parameters(c.heads * c.head_size, c.width),
+            },
+            "post_attention_layernorm": {"weight": layers.array(c.width)},
+            "mlp": {
+                "gate_up_proj": layers.linear_parameters(c.width, 2 * c.inner),
+                "down_proj": layers.linear_parameters(c.inner, c.width),
+            },
+        }
+        return layers.model_parameters(c, layer)
+
+    def decode(self, params: Any, input_ids: jax.Array, position_ids: jax.Array, cache: Any) -> Any:
+        """Returns the logits and the new cache."""
+        c, model = self.sizes, params["model"]
+        angles = self.rotary.angles(position_ids)
+        mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
+        x = model["embed_tokens"]["weight"][input_ids]
+        new_cache = []
+        for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
+            with jax.named_scope(f"layers.{i}"):
+                x, new = self.layer(p, x, position_ids, angles, mask, old)
+            new_cache.append(new)
+        return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
+
+    def layer(
+        self,
+        p: Any,
+        x: jax.Array,
+        position_ids: jax.Array,
+        angles: Angles,
+        mask: jax.Array,
+        old: Any,
+    ) -> tuple[jax.Array, Any]:
+        """Applies a layer. Returns its result and its new cache."""
+        c = self.sizes
+        queries, keys = c.heads * c.head_size, c.key_value_heads * c.head_size
+        attn, mlp = p["self_attn"], p["mlp"]
+        y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
+        fused = layers.linear(attn["qkv_proj"], y)
+        query, key, value = jnp.split(fused, [queries, queries + keys], -1)
+        query = rotate(layers.split_heads(query, c.heads), angles)
+        key = rotate(layers.split_heads(key, c.key_value_heads), angles)
+        value = layers.split_heads(value, c.key_value_heads)
+        new = layers.update(old, key, value, position_ids)
+        mixed = layers.attention(query, new, mask, c.head_size**-0.5)
+        x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
+        y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
+        gate, up = jnp.split(layers.linear(mlp["gate_up_proj"], y), 2, -1)
+        x = x + layers.linear(mlp["down_proj"], jax.nn.silu(gate) * up)
+        return x, new

@@ -11,12 +11,14 @@ installed, torch.onnx's beside ours.
 import argparse
 import json
 import os
+import platform
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import venv
+from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -76,6 +78,18 @@ class Table:
         self.rows.append(row)
         mark = "" if target is None else ("ok" if met else "MISSED")
         print(f"{what:<64} {value:>9.3g}{unit:<3} {goal:<9} {mark}", flush=True)
+
+
+def machine():
+    """Returns the processor and the versions that a table of figures has to name."""
+    names = re.findall(r"model name\s*: (.*)", _text("/proc/cpuinfo")) or [platform.processor()]
+    packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "onnxruntime"))
+    python = platform.python_version()
+    return f"{names[0]}, {os.cpu_count()} CPUs, {platform.system()}, Python {python}, {packages}"
+
+
+def _text(path):
+    return Path(path).read_text() if os.path.exists(path) else ""
 
 
 def reference_python(name, extras):
@@ -206,6 +220,7 @@ def main():
     )
     options = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
+    print(machine(), flush=True)
     table = Table()
     if options.speed is not None:
         measure_speed(table, options.speed or RUN, reference=options.reference)

@@ -55,6 +55,9 @@ NAMES = {
         "verify",
         "Verification",
         "LineError",
+        "readiness",
+        "Readiness",
+        "Check",
     ),
     "Reduce a failure": ("reduce", "Reduction", "Verdict"),
     "Find lines": ("explain_errors", "SourceMap"),
@@ -67,6 +70,24 @@ NAMES = {
         "InternalError",
     ),
 }
+
+# Classes that only functions of the package create.
+RETURNED = (
+    "ExportedModel",
+    "Profile",
+    "Page",
+    "Verification",
+    "LineError",
+    "Readiness",
+    "Check",
+    "Quantization",
+    "WeightError",
+    "MixedPrecision",
+    "LinePrecision",
+    "SourceMap",
+    "LoweringContext",
+    "Value",
+)
 
 LIVE_NODE = "/blocks.1/attn/Softmax"
 
@@ -135,16 +156,20 @@ def described(name: str, value: object) -> str:
     """Describes a function or a class with its members."""
     parts = [f"### {name}\n"]
     plain_class = inspect.isclass(value) and not issubclass(value, Exception)
-    if plain_class or not inspect.isclass(value):
-        parts.append(signature(name.rpartition(".")[2], value))
+    last = name.rpartition(".")[2]
+    if last not in RETURNED and (plain_class or not inspect.isclass(value)):
+        parts.append(signature(last, value))
     parts.append(docstring(value))
     if plain_class:
         for member, function in vars(value).items():
             plain = getattr(function, "__func__", function)
             # Other members are defaults of fields, which have the docstring of their type.
             is_member = callable(plain) or inspect.isdatadescriptor(plain)
-            if is_member and not member.startswith("_") and plain.__doc__:
-                parts += [f"#### {member}\n", signature(member, plain), docstring(plain)]
+            if is_member and (not member.startswith("_") or member == "__call__"):
+                if not plain.__doc__:
+                    continue
+                shown = last if member == "__call__" else member
+                parts += [f"#### {member}\n", signature(shown, plain), docstring(plain)]
     return "\n".join(parts)
 
 
@@ -170,9 +195,27 @@ def signature(name: str, value: object) -> str:
 
 
 def _short(text: str) -> str:
-    """Removes the modules of types and the quotes around them."""
+    """Removes the modules of types and the quotes around them, and writes unions as `A | B`."""
+    while union := re.search(r"(?:typing\.)?(Union|Optional)\[", text):
+        inside, rest = _bracketed(text[union.end() :])
+        parts = [*inside, *(["None"] if union[1] == "Optional" else [])]
+        text = f"{text[: union.start()]}{' | '.join(parts)}{rest}"
     text = re.sub(r"\b(?:typing|collections\.abc|jax2onnx(?:\.\w+)+|_core|os)\.(?=[A-Z])", "", text)
     return re.sub(r"(?<=: |> )'([^']*)'|ForwardRef\('([^']*)'\)", r"\1\2", text)
+
+
+def _bracketed(text: str) -> tuple[list[str], str]:
+    """Splits the text after a bracket into its entries and what follows the closing bracket."""
+    entries, depth = [""], 0
+    for i, character in enumerate(text):
+        if character == "]" and depth == 0:
+            return entries, text[i + 1 :]
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            entries.append("")
+        else:
+            entries[-1] += character if entries[-1] or character != " " else ""
+    raise AssertionError(text)
 
 
 def docstring(value: object) -> str:
@@ -184,6 +227,8 @@ def docstring(value: object) -> str:
         if heading and heading[1] in SECTIONS:
             in_section = True
             lines += ["", f"**{SECTIONS[heading[1]]}**", ""]
+        elif in_section and line.startswith("    unknown: "):
+            continue  # it only exists for its error
         elif in_section and (item := re.fullmatch(r"    (\*{0,2}[\w.]+): (.*)", line)):
             lines.append(f"- `{item[1]}`: {item[2]}")
         elif in_section and line.startswith("    "):

@@ -1,9 +1,12 @@
-"""The errors that `to_onnx` raises.
+"""The errors that `export` and `to_onnx` raise.
 
 The text of an error is a diagnostic: `[code] message`, then the location in the user's program if
 it is known, then `help:`. Codes are stable, so programs can distinguish errors by `error.code`.
 Errors that JAX raises while it traces a function are passed on unchanged.
 """
+
+import difflib
+from collections.abc import Mapping, Sequence
 
 
 class Jax2OnnxError(Exception):
@@ -23,6 +26,10 @@ class Jax2OnnxError(Exception):
         self.place = place
         self.help = help
 
+    def reword(self, words: Mapping[str, str]) -> None:
+        """Replaces texts in the message and the advice, such as names of options."""
+        self.message, self.help = reworded(self.message, words), reworded(self.help, words)
+
     def __str__(self) -> str:
         """Returns the diagnostic as text."""
         lines = [f"[{self.code}] {self.message}"]
@@ -33,12 +40,19 @@ class Jax2OnnxError(Exception):
         return "\n".join(lines)
 
 
+def reworded(text: str, words: Mapping[str, str]) -> str:
+    """Replaces texts in a message."""
+    for old, new in words.items():
+        text = text.replace(old, new)
+    return text
+
+
 class UnsupportedError(Jax2OnnxError, NotImplementedError):
     """The program uses something that has no ONNX form, or none in the chosen opset."""
 
 
 class InvalidInputError(Jax2OnnxError, ValueError):
-    """An argument of `to_onnx` is wrong."""
+    """An argument of `export` or `to_onnx` is wrong."""
 
 
 class MismatchError(Jax2OnnxError, AssertionError):
@@ -49,10 +63,16 @@ class InternalError(Jax2OnnxError, RuntimeError):
     """A bug in jax2onnx."""
 
 
+def nearest(name: object, known: Sequence[str]) -> str:
+    """Returns a question about the known name that is most similar, or an empty string."""
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
     """Returns the error for an option whose value is not allowed."""
     return InvalidInputError(
         "invalid-option",
         f"`{name}` is {value!r}",
-        help=f"choose one of: {', '.join(allowed)}",
+        help=f"{nearest(value, allowed)}choose one of: {', '.join(allowed)}",
     )

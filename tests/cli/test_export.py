@@ -1,5 +1,6 @@
 """`jax2onnx export`: `to_onnx` on the command line."""
 
+import inspect
 import io
 import os
 import re
@@ -12,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
+import jax2onnx
 from harness.checking import run
 from harness.waiting import PATIENCE, until
 from jax2onnx import _core, to_onnx
@@ -297,6 +299,42 @@ def test_options_have_the_names_of_the_python_function(folder, export):
            "--compute-dtype=float16:all", "--onnx-functions=modules", "--name=mine",
            "--training=error", "--provenance=minimal")  # fmt: skip
     assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
+
+
+@pytest.mark.filterwarnings("default")
+def test_outputs_operators_data_and_a_check(folder, export):
+    (folder / "norm.py").write_text("""import jax
+
+def norm(x):
+    return jax.nn.softmax(x), jax.numpy.log(x - 9)
+""")
+    done = export("norm.py:norm", "-i=f32[B,8]", "--outputs=share,log", "--external-data=true",
+                  "--operators=Softmax=elementary", "--check", "--output-path=n.onnx")  # fmt: skip
+    assert done.returncode == 0
+    assert "`log` has 16 NaN of 16 elements on both sides" in done.stderr
+    model = onnx.load(folder / "n.onnx")
+    assert [value.name for value in model.graph.output] == ["share", "log"]
+    assert "Softmax" not in [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.filterwarnings("default")
+def test_messages_have_the_names_of_the_options(export):
+    common = ("model.py:net", "--input=f32[B,3]")
+    for option, value, message in (
+        ("--compute-dtype", "int8", "`--compute-dtype` is 'int8'"),
+        ("--weight-format", "int8", "warning: [useless-weights] `--weight-format` changes nothing"),
+        ("--target", "tensor-rt", "`--target` is 'tensor-rt'\n  help: did you mean 'tensorrt'?"),
+        ("--outputs", "a,b", "`--outputs` has 2 names, but the model has 1 output"),
+    ):
+        assert message in export(*common, option, value).stderr
+
+
+def test_every_option_of_export_has_its_name_here():
+    given = {"fn", "inputs", "unknown", "keyword_inputs", "params", "variables", "state"}
+    options = {name for name in inspect.signature(jax2onnx.export).parameters if name not in given}
+    _, text, _ = _core.command(["export", "--help"])
+    shown = set(re.findall(r"--([a-z0-9-]+)", text))
+    assert {name.replace("_", "-") for name in options} <= shown
 
 
 def test_a_file_of_a_package_is_imported_as_its_module(folder, export):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 
 import jax2onnx
@@ -22,132 +23,25 @@ PAGES = {
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-_FUNCTION = """
-import jax, jax.numpy as jnp, numpy as np, onnx, jax2onnx
-from jax2onnx import SourceMap, to_onnx
-def fn(x): return jnp.sin(x) * 2.0
-inputs, x = [("B", 3)], np.ones((2, 3), np.float32)
-to_onnx(fn, inputs, return_mode="file", output_path="model.onnx", stacktrace_metadata="sourcemap")
-model = onnx.load("model.onnx")
-"""
-
-_DECODER = """
-import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx
-from jax2onnx import generation, to_onnx
-EMBEDDING = jnp.ones((2000, 128))
-def decode(input_ids, position_ids, cache):
-    x = EMBEDDING[input_ids]
-    new = x.reshape(*x.shape[:2], 2, 64).transpose(0, 2, 1, 3)
-    cache = [{k: jnp.concatenate([old, new], 2) for k, old in layer.items()} for layer in cache]
-    return x @ EMBEDDING.T, cache
-def prefill(input_ids, position_ids):
-    empty = jnp.zeros((input_ids.shape[0], 2, 0, 64))
-    return decode(input_ids, position_ids, [{"k": empty, "v": empty}] * 8)
-def step(input_ids, cache):
-    logits, cache = decode(input_ids, None, cache)
-    return {"logits": logits, "cache": cache}
-inputs = [jax.ShapeDtypeStruct((1, 4), jnp.int32), [{"k": (1, 2, "P", 64), "v": (1, 2, "P", 64)}]]
-policy, value, observation = jnp.sin, jnp.cos, (4, 8)
-
+# Code that runs before a page: what stands for files of the reader, and for a GPU.
+GIVEN = {
+    "docs/language-models.md": """
 import json, pathlib
 from harness.checkpoints import publish
 made = json.loads(pathlib.Path(FIXTURE).read_text())
 config = {**made["config"], "max_position_embeddings": 40960}
 publish(pathlib.Path("Qwen3-0.6B"), config, made["tensors"])
-""".replace("FIXTURE", repr(str(TOP / "tests/generation/families/qwen3.json")))
-
-_GPU = """
-import types, jax, jax.numpy as jnp, onnxruntime as real
-from jax2onnx import to_onnx
-model, inputs, x = lambda x: jnp.sin(x @ x.T) @ x, [(2, 3)], jnp.ones((2, 3))
-to_onnx(model, inputs, output_names=["y"], return_mode="file", output_path="model.onnx")
-# There is no GPU, so everything is on the CPU.
-class Session(real.InferenceSession):
-    def __init__(self, path, providers):
-        super().__init__(path, providers=["CPUExecutionProvider"])
-    def io_binding(self):
-        binding = super().io_binding()
-        binding.bind_output = lambda name, _: type(binding).bind_output(binding, name, "cpu")
-        return binding
-onnxruntime = types.SimpleNamespace(InferenceSession=Session, OrtValue=real.OrtValue)
-"""
-
-_MODEL = """
-import jax, numpy as np, jax2onnx
-from flax import nnx
-from jax2onnx import to_onnx
-
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.blocks = nnx.List([nnx.Linear(64, 64, rngs=rngs) for _ in range(2)])
-        self.head = nnx.Linear(64, 64, rngs=rngs)
-
-    def __call__(self, x):
-        for block in self.blocks:
-            x = jax.nn.relu(block(x))
-        return self.head(x)
-
-
-model = Model(nnx.Rngs(0))
-x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
-inputs = [x]
-"""
-
-# The definitions that a page assumes.
-GIVEN = {
-    "docs/language-models.md": _DECODER,
-    "docs/assumptions.md": _FUNCTION,
-    "docs/bug-reports.md": "import jax.numpy as jnp\nfrom jax2onnx import to_onnx\nmodel = jnp.sin",
-    "docs/checking.md": _FUNCTION,
-    "docs/debugging.md": (
-        "import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx\n"
-        "from flax import nnx\nfrom jax2onnx import to_onnx"
-    ),
-    "docs/targets.md": _FUNCTION,
-    "docs/gpu.md": _GPU,
-    "docs/flags.md": """
-from flax import nnx
-from jax2onnx import to_onnx
-
-
-class Given(nnx.Module):
-    def __init__(self, rngs):
-        self.hidden = nnx.Linear(784, 8, rngs=rngs)
-        self.dropout = nnx.Dropout(0.5, rngs=rngs)
-        self.head = nnx.Linear(8, 2, rngs=rngs)
-
-    def __call__(self, x, *, deterministic):
-        x = self.dropout(nnx.gelu(self.hidden(x)), deterministic=deterministic)
-        return self.head(x)
-
-
-model = Given(nnx.Rngs(0))
-""",
-    "docs/functions.md": (
-        _FUNCTION
-        + "optimised = to_onnx(fn, inputs, return_mode='proto', source_map='net.onnx.map')"
-    ),
+""".replace("FIXTURE", repr(str(TOP / "tests/generation/families/qwen3.json"))),
     "docs/large-models.md": """
-import functools, json, os
-import jax, jax.numpy as jnp, numpy as np
-from jax2onnx import Checkpoint, Stored, to_onnx
-
-
-def init(key):
-    return {"embed": jax.random.normal(key, (50, 64)), "head": jax.random.normal(key, (64, 50))}
-
-
-def apply(params, ids):
-    return params["embed"][ids] @ params["head"]
-
+import json, os
+import numpy as np
 
 os.mkdir("llama")
 header, data, where = {}, b"", {}
-for name, array in init(jax.random.key(0)).items():
-    content = np.asarray(array).tobytes()
+for name, shape in {"embed": (50, 64), "head": (64, 50)}.items():
+    content = np.ones(shape, np.float32).tobytes()
     offsets = [len(data), len(data) + len(content)]
-    header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": offsets}
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
     data += content
     where[name] = "1.safetensors"
 text = json.dumps(header).encode()
@@ -156,32 +50,16 @@ with open("llama/1.safetensors", "wb") as file:
 with open("llama/model.safetensors.index.json", "w") as file:
     json.dump({"weight_map": where}, file)
 """,
-    "docs/operators.md": _FUNCTION,
-    "docs/source-map.md": (
-        _FUNCTION + "onnx.save(model, 'optimised.onnx')\nnode = model.graph.node[0]"
-    ),
-    "docs/precision.md": _MODEL,
-    "docs/weights.md": _MODEL,
-    "docs/testing.md": """
-import jax
-from flax import nnx
-from jax2onnx import to_onnx
-
-
-class MLP(nnx.Module):
-    def __init__(self, rngs):
-        self.first = nnx.Linear(128, 256, rngs=rngs)
-        self.last = nnx.Linear(256, 10, rngs=rngs)
-
-    def __call__(self, x):
-        # The page says on which line this is.
-
-
-
-        return self.last(jax.nn.relu(self.first(x)))
-
-
-mlp = MLP(nnx.Rngs(0))
+    "docs/gpu.md": """
+import sys, types, onnxruntime as real
+class Session(real.InferenceSession):
+    def __init__(self, path, providers):
+        super().__init__(path, providers=["CPUExecutionProvider"])
+    def io_binding(self):
+        binding = super().io_binding()
+        binding.bind_output = lambda name, _: type(binding).bind_output(binding, name, "cpu")
+        return binding
+sys.modules["onnxruntime"] = types.SimpleNamespace(InferenceSession=Session, OrtValue=real.OrtValue)
 """,
 }
 
@@ -203,10 +81,12 @@ def test_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UPDATE_SNAPSHOTS", "1")  # there are none to compare with
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setitem(sys.modules, "onnxruntime", onnxruntime)  # restores it
+    exec(GIVEN.get(page, ""), {})
+    # Blocks use only names that the page defines.
     names: dict[str, Any] = {"__name__": "documented"}
     with jax2onnx.local_lowerings():
-        parts = [GIVEN.get(page, ""), *blocks(page, "python")]
-        for number, code in enumerate(parts):
+        for number, code in enumerate(blocks(page, "python")):
             file = tmp_path / f"part{number}.py"
             file.write_text(code)
             program = compile(code, str(file), "exec")

@@ -185,7 +185,7 @@ def test_profile() -> None:
     profile = export(Net(), ("B", 4)).profile(X, runs=3)
     assert "test_exported_model.py" in str(profile)
     assert profile.data["runs"] == 3
-    assert "<pre>" in profile._repr_html_()
+    assert "<pre style=" in profile._repr_html_()
 
 
 def test_displays(tmp_path: Path) -> None:
@@ -292,8 +292,14 @@ class Stateful(eqx.Module):
         return self.norm(x, state)
 
 
-def test_an_equinox_model_with_state() -> None:
-    model, state = eqx.nn.make_with_state(Stateful)()
+class OtherNames(Stateful):
+    def __call__(self, x: jax.Array, averages: Any, *, key: Any = None) -> Any:
+        return self.norm(x, averages)
+
+
+@pytest.mark.parametrize("kind", [Stateful, OtherNames])
+def test_an_equinox_model_with_state(kind: Any) -> None:
+    model, state = eqx.nn.make_with_state(kind)()
     model = eqx.nn.inference_mode(model)
     exported = export(model, (4,), state=state, check=[X[0]])
     close(exported(X[0]), model(X[0], state)[0])
@@ -305,10 +311,85 @@ def test_unknown_options_have_suggestions() -> None:
     assert caught.value.__notes__ == ["  help: did you mean 'compute_dtype'?"]
 
 
+def test_options_of_the_other_function_have_advice() -> None:
+    from inspect import signature
+
+    from jax2onnx._export.option_names import NOT_IN_EXPORT, NOT_IN_TO_ONNX
+
+    of_export, of_to_onnx = ({*signature(f).parameters} for f in (export, to_onnx))
+    assert {*NOT_IN_EXPORT} - {"inputs"} == of_to_onnx - of_export
+    assert {*NOT_IN_TO_ONNX} == of_export - of_to_onnx
+    with pytest.raises(TypeError) as caught:
+        export(Net(), ("B", 4), enable_double_precision=True)
+    assert caught.value.__notes__ == ["  help: `export` calls this option 'x64'"]
+    with pytest.raises(TypeError) as caught:
+        to_onnx(Net(), [("B", 4)], provenance="full")
+    assert "stacktrace_metadata=" in caught.value.__notes__[0]
+
+
+def test_messages_have_the_names_of_export() -> None:
+    with pytest.raises(InvalidInputError, match="`compute_dtype` is 'int8'"):
+        export(Net(), ("B", 4), compute_dtype="int8")
+    with pytest.raises(InvalidInputError, match=r"`weight_format` names `head\.\*`"):
+        export(Net(), ("B", 4), weight_format={"head.*": "int8"})
+    with pytest.warns(UserWarning, match=r'weight_format=\{"head.kernel": "int8"\}'):
+        export(Net(), ("B", 4), weight_format="int8")
+    with pytest.warns(UserWarning, match="or x64=True to compute"):
+        export(Net(), np.ones((2, 4)))
+
+
+def test_arguments_of_another_kind_are_refused() -> None:
+    model = export(lambda x, n: x * n, "i32[3]", "i32[]")
+    close(model(np.arange(3), 2), np.array([0, 2, 4], np.int32))
+    with pytest.raises(InvalidInputError, match="`x` is float64, but the model takes int32"):
+        model(np.ones(3), 2)
+    with pytest.raises(InvalidInputError, match=r"int32 cannot hold: 0 to 1099511627776"):
+        model(np.array([0, 1, 2**40]), 2)
+
+
+def test_arguments_by_name_and_samples_as_texts() -> None:
+    def fn(x: jax.Array, y: jax.Array) -> jax.Array:
+        return x - y
+
+    model = export(fn, "f32[B,4]", "f32[4]", check=["f32[3,4]", (4,)])
+    close(model(X, y=X[0]), X - X[0])
+    close(model(y=X[0], x=X), X - X[0])
+    assert model.verify("f32[2,4]", "f32[4]")
+    assert model.profile("f32[2,4]", "f32[4]", runs=1).data["runs"] == 1
+    for call, message in (
+        (lambda: model.profile(), "takes 2 positional inputs, but 0 are given"),
+        (lambda: model(X[:, :3], X[0]), r"`x` is float32\[B, 4\], not float32\[5, 3\]"),
+        (lambda: model.summary(by="layer"), "`by` is 'layer'"),  # type: ignore[arg-type]
+        (lambda: model.with_weights({"a": X}), "export with params="),
+        (lambda: model(X), r"the structure \(\*\), but the function takes \(\*, \*\)"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            call()
+
+
+def test_nan_on_both_sides_is_mentioned() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.log(x)
+
+    x = np.array([-1, 1], np.float32)
+    with pytest.warns(UserWarning, match="has 1 NaN of 2 elements on both sides"):
+        model = export(fn, "f32[2]", check=[x])
+    assert "`output` has 1 NaN of 2 elements on both sides" in str(model.verify(x))
+
+
+def test_more_than_protobuf_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = export(Net(), ("B", 4))
+    monkeypatch.setattr("jax2onnx._export.result.LARGEST_MESSAGE", 100)
+    with pytest.warns(UserWarning, match=r"help: use \.save\(path\), or \.ir"):
+        assert model.proto.graph.node
+    with pytest.raises(InvalidInputError, match="external_data=True"):
+        model.save(tmp_path / "model.onnx", external_data=False)
+
+
 def test_every_option_of_to_onnx_has_a_place() -> None:
     from inspect import signature
 
-    from jax2onnx._exported.export import RENAMED
+    from jax2onnx._export.option_names import RENAMED
 
     elsewhere = {
         "fn", "inputs", "unknown", "return_mode", "export_mode", "normalization_mode",

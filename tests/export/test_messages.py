@@ -23,6 +23,7 @@ from models.unsupported import (
     flat,
     half_bytes,
     nested,
+    noisy,
     odd_element_type,
     returns_nothing,
     two_inputs,
@@ -100,6 +101,7 @@ CASES = {
 
 WARNINGS = {
     "a layer in training mode": lambda: to_onnx(Trained(), [(4, 3)]),
+    "a key that a function holds": lambda: to_onnx(noisy, [(4,)]),
     "64-bit arrays": lambda: to_onnx(two_inputs, [np.ones(2), np.ones(2, np.int64)]),
     "output_path": lambda: _export(output_path="model.onnx"),
 }

@@ -88,7 +88,7 @@ MODULES = {
     "nnx": ("`norm`", "`drop`"),
     "linen": ("BatchNorm_0`", "Dropout_0`"),
     "equinox": ("`norm`", "`drop`"),
-    "haiku": ("`batch_norm`", ""),
+    "haiku": ("`batch_norm`", "`dropout`"),
 }
 
 
@@ -99,7 +99,7 @@ def test_training_mode_is_reported(name: str) -> None:
     (said,) = [str(warning.message) for warning in caught]
     norm, drop = MODULES[name]
     assert f"{norm} normalises by the batch\n" in said
-    assert f"{drop} draws the same random numbers in each run\n".lstrip() in said
+    assert f"{drop} draws the same random numbers in each run\n" in said
     assert said.count("test_training_mode.py:") == 2
     assert ADVICE[name] in said
 
@@ -144,8 +144,61 @@ def test_a_module_that_adds_noise_of_its_own() -> None:
         def __call__(self, x: jax.Array) -> jax.Array:
             return x + jax.random.normal(self.rngs.noise(), x.shape)
 
-    with pytest.warns(UserWarning, match="make the random key an input"):
+    with pytest.warns(UserWarning, match=r"\[constant-key\]") as caught:
         to_onnx(Noisy(), [X])
+    (said,) = [str(warning.message) for warning in caught]
+    line = Noisy.__call__.__code__.co_firstlineno + 1
+    assert f"test_training_mode.py:{line} in Noisy.__call__" in said.replace(
+        "test_a_module_that_adds_noise_of_its_own.<locals>.", ""
+    )
+    assert "layer" not in said
+
+
+def test_layers_and_draws_are_told_apart() -> None:
+    drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+
+    def fn(x: jax.Array) -> jax.Array:
+        return drop(x) + jax.random.normal(KEY, x.shape)
+
+    with pytest.warns(UserWarning, match=r"-mode\]|-key\]") as caught:
+        to_onnx(fn, [X])
+    codes = [str(warning.message).split()[0] for warning in caught]
+    assert codes == ["[training-mode]", "[constant-key]"]
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_attention_with_dropout_is_a_layer(key: Any) -> None:
+    """The key of a Linen module is often made inside the function."""
+    module = nn.MultiHeadDotProductAttention(2, dropout_rate=0.5)
+    variables = module.init(KEY, jnp.ones((2, 4, 8)), deterministic=True)
+
+    def fn(x: jax.Array) -> jax.Array:
+        rngs = {"dropout": jax.random.key(0) if key is None else key}
+        return module.apply(variables, x, deterministic=False, rngs=rngs)
+
+    with pytest.warns(UserWarning, match="deterministic=True"):
+        to_onnx(fn, [(2, 4, 8)])
+
+
+def test_a_model_that_is_made_inside_the_function_is_not_reported() -> None:
+    """Initial values are random numbers, too."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        attend = nnx.MultiHeadAttention(2, 8, rngs=nnx.Rngs(0), decode=False)
+        return attend(x)
+
+    to_onnx(fn, [(2, 4, 8)])
+
+
+def test_errors_of_frameworks_have_advice() -> None:
+    module = Linen()
+    variables = module.init(KEY, jnp.ones(X), False)
+    with pytest.raises(Exception, match="batch_stats") as caught:
+        to_onnx(lambda x: module.apply(variables, x, True), [X])
+    assert "use_running_average=True" in "".join(caught.value.__notes__)
+    with pytest.raises(RuntimeError, match="key") as caught:
+        to_onnx(eqx.nn.Dropout(0.5), [(8,)])
+    assert "eqx.nn.inference_mode(model)" in "".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize(

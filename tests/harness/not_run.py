@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 # Skips that are expected on every machine: these tests need other versions of JAX, onnxruntime or
-# the browser, another system, or an accelerator.
+# the browser, another system, an accelerator, or what other languages need.
 EXPECTED = (
     r"this version of JAX does not have",
     r"newer than this JAX",
@@ -19,6 +19,7 @@ EXPECTED = (
     r"the browser has no WebGPU, not even in software",
     r"the program is a shell script",
     r"Windows does not have",
+    r"serving needs",
 )
 
 # Requirements that a machine may lack: the name in JAX2ONNX_WITHOUT, the reason of the skip, and

@@ -33,7 +33,9 @@ def node() -> str:
     return path
 
 
-class _Files(http.server.SimpleHTTPRequestHandler):
+class Files(http.server.SimpleHTTPRequestHandler):
+    """Serves files of a folder, and an empty page."""
+
     extensions_map = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".mjs": "text/javascript",
@@ -59,7 +61,7 @@ class WebPage(browser.Page):
     """A page that has loaded onnxruntime-web, for the provider `wasm` or `webgpu`."""
 
     def __init__(self, folder: Path, where: Path, provider: str) -> None:
-        handler = functools.partial(_Files, directory=str(where / "dist"))
+        handler = functools.partial(Files, directory=str(where / "dist"))
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         super().__init__(folder, flags=SOFTWARE_GPU if provider == "webgpu" else ())

@@ -79,3 +79,10 @@ class Trained(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         return self.drop(self.norm(x))
+
+
+KEY = jax.random.key(0)
+
+
+def noisy(x: jax.Array) -> jax.Array:
+    return x + jax.random.normal(KEY, x.shape)

@@ -1,5 +1,6 @@
 """Files are named as Python imports them, and no two files share a name."""
 
+import ast
 import importlib
 import linecache
 import sys
@@ -92,11 +93,14 @@ def test_files_that_no_import_names_keep_apart(tmp_path: Path) -> None:
     assert names == {"layers.py", "layers.py (2)"}
 
 
-CELL = "import jax.numpy as jnp\ndef cell(x):\n    return jnp.sin(x)\n"
+CELL = (
+    "import jax.numpy as jnp, jax2onnx\ndef cell(x):\n    return jnp.sin(x)\n"
+    "exported = jax2onnx.export(cell, (2,))\nexported\n"
+)
 
 
 def _cell(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns a function that is defined in the seventh cell of a notebook."""
+    """Returns the names that are defined in the seventh cell of a notebook."""
     text = CELL
     path = "/tmp/ipykernel_12/3364276556.py"
     monkeypatch.setitem(linecache.cache, path, (len(text), None, text.splitlines(True), path))
@@ -106,12 +110,14 @@ def _cell(monkeypatch: pytest.MonkeyPatch) -> Any:
     notebook.get_ipython = lambda: shell
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     namespace: dict[str, Any] = {}
-    exec(compile(text, path, "exec"), namespace)
-    return namespace["cell"]
+    for statement in ast.parse(text).body:  # as notebooks do
+        exec(compile(ast.Module([statement], []), path, "exec"), namespace)
+    return namespace
 
 
 def test_errors_show_the_text_of_notebook_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = to_onnx(_cell(monkeypatch), [(2,)], stacktrace_metadata="sourcemap")
+    cell = _cell(monkeypatch)["cell"]
+    model = to_onnx(cell, [(2,)], stacktrace_metadata="sourcemap")
     said = _core.explain(model.SerializeToString(), model.graph.node[0].name)
     assert said is not None
     assert "In [7]:3" in said
@@ -119,11 +125,13 @@ def test_errors_show_the_text_of_notebook_cells(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = to_onnx(_cell(monkeypatch), [(2,)], stacktrace_metadata="sourcemap", source_text=True)
+    names = _cell(monkeypatch)
+    model = to_onnx(names["cell"], [(2,)], stacktrace_metadata="sourcemap", source_text=True)
     assert sources(model, "Sin") == ("In [7]", 3)
     files = SourceMap.load(model)
     assert "ipykernel" not in str(files.lookup(model.graph.node[0].name))
     assert written_text(model, "In [7]") == CELL
+    assert "return jnp.sin(x)" in names["exported"].view().content
 
 
 def test_code_in_an_archive_keeps_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -378,7 +378,7 @@ def test_what_jax_cannot_trace_names_the_dimension() -> None:
         "Symbolic dimension comparison 'T' > '3' is inconclusive.",
         [
             "`T` is axis 1 of the input `batch.mask`",
-            "  help: use a number instead, or add a constraint with jax.export.symbolic_shape: "
+            "  help: write a number instead, or add a constraint with jax.export.symbolic_shape: "
             "`T >= 4` or `T <= 3`",
         ],
     )
@@ -392,7 +392,7 @@ def test_a_remainder_that_should_be_zero_is_a_constraint() -> None:
     constraint = "mod(3*T, - 12) == 0"
     assert lines == [
         "`T` is axis 0 of the input `x`",
-        "  help: use a number instead, or add a constraint with jax.export.symbolic_shape: "
+        "  help: write a number instead, or add a constraint with jax.export.symbolic_shape: "
         f"`{constraint}`",
     ]
     size, _ = export.symbolic_shape("T, 3", constraints=[constraint])
@@ -429,9 +429,15 @@ def test_other_errors_of_jax_name_the_dimensions(fn: Any, expected: Any) -> None
     _, lines = message(fn, X, Y)
     both = ["`B` is axis 0 of the input `x`", "`T` is axis 0 of the input `y`"]
     named = expected or both
-    same = ", or the same name for sizes that are always equal" if len(named) > 1 else ""
+    one = f"write a number instead of {named[0].split()[0]}"
+    same = "write the same name for sizes that are always equal, or numbers"
     assert lines[: len(named)] == named
-    assert lines[len(named)].startswith(f"  help: use a number instead in `inputs`{same}")
+    assert lines[len(named)].startswith(f"  help: {same if len(named) > 1 else one}")
+
+
+def test_a_name_beside_a_number_of_the_model_becomes_the_number() -> None:
+    _, lines = message(lambda x: x @ jnp.ones((64, 3)), ("B", "D"))
+    assert lines == ["`D` is axis 1 of the input `x`", "  help: write 64 instead of `D`"]
 
 
 def test_code_that_needs_an_integer_may_see_a_batch_of_one() -> None:
@@ -444,7 +450,7 @@ def test_code_that_needs_an_integer_may_see_a_batch_of_one() -> None:
     line = "lambda x, w: jax.vmap(lambda x: jax.tree.map(lambda out: out[0], fn(x[None], w)))(x)"
     assert lines == [
         "`B` is axis 0 of the input `x`",
-        "  help: use a number instead in `inputs`. If rows of `B` do not depend on each other, "
+        "  help: write a number instead of `B`. If rows of `B` do not depend on each other, "
         "export a map over batches of one:",
         f"    {line}",
     ]

@@ -228,12 +228,12 @@ def add(x: jax.Array, y: jax.Array, *, scale: float = 1.0) -> jax.Array:
 @pytest.mark.parametrize(
     ("inputs", "params", "reason"),
     [
-        ([(2,)], None, "1 `inputs`: missing a required argument: 'y'"),
-        ([(2,), (2,), (2,)], None, "3 `inputs`: too many positional arguments"),
+        ([(2,)], None, "1 positional input: missing a required argument: 'y'"),
+        ([(2,), (2,), (2,)], None, "3 positional inputs: too many positional arguments"),
         (
             [(2,), (2,)],
             {"size": 1.0},
-            "2 `inputs` and 1 `input_params`: got an unexpected keyword argument 'size'",
+            "2 positional inputs and 1 keyword input: got an unexpected keyword argument 'size'",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 //! Source files of the user's program. They are read from disk if they have not changed since the
 //! export, and otherwise from the source map.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
@@ -126,7 +127,7 @@ impl<'m> Excerpts<'m> {
                     outside = true;
                     continue;
                 }
-                let path = root.join(on_disk(file));
+                let path = root.join(&*on_disk(file));
                 let Some(text) = read(&path).map(source_text) else { continue };
                 self.opened.borrow_mut().push(path.clone());
                 if wanted.is_none_or(|wanted| wanted == digest(text.as_bytes())) {
@@ -145,7 +146,8 @@ impl<'m> Excerpts<'m> {
                 "`{file}` is outside this folder, and the model has no digest to check it"
             )),
             None if file.starts_with(CELL) => Err(format!(
-                "`{file}` is a notebook cell; export with source_text=True to keep its text"
+                "`{file}` is a notebook cell; to keep its text, export with \
+                 provenance=Provenance(text=True), or source_text=True in to_onnx"
             )),
             None => Err(format!("`{file}` was not found")),
         }
@@ -155,12 +157,16 @@ impl<'m> Excerpts<'m> {
 /// The prefix of the names of notebook cells.
 const CELL: &str = "In [";
 
-/// Strips the number that distinguishes a file from others of the same name.
-fn on_disk(file: &str) -> &str {
+/// Returns the name of a file on disk, without the number that distinguishes it from others of the
+/// same name. The Python package writes notebook cells to files for `view`.
+fn on_disk(file: &str) -> Cow<'_, str> {
+    if file.starts_with(CELL) {
+        return format!("{file}.py").into();
+    }
     let numbered = file.strip_suffix(')').and_then(|file| file.rsplit_once(" ("));
     match numbered {
-        Some((name, number)) if number.parse::<u32>().is_ok() => name,
-        _ => file,
+        Some((name, number)) if number.parse::<u32>().is_ok() => name.into(),
+        _ => file.into(),
     }
 }
 

@@ -53,7 +53,7 @@ struct Cli {
 
 const EXIT_STATUS: &str = "\
 Examples:
-  jax2onnx export model.py:predict --input 'f32[B,3]' --stacktrace sourcemap
+  jax2onnx export model.py:predict --input 'f32[B,3]' --provenance sourcemap
   jax2onnx show predict.onnx                            where each node came from
   python serve.py 2>&1 | jax2onnx explain predict.onnx  the line behind an error
   jax2onnx view predict.onnx --open                     source and graph
@@ -85,7 +85,7 @@ pub enum PythonCommand {
     /// `jax2onnx doctor`
     Doctor(Doctor),
     /// `jax2onnx export`
-    Export(Export),
+    Export(Box<Export>),
     /// `jax2onnx generate-folder`
     GenerateFolder(GenerateFolder),
     /// `jax2onnx reduce`

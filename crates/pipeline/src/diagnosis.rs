@@ -231,13 +231,13 @@ impl Places<'_> {
                 let dtype = dtype.numpy_name();
                 let help = match (target, last) {
                     (Some(target), _) => format!(
-                        "{target} has no products in {dtype}; target=\"any\" allows what ONNX allows"
+                        "{target} has no products in {dtype}; target=\"any\" allows all that ONNX defines"
                     ),
                     (None, true) => format!(
                         "products that no other product follows stay in float32 unless you write \"{dtype}:all\""
                     ),
                     (None, false) => {
-                        "products and what handles their results can; the model must compute in float32".to_owned()
+                        "only products in float32, and operators on their results, can compute in another type".to_owned()
                     }
                 };
                 ("nothing-computes", help)
@@ -259,10 +259,10 @@ impl Places<'_> {
                 format!("patterns match whole names; the largest are: {}", largest.join(", "))
             }
             weights::Error::Unsuitable { .. } => {
-                "take it out of the pattern: \"keep\" stores a weight as it is".to_owned()
+                "exclude it with the format \"keep\", which stores a weight unchanged".to_owned()
             }
             weights::Error::Opset(_) => {
-                "leave `opset` out, or store weights as float16 or bfloat16".to_owned()
+                "omit `opset`, or store weights as float16 or bfloat16".to_owned()
             }
         };
         let (places, help) = (Vec::new(), Some(help));
@@ -276,7 +276,7 @@ impl Places<'_> {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
             onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "leave `opset` out to get the lowest one that costs nothing";
+                let help = "omit `opset` to get the lowest one that costs nothing";
                 (Family::InvalidInput, "opset-too-old", *origin, Some(help))
             }
             onnx::Error::OpsetUnsupported { .. } => {

@@ -137,7 +137,7 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     find_sources(py)?;
     match cli::python_command(&argv) {
         Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
-        Some(PythonCommand::Export(export)) => run_export(py, export),
+        Some(PythonCommand::Export(export)) => run_export(py, *export),
         Some(PythonCommand::GenerateFolder(command)) => run_generate_folder(py, command),
         Some(PythonCommand::Reduce(reduce)) => run_reduce(py, reduce),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
@@ -188,14 +188,19 @@ fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {
 }
 
 fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
-    let arguments = (export.function, export.inputs, export.output, export.settings);
+    let arguments = (export.function, export.inputs, export.output_path, export.settings);
     let options = PyDict::new(py);
     options.set_item("opset", export.opset)?;
     options.set_item("target", export.target)?;
-    options.set_item("stacktrace", export.stacktrace)?;
+    options.set_item("provenance", export.provenance)?;
+    options.set_item("outputs", export.outputs)?;
+    options.set_item("operators", export.operators)?;
+    options.set_item("checkpoint", export.checkpoint)?;
+    options.set_item("external_data", export.external_data)?;
+    options.set_item("check", export.check)?;
     options.set_item("assume", export.assume)?;
-    options.set_item("compute", export.compute)?;
-    options.set_item("weights", export.weights)?;
+    options.set_item("compute_dtype", export.compute_dtype)?;
+    options.set_item("weight_format", export.weight_format)?;
     options.set_item("x64", export.x64)?;
     options.set_item("onnx_functions", export.onnx_functions)?;
     options.set_item("training", export.training)?;

@@ -183,8 +183,10 @@ impl SourceMap {
 }
 
 fn invalid(py: Python<'_>, message: String) -> PyErr {
-    let help =
-        Some("export with stacktrace_metadata=\"sourcemap\", or pass the map file".to_owned());
+    let help = Some(
+        "export it with jax2onnx.export or stacktrace_metadata=\"sourcemap\", or pass the map file"
+            .to_owned(),
+    );
     let diagnostic = Diagnostic { code: "no-source-map", message, places: vec![], help };
     raise(py, Family::InvalidInput, &diagnostic)
 }

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._checking.compare import difference, not_numbers
+from jax2onnx._checking.compare import difference, same_nan
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor
 from jax2onnx._export.options import Layout, positions
 from jax2onnx._tracing.inputs import Specs, check_arguments
@@ -118,8 +118,8 @@ def compare(
         apart = difference(one, other, rtol, atol, reference=reference)
         if apart is not None:
             wrong.append(f"`{name}` differs: {apart}")
-        elif (count := not_numbers(one)) > 0:
-            nan.append(f"`{name}` has {count} NaN of {one.size} elements on both sides")
+        elif shared := same_nan(name, one):
+            nan.append(shared)
     if wrong:
         return False, "\n".join(wrong)
     which = "the output agrees" if len(wanted) == 1 else f"all {len(wanted)} outputs agree"

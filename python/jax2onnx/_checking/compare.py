@@ -151,6 +151,12 @@ def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
     return Error(float(off.max()), float(off.sum()), int(finite.sum()), noise)
 
 
+def same_nan(name: str, expected: np.ndarray) -> str | None:
+    """Describes the NaN of two arrays that agree. Returns None if there are none."""
+    count = not_numbers(expected)
+    return f"`{name}` has {count} NaN of {expected.size} elements on both sides" if count else None
+
+
 def not_numbers(array: np.ndarray) -> int:
     """Counts the elements that are NaN."""
     return 0 if array.dtype.kind in "iub" else int(np.sum(np.isnan(_wide(array))))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._checking.compare import coarser, difference, not_finite, statistics
+from jax2onnx._checking.compare import coarser, difference, not_finite, same_nan, statistics
 from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.source_lines import SourceLines
@@ -62,6 +62,7 @@ def compare_outputs(
     difference. `whole` is `True` if every part of the model ran.
     """
     reference = tolerances.reference
+    nan = []
     for name, expected, found in outputs:
         apart = difference(
             expected,
@@ -82,7 +83,9 @@ def compare_outputs(
             ]
             message = "\n".join(lines)
             return Verification(ok=False, message=message, value=name, certainty=certainty)
-    return agreement(comparison.compared, comparison.skipped, whole=whole)
+        if shared := same_nan(name, expected):
+            nan.append(shared)
+    return agreement(comparison.compared, comparison.skipped, nan, whole=whole)
 
 
 def statistics_lines(

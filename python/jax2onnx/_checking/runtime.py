@@ -247,10 +247,11 @@ def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
         size in (None, given) for size, given in zip(sizes, array.shape, strict=True)
     )
     if array.dtype != wanted or not fits:
-        shown = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+        dims = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+        shown = ", ".join(map(str, dims))
         raise InvalidInputError(
             "wrong-arguments",
-            f"the model's input `{declared.name}` is {wanted}{shown}, "
+            f"the model's input `{declared.name}` is {wanted}[{shown}], "
             f"not {array.dtype}{list(array.shape)}",
         )
     return array

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -13,6 +13,7 @@ from jax2onnx._checking.compare import Error
 from jax2onnx._checking.runtime import Runnable
 from jax2onnx._checking.source_lines import Line, SourceLines
 from jax2onnx._export.result import path_or_bytes
+from jax2onnx._python.notebooks import PRE
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class LineError:
     from_inputs: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """The result of `verify`. It is true if the model computes the same as the function.
 
@@ -80,12 +81,15 @@ class Verification:
         """Returns the message."""
         return self.message
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         color = "green" if self.ok else "#b00020"
         text = (
             self.message if self.ok or not self.by_line else f"{self.message}\n\n{self.table(10)}"
         )
-        return f'<pre style="border-left:4px solid {color};padding-left:8px">{escape(text)}</pre>'
+        edge = f"border-left:4px solid {color};padding-left:8px"
+        return f'<div style="{edge}">{PRE}{escape(text)}</pre></div>'
 
     def to_json(self) -> str:
         """Returns the result as JSON. Infinite signal-to-noise ratios are null."""
@@ -143,13 +147,15 @@ def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
         answers.append(_cannot_run(model, refused))
 
 
-def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Verification:
+def agreement(
+    compared: int, skipped: Mapping[str, int], nan: Sequence[str], *, whole: bool
+) -> Verification:
     """Returns the result for a model whose values agree. The headline claims less if not all of it
-    ran.
+    ran. `nan` describes the outputs that are NaN on both sides.
     """
     what = "values" if whole else "compared values"
     without = f", {sum(skipped.values())} not compared" if skipped else ""
-    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped)]
+    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped), *nan]
     return Verification(ok=True, message="\n".join(lines))
 
 

@@ -64,7 +64,7 @@ def verify(
             makes models that return inner values, and prints recorders.
 
     Returns:
-        Returns the message. It is true if nothing differs, and prints as a message.
+        The result. It is true if nothing differs, and prints as a message.
     """
     recorded = None if dump is None else Dump.read(dump)
     if recorded is not None and fn is None:

@@ -1,4 +1,4 @@
-"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` runs `to_onnx` from the shell.
+"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` exports from the shell.
 
 `jax2onnx export ARTIFACT` exports a function that `jax.export` serialized.
 """
@@ -13,17 +13,20 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
-from jax2onnx._export.options import is_same_file, nearest
+from jax2onnx._export.option_names import IN_COMMAND, RENAMED
+from jax2onnx._export.options import is_same_file
 from jax2onnx._python.objects import PACKAGE
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, nearest, reworded
 
 FAILED, WRONG_USAGE = 1, 2
+
+_PLACEMENTS: dict[str, bool | Literal["auto"]] = {"true": True, "false": False, "auto": "auto"}
 
 _INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<spec>\w*\[[^\[\]]*\])")
 
@@ -36,36 +39,48 @@ def run(
     *,
     opset: int | None,
     target: str | None,
-    stacktrace: str | None,
+    provenance: str | None,
+    outputs: Sequence[str],
+    operators: Sequence[str],
     assume: Sequence[str],
-    compute: Sequence[str],
-    weights: Sequence[str],
+    compute_dtype: Sequence[str],
+    weight_format: Sequence[str],
+    checkpoint: Path | None,
     x64: bool,
     onnx_functions: str | None,
     training: str | None,
     name: str | None,
+    external_data: str | None,
+    check: bool,
     missed: bool,
     record: Path | None,
     record_weights: bool,
     quiet: bool,
 ) -> int:
     """Exports a model and returns the exit status."""
-    from jax2onnx import to_onnx
     from jax2onnx._export import progress
 
     try:
-        options = to_onnx_options(settings, opset, stacktrace)
-        if target is not None:
-            options["target"] = target
-        if assume:
-            options["assume"] = list(assume)
-        for option, texts in (("compute", compute), ("weights", weights)):
-            if texts:
-                options[option] = patterns(option, texts)
-        given = {"functions": onnx_functions, "training": training, "model_name": name}
-        options |= {option: value for option, value in given.items() if value is not None}
-        if x64:
-            options["enable_double_precision"] = True
+        options = to_onnx_options(settings)
+        by_pattern = {
+            "operators": operators,
+            "compute_dtype": compute_dtype,
+            "weight_format": weight_format,
+        }
+        given = {
+            "opset": opset,
+            "target": target,
+            "stacktrace_metadata": False if provenance == "off" else provenance,
+            "output_names": list(outputs) or None,
+            "assume": list(assume) or None,
+            **{option: patterns(option, texts) or None for option, texts in by_pattern.items()},
+            "checkpoint": checkpoint,
+            "x64": x64 or None,
+            "onnx_functions": onnx_functions,
+            "training": training,
+            "name": name,
+        }
+        options |= {RENAMED.get(k, k): value for k, value in given.items() if value is not None}
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
         args, kwargs = read_inputs(inputs, double=bool(options.get("enable_double_precision")))
@@ -76,10 +91,9 @@ def run(
             fn, loaded, file = _load(function)
         path = output or Path(f"{loaded}.onnx")
         _check_source(file, path, options)
+        placement = _PLACEMENTS[external_data] if external_data else None
         with progress.shown(), _shown(missed, weights=not quiet), short_warnings():
-            written = to_onnx(
-                fn, args, kwargs or None, return_mode="file", output_path=path, **options
-            )
+            written = _written(fn, args, kwargs, path, options, placement, check=check)
     except Exception as error:
         return reported(error)
     if not quiet:
@@ -89,8 +103,46 @@ def run(
     return 0
 
 
+def _written(
+    fn: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    path: Path,
+    given: dict[str, Any],
+    external_data: bool | Literal["auto"] | None,
+    *,
+    check: bool,
+) -> str:
+    """Exports a function with options of `to_onnx`. Returns the path of the model."""
+    from jax2onnx import to_onnx
+    from jax2onnx._export import progress
+    from jax2onnx._export.options import check_options, flag
+    from jax2onnx._export.to_onnx import convert
+    from jax2onnx._exported.exported_model import ExportedModel, Source
+
+    parameters = inspect.signature(to_onnx).parameters.values()
+    chosen = {p.name: p.default for p in parameters if p.default is not p.empty}
+    del chosen["input_params"]
+    chosen |= given | {"return_mode": "file", "output_path": path}
+    double = flag("enable_double_precision", chosen.pop("enable_double_precision"))
+    of_conversion = {
+        name: chosen.pop(name) for name in inspect.signature(convert).parameters if name in chosen
+    }
+    options = check_options(**chosen)
+    converted = convert(fn, args, kwargs or None, options, double=double, **of_conversion)
+    model = ExportedModel(converted, Source(fn, None, None), fn)
+    if check:
+        model.check(*args, keyword_inputs=kwargs or None)
+    progress.stage("writing", converted.model)
+    if external_data is None:
+        external_data = False if options.self_contained else "auto"
+    return model.save(path, external_data=external_data)
+
+
 def reported(error: Exception) -> int:
     """Prints an error, and returns the exit status."""
+    if isinstance(error, Jax2OnnxError):
+        error.reword(IN_COMMAND)
     if isinstance(error, InvalidInputError):
         print(f"error: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -106,7 +158,7 @@ def short_warnings() -> Iterator[None]:
     """Prints warnings without a line of this package."""
 
     def show(message: object, *_: object, **__: object) -> None:
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {reworded(str(message), IN_COMMAND)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -149,8 +201,9 @@ def _load(function: str) -> tuple[Any, str, str | None]:
     file = getattr(value, "__file__", None)
     for part in path.split("."):
         if not hasattr(value, part):
-            known = ", ".join(n for n in sorted(vars(value)) if not n.startswith("_"))
-            raise _wrong(f"`{source}` has no `{path}`", f"it has {known}" if known else "")
+            known = [n for n in sorted(vars(value)) if not n.startswith("_")]
+            has = f"{nearest(part, known)}it has {', '.join(known)}" if known else ""
+            raise _wrong(f"`{source}` has no `{path}`", has)
         value = getattr(value, part)
     if is_call:
         value = value()
@@ -221,7 +274,8 @@ def _module(source: str) -> ModuleType:
             raise
     path = Path(source)
     if not path.is_file():
-        raise _wrong(f"there is no file `{source}`", "")
+        beside = sorted(file.name for file in path.parent.glob("*.py"))
+        raise _wrong(f"there is no file `{source}`", nearest(path.name, beside).strip())
     packages = _packages(path.absolute())
     if packages:
         # Relative imports need the module's own name: `pkg.model` for `src/pkg/model.py`.
@@ -270,12 +324,9 @@ def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[
     return list(positional), keyword
 
 
-def to_onnx_options(
-    settings: Sequence[str], opset: int | None = None, stacktrace: str | None = None
-) -> dict[str, Any]:
-    """Returns the keyword arguments of `to_onnx`."""
+def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
+    """Returns the keyword arguments of `to_onnx` that `--set` gives."""
     from jax2onnx import to_onnx
-    from jax2onnx._exported.export import RENAMED
 
     given = ("fn", "inputs", "input_params", "return_mode", "output_path", "unknown")
     known = [name for name in inspect.signature(to_onnx).parameters if name not in given]
@@ -290,23 +341,19 @@ def to_onnx_options(
                 f"{near}write OPTION=VALUE with one of: {', '.join(known)}",
             )
         options[name] = _value(value)
-    if opset is not None:
-        options["opset"] = opset
-    if stacktrace is not None:
-        options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
     return options
 
 
-def patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Parses patterns with formats, such as `head.*=int8` and `int4`."""
+def patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
+    """Parses patterns with formats, such as `head.*=int8` and `int4`, or a single format."""
     formats: dict[str, str] = {}
     for text in texts:
         pattern, _, stored = text.rpartition("=")
         pattern = pattern or "*"
         if pattern in formats:
-            raise _wrong(f"--{option} is given twice for `{pattern}`", "")
+            raise _wrong(f"--{option.replace('_', '-')} is given twice for `{pattern}`", "")
         formats[pattern] = stored
-    return formats
+    return formats["*"] if list(formats) == ["*"] else formats
 
 
 def _value(text: str) -> Any:

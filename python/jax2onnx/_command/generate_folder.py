@@ -30,7 +30,9 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = to_onnx_options(settings, None, stacktrace)
+        options = to_onnx_options(settings)
+        if stacktrace is not None:
+            options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
         if target is not None:
             options["target"] = target
         for option, texts in (("compute", compute), ("weights", weights)):

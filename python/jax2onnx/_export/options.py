@@ -1,6 +1,5 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
-import difflib
 import operator
 import os
 import re
@@ -16,7 +15,7 @@ from jax2onnx._export.provenance_level import SOURCE_MAP, Level, detail
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.training import TRAINING
-from jax2onnx.errors import InvalidInputError, bad_option
+from jax2onnx.errors import InvalidInputError, bad_option, nearest
 
 RETURN_MODES = ("proto", "ir", "file")
 EXPORT_MODES = ("standard", "web")
@@ -303,18 +302,17 @@ def _operators(value: object) -> dict[str, str]:
     return dict(value)
 
 
-def unknown_option(function: str, name: str, known: Sequence[str]) -> TypeError:
-    """Returns the error for a keyword argument that a function does not have."""
-    near = nearest(name, known).strip() or f"the options are: {', '.join(known)}"
+def unknown_option(
+    function: str, name: str, known: Sequence[str], elsewhere: Mapping[str, str]
+) -> TypeError:
+    """Returns the error for a keyword argument that a function does not have. `elsewhere` has the
+    advice for those of another function.
+    """
+    near = elsewhere.get(name) or nearest(name, known).strip()
+    near = near or f"the options are: {', '.join(known)}"
     error = TypeError(f"{function}() got an unexpected keyword argument {name!r}")
     error.add_note(f"  help: {near}")
     return error
-
-
-def nearest(name: object, known: Sequence[str]) -> str:
-    """Returns a question about the known name that is most similar, or an empty string."""
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _assumptions(value: object) -> list[str]:

@@ -6,6 +6,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx._python.objects import users_frame
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ _FULL = {
     errno.EFBIG: "the file system does not allow files of this size: choose another disk",
     errno.EROFS: "the disk is read-only: choose another one",
 }
+
+# Advice of `to_onnx` for models that are too large for protobuf.
+_INSTEAD = (
+    'write it with return_mode="file", which puts the weights in a file of their own, or use '
+    'return_mode="ir"'
+)
 
 # The largest message that protobuf serialises.
 LARGEST_MESSAGE = (1 << 31) - 1
@@ -97,17 +104,16 @@ def source_map_at(model: "Model", path: str | None) -> "Iterator[None]":
         pending.finish()
 
 
-def to_proto(model: "Model") -> "onnx.ModelProto":
-    """Returns the model as protobuf. It may be larger than protobuf can serialise, with a
-    warning.
+def to_proto(model: "Model", instead: str = _INSTEAD) -> "onnx.ModelProto":
+    """Returns the model as protobuf. It may be larger than protobuf can serialise, with a warning
+    that has advice.
     """
     if model.size > LARGEST_MESSAGE:
         warnings.warn(
             f"[large-proto] the model has {model.size / 1e9:.1f} GB, but protobuf serialises at "
             "most 2 GB: `SerializeToString` and `onnx.save` will fail\n"
-            '  help: write it with return_mode="file", which puts the weights in a file of their '
-            'own, or use return_mode="ir"',
-            stacklevel=3,
+            f"  help: {instead}",
+            stacklevel=users_frame(),
         )
     result = skeleton(model)
     initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}

@@ -14,6 +14,7 @@ from jax2onnx import _jax
 from jax2onnx._export import progress, result
 from jax2onnx._export.calibrated_weights import with_calibrated
 from jax2onnx._export.lowering_rules import registered
+from jax2onnx._export.option_names import NOT_IN_TO_ONNX
 from jax2onnx._export.options import (
     Boundary,
     Layout,
@@ -27,7 +28,7 @@ from jax2onnx._export.provenance_level import Level
 from jax2onnx._export.stored_weights import stored_weights
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
-from jax2onnx._tracing import concretization_errors
+from jax2onnx._tracing import concretization_errors, training
 from jax2onnx._tracing.checkpoint import Checkpoint
 from jax2onnx._tracing.dimension_errors import explained
 from jax2onnx._tracing.functions import Functions
@@ -46,8 +47,8 @@ from jax2onnx._tracing.names import Renaming, boundary_names, paths_of, signatur
 from jax2onnx._tracing.parameters import SharedParameters, Tree, function_of
 from jax2onnx._tracing.patterns import dtypes
 from jax2onnx._tracing.trace import Traced, trace
-from jax2onnx._tracing.training import Training, training_error, training_layers
-from jax2onnx.errors import InvalidInputError
+from jax2onnx._tracing.training import Training, training_calls, training_errors
+from jax2onnx.errors import InvalidInputError, reworded
 
 if TYPE_CHECKING:
     import onnx
@@ -324,7 +325,7 @@ def to_onnx(
             one kind share one body.
         training: The treatment of layers that run in training mode, which draw random numbers from
             the model's own state or normalise by the batch: "warn" names their lines, "error"
-            raises, and "allow" exports them in silence. Keys that are inputs do not count.
+            raises, and "allow" exports them without a warning. Keys that are inputs do not count.
         unknown: No other options exist; the error suggests the nearest one.
 
     Returns:
@@ -340,7 +341,7 @@ def to_onnx(
     `jax.debug.print` and `jax.debug.callback` are omitted.
     """
     for name in unknown:
-        raise unknown_option("to_onnx", name, option_names(to_onnx))
+        raise unknown_option("to_onnx", name, option_names(to_onnx), NOT_IN_TO_ONNX)
     options = check_options(
         model_name=model_name,
         opset=opset,
@@ -442,9 +443,10 @@ def convert(
     keep_results: bool = False,
     shared: SharedParameters | None = None,
     checkpoint: Any = None,
+    words: Mapping[str, str] | None = None,
 ) -> Converted:
     """Traces and converts a function. `keep_results` records the values that each equation becomes.
-    `shared` holds the parameters of other models.
+    `shared` holds the parameters of other models. `words` are replaced in warnings.
     """
     check_callable(fn)
     with _jax.precision(double=double):
@@ -460,7 +462,11 @@ def convert(
 
     progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
-    with explained(signature, args, kwargs), concretization_errors.explained():
+    with (
+        explained(signature, args, kwargs),
+        concretization_errors.explained(),
+        training.explained(),
+    ):
         names, _ = boundary_names(
             signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
         )
@@ -479,10 +485,11 @@ def convert(
     if options.calibrated:
         traced = with_calibrated(traced, options.calibrated, in_set=shared is not None)
 
-    if options.training != "allow" and not flags and (layers := training_layers(traced.jaxpr)):
-        if options.training == "error":
-            raise training_error(layers)
-        warnings.warn(str(training_error(layers)), stacklevel=3)
+    if options.training != "allow" and not flags:
+        for error in training_errors(training_calls(traced.jaxpr)):
+            if options.training == "error":
+                raise error
+            warnings.warn(str(error), stacklevel=3)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -495,9 +502,8 @@ def convert(
         output_names=output_names,
     )
     if options.reports and narrowed:
-        warnings.warn(
-            narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed]), stacklevel=3
-        )
+        said = narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed])
+        warnings.warn(reworded(said, words or {}), stacklevel=3)
     in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)

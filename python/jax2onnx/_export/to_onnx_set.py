@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx._export import progress, result
-from jax2onnx._export.options import Options, check_options, flag, nearest
+from jax2onnx._export.options import Options, check_options, flag
 from jax2onnx._export.to_onnx import ALL, Converted, Path, convert, to_onnx, useless_weights
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.parameters import SharedParameters
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, nearest
 
 #: The file that holds the weights of a set.
 DATA = "weights.data"

@@ -17,6 +17,9 @@ LAYOUTS = ("nchw",)
 
 _TYPED = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[^\[\]]*)\]")
 
+# An element type with its shape in parentheses, by mistake.
+_CALL = re.compile(r"\s*(?!min|max|mod|floordiv)\w+\s*\(.*\)\s*")
+
 # The axes of the function's argument, by the model's: the function takes NHWC.
 _NHWC = (0, 2, 3, 1)
 
@@ -61,7 +64,7 @@ def parsed(text: str) -> Input:
     """Parses an input such as `f32[B,3]`, or a shape such as `B, 3`."""
     match = _TYPED.fullmatch(text.replace(" ", ""))
     if match is None:
-        if not text.strip() or "[" in text or "]" in text:
+        if not text.strip() or "[" in text or "]" in text or _CALL.fullmatch(text):
             raise InvalidInputError(
                 "invalid-inputs",
                 f"`{text}` is not an input",
@@ -87,20 +90,27 @@ def _split(shape: str) -> list[str]:
 
 def _dtype(name: str, text: str) -> Any:
     full = {short: long for short, long, *_ in _core.element_types()}
-    try:
-        return jax.numpy.dtype(full.get(name, name))
-    except TypeError:
+    known = full.get(name, name)
+    if known not in full.values():  # `float` is one of 64 bits in NumPy
         raise InvalidInputError(
             "invalid-inputs",
             f"`{text}` has an unknown element type",
-            help=f"the types are {', '.join(full)}",
-        ) from None
+            help=f"the types are {', '.join(full)}, or long names such as float32",
+        )
+    return jax.numpy.dtype(known)
 
 
 def input_options(
     inputs: Sequence[Any], keywords: Mapping[str, Any] | None, *, double: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
     """Translates specifications of inputs to the arguments and options of the conversion."""
+    if inputs and all(type(entry) is int for entry in inputs):
+        raise InvalidInputError(
+            "invalid-inputs",
+            f"the inputs are {', '.join(map(str, inputs))}",
+            help=f"for one argument of this shape, pass {inputs!r}; if the argument is a number, "
+            f'pass its type, as "i32[]" or "f32[]"',
+        )
     given = (tuple(map(_read, inputs)), {k: _read(v) for k, v in (keywords or {}).items()})
     default = np.float64 if double else np.float32
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from jax2onnx._export import progress
+from jax2onnx._export.option_names import IN_EXPORT, NOT_IN_EXPORT
 from jax2onnx._export.options import check_options, flag, unknown_option
 from jax2onnx._export.provenance_level import LEVELS, Level, Provenance
 from jax2onnx._export.to_onnx import Assumption, Form, Path, Target, convert, option_names
@@ -14,17 +15,7 @@ from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing.checkpoint import Checkpoint
 from jax2onnx._tracing.training import Training
-from jax2onnx.errors import InvalidInputError, bad_option
-
-# Options of `export` and the names that they have in `to_onnx`.
-RENAMED = {
-    "name": "model_name",
-    "keyword_inputs": "input_params",
-    "compute_dtype": "compute",
-    "weight_format": "weights",
-    "onnx_functions": "functions",
-    "x64": "enable_double_precision",
-}
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, bad_option
 
 
 def export(
@@ -104,9 +95,9 @@ def export(
         MismatchError: The model computes something else than the function on `check`.
         InternalError: There is a bug in jax2onnx.
     """
-    with HiddenFrames():
+    with HiddenFrames(), _own_words():
         for key in unknown:
-            raise unknown_option("export", key, option_names(export))
+            raise unknown_option("export", key, option_names(export), NOT_IN_EXPORT)
         source = Source(fn, _one_of(params, variables), state)
         chosen = provenance if isinstance(provenance, Provenance) else Provenance(provenance)
         if chosen.level not in (True, False, *LEVELS):
@@ -141,6 +132,7 @@ def export(
                 options,
                 double=double,
                 checkpoint=checkpoint,
+                words=IN_EXPORT,
                 **of_inputs,
                 **output_options(outputs),
             )
@@ -150,6 +142,16 @@ def export(
         if output_path is not None:
             model.save(output_path, external_data=external_data)
         return model
+
+
+@contextmanager
+def _own_words() -> Iterator[None]:
+    """Replaces the names that options have in `to_onnx` in errors."""
+    try:
+        yield
+    except Jax2OnnxError as error:
+        error.reword(IN_EXPORT)
+        raise
 
 
 @contextmanager

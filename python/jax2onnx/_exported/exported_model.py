@@ -4,6 +4,7 @@ import html
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,9 +23,12 @@ from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
 from jax2onnx._export.stored_weights import StoredWeights, stored_weights
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._exported.boundary import input_options
+from jax2onnx._python.notebooks import PRE, cells, hidden_frames
+from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
-from jax2onnx._tracing.names import component
+from jax2onnx._tracing.names import component, signature_of
 from jax2onnx._tracing.parameters import tree_of
 from jax2onnx.errors import InvalidInputError, MismatchError, bad_option
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     import onnx_ir
 
 ExternalData = bool | Literal["auto"]
+_GROUPS = ("module", "line", "op", "rule")
 _PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
 
 
@@ -67,6 +72,7 @@ class ExportedModel:
         self._source = source
         self._function = function
 
+    @hidden_frames
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in onnxruntime. Returns NumPy arrays, in the function's structure."""
         boundary, traced = self._converted.boundary, self._converted.traced
@@ -85,6 +91,7 @@ class ExportedModel:
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the leaves of arguments. Flags that are omitted have their defaults."""
         expected = self._converted.arguments
+        args, kwargs = self._by_position(args, kwargs)
         defaults = self._flags()
         given = (tuple(args), {**{k: v for k, v in defaults.items() if k in expected[1]}, **kwargs})
         structure: Any
@@ -93,13 +100,44 @@ class ExportedModel:
         if found != structure:
             raise InvalidInputError(
                 "wrong-arguments",
-                f"the arguments have the structure {found}, but the function takes {structure}",
-                help=f"the model's inputs are: {', '.join(self._converted.boundary.input_names)}",
+                f"the arguments have the structure {_structure(found)}, but the function takes "
+                f"{_structure(structure)}",
+                help="pass the function's own arguments, with arrays for: "
+                + ", ".join(self._converted.boundary.input_names),
             )
+        names = self._converted.boundary.input_names
         return [
-            leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
-            for leaf, spec in zip(leaves, specs, strict=True)
+            _as_argument(name, leaf, spec)
+            for name, leaf, spec in zip(names, leaves, specs, strict=True)
         ]
+
+    def _by_position(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Moves arguments that are given by name, but were exported by position, to their place."""
+        signature = signature_of(self._function)
+        names = [] if signature is None else [*signature.parameters]
+        placed, rest = list(args), dict(kwargs)
+        for name in names[len(placed) : len(self._converted.arguments[0])]:
+            if name not in rest:
+                break
+            placed.append(rest.pop(name))
+        return placed, rest
+
+    def _samples(
+        self, inputs: Sequence[Any], keyword_inputs: Mapping[str, Any] | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns arguments to compare with: arrays, shapes, or texts as `export` takes them."""
+        args, kwargs, _ = input_options(inputs, keyword_inputs, double=self._converted.double)
+        positional = len(self._converted.arguments[0])
+        if len(args) != positional:
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the function takes {positional} positional inputs, but {len(args)} are given",
+                help="pass arrays or shapes for: "
+                + ", ".join(self._converted.boundary.input_names),
+            )
+        return args, kwargs
 
     def _flags(self) -> dict[str, bool]:
         """Returns the defaults of keyword arguments."""
@@ -107,6 +145,7 @@ class ExportedModel:
         defaults = self._converted.boundary.defaults
         return {component(paths[i][0][1]): value for i, value in defaults.items()}
 
+    @hidden_frames
     def save(self, path: str | os.PathLike[str], *, external_data: ExternalData = "auto") -> str:
         """Writes the model to a file, and its source map if that has a file of its own.
 
@@ -121,6 +160,12 @@ class ExportedModel:
         """
         if external_data not in _PLACEMENTS:
             raise bad_option("external_data", external_data, ("True", "False", "auto"))
+        if external_data is False and self._model.size > result.LARGEST_MESSAGE:
+            raise InvalidInputError(
+                "model-too-large",
+                f"the model has {self._model.size / 1e9:.1f} GB, but one file holds at most 2 GB",
+                help="save it with external_data=True",
+            )
         file, options = os.fspath(path), self._converted.options
         checked = replace(options, path=file, self_contained=external_data is False)
         checked.check_apart()
@@ -133,7 +178,7 @@ class ExportedModel:
     def proto(self) -> "onnx.ModelProto":
         """The model as a new `onnx.ModelProto`."""
         require("onnx", "`ExportedModel.proto`")
-        return result.to_proto(self._model)
+        return result.to_proto(self._model, "use .save(path), or .ir")
 
     @property
     def ir(self) -> "onnx_ir.Model":
@@ -142,6 +187,7 @@ class ExportedModel:
         require("onnx_ir", "`ExportedModel.ir`")
         return result.to_ir(self._model)
 
+    @hidden_frames
     def check(
         self,
         *inputs: Any,
@@ -150,15 +196,16 @@ class ExportedModel:
         atol: float = 1e-5,
     ) -> None:
         """Compares the outputs with the function's results. Raises a `MismatchError` if they
-        differ.
+        differ, and warns if they contain NaN.
         """
         boundary = self._converted.boundary
+        args, kwargs = self._samples(inputs, keyword_inputs)
         ok, message = compare(
             self._function,
             self._runnable,
             self._runnable.run,
-            inputs,
-            keyword_inputs,
+            args,
+            kwargs,
             rtol,
             atol,
             double=self._converted.double,
@@ -171,7 +218,12 @@ class ExportedModel:
                 f"the model differs from the function: {message}",
                 help="`export` without `check`, and `verify` on the result, find the line",
             )
+        _, *nan = message.splitlines()
+        if nan:
+            said = "\n  ".join(["[nan-results] the check compares NaN with NaN:", *nan])
+            warnings.warn(said, stacklevel=users_frame())
 
+    @hidden_frames
     def verify(
         self,
         *inputs: Any,
@@ -183,12 +235,13 @@ class ExportedModel:
         differs, as `jax2onnx.verify` does.
         """
         boundary = self._converted.boundary
+        args, kwargs = self._samples(inputs, keyword_inputs)
         with self._readable() as model:
             return verify(
                 self._function,
                 model,
-                inputs,
-                keyword_inputs,
+                args,
+                kwargs,
                 rtol=rtol,
                 atol=atol,
                 enable_double_precision=self._converted.double,
@@ -196,6 +249,7 @@ class ExportedModel:
                 outputs_as_nchw=boundary.outputs_as_nchw,
             )
 
+    @hidden_frames
     def profile(
         self,
         *inputs: Any,
@@ -215,8 +269,9 @@ class ExportedModel:
         import onnxruntime
 
         double = self._converted.double
+        args, kwargs = self._samples(inputs, keyword_inputs)
         with _jax.precision(double=double), self._saved() as path:
-            args, kwargs = arguments(inputs, keyword_inputs, double=double)
+            args, kwargs = arguments(args, kwargs, double=double)
             feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
             for i in self._converted.boundary.inputs_as_nchw:
                 feeds[i] = feeds[i].transpose(NCHW)
@@ -236,6 +291,7 @@ class ExportedModel:
                 _answer([*common, "--top", str(top)]), json.loads(_answer([*common, "--json"]))
             )
 
+    @hidden_frames
     def view(self, path: str | os.PathLike[str] | None = None) -> "Page":
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
@@ -243,12 +299,16 @@ class ExportedModel:
             path: The file to write the page to. None writes none.
         """
         with self._saved() as model:
-            page = os.path.join(os.path.dirname(model), "model.html") if path is None else path
+            folder = Path(model).parent
+            for name, text in cells().items():
+                (folder / f"{name}.py").write_text(text, encoding="utf-8")
+            page = folder / "model.html" if path is None else path
             _answer(["view", model, "-o", os.fspath(page), "--source", os.getcwd()])
             return Page(
                 Path(page).read_text(encoding="utf-8"), None if path is None else os.fspath(path)
             )
 
+    @hidden_frames
     def with_weights(self, tree: Any) -> "ExportedModel":
         """Returns the model with other weights. The function is not traced again.
 
@@ -256,6 +316,13 @@ class ExportedModel:
             tree: The new value of `params` or `variables`, or else a model or a function like the
                 exported one. Names, shapes and element types of all arrays have to be the same.
         """
+        if self._source.params is None and not callable(tree):
+            raise InvalidInputError(
+                "other-weights",
+                f"the exported function holds its weights, and {type(tree).__name__} is not one",
+                help="pass a function or a model like the exported one; to pass a pytree here, "
+                "export with params=",
+            )
         source = self._source.with_weights(tree)
         function = source.callable()
         traced = self._converted.traced
@@ -286,8 +353,11 @@ class ExportedModel:
         """
         return stored_weights(self._model.weights)
 
+    @hidden_frames
     def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
         """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""
+        if by not in _GROUPS:
+            raise bad_option("by", by, _GROUPS)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
             Path(path).write_bytes(self._model.skeleton())
@@ -304,7 +374,7 @@ class ExportedModel:
     def _repr_html_(self) -> str:
         head, _, nodes = self.summary().partition("\n\n")
         shown, rest = html.escape(head), html.escape(nodes)
-        return f"<pre>{shown}</pre><details><summary>nodes</summary><pre>{rest}</pre></details>"
+        return f"{PRE}{shown}</pre><details><summary>nodes</summary>{PRE}{rest}</pre></details>"
 
     @property
     def _model(self) -> Any:
@@ -360,7 +430,7 @@ class Profile:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return f"{PRE}{html.escape(self.text)}</pre>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -377,7 +447,8 @@ class Page:
 
     def __repr__(self) -> str:
         """Returns the path and the size."""
-        return f"<Page {self.path or ''} {len(self.content) / 1e6:.1f} MB>"
+        where = f" {self.path}" if self.path else ""
+        return f"<Page{where}, {len(self.content) / 1e6:.1f} MB>"
 
     def _repr_html_(self) -> str:
         inside = html.escape(self.content, quote=True)
@@ -390,6 +461,45 @@ def _answer(command: Sequence[str]) -> str:
     if status > 1:
         raise InvalidInputError("failed-command", errors.strip().removeprefix("error: "))
     return output
+
+
+def _structure(tree: Any) -> str:
+    """Returns the text of a structure of positional and keyword arguments."""
+    positional, keyword = jax.tree_util.tree_unflatten(tree, ["*"] * tree.num_leaves)
+    named = [f"{name}={value}" for name, value in keyword.items()]
+    return f"({', '.join([*map(str, positional), *named])})".replace("'*'", "*")
+
+
+def _as_argument(name: str, value: Any, spec: Any) -> Any:
+    """Converts an argument of the function to an array that the model takes. Numbers get the type
+    of the input, and arrays may become narrower, as in JAX, but not another kind of number.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    array = np.asarray(value)
+    is_number = isinstance(value, bool | int | float | complex)
+    if not is_number and array.dtype != spec.dtype:
+        kinds: Any = (np.bool_, np.integer, np.floating, np.complexfloating)
+        if not any(
+            jax.numpy.issubdtype(array.dtype, kind) and jax.numpy.issubdtype(spec.dtype, kind)
+            for kind in kinds
+        ):
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the argument `{name}` is {array.dtype}, but the model takes {spec.dtype}",
+                help=f"convert it: x.astype({str(spec.dtype)!r})",
+            )
+    if jax.numpy.issubdtype(spec.dtype, np.integer) and array.size:
+        info: Any = jax.numpy.iinfo
+        bounds = info(spec.dtype)
+        if array.min() < bounds.min or array.max() > bounds.max:
+            raise InvalidInputError(
+                "wrong-arguments",
+                f"the argument `{name}` has values that {spec.dtype} cannot hold: "
+                f"{array.min()} to {array.max()}",
+                help="export with x64=True to compute with 64 bits",
+            )
+    return jax.numpy.asarray(array, dtype=spec.dtype)
 
 
 def _as_result(array: np.ndarray, spec: Any) -> Any:
@@ -406,5 +516,6 @@ def _other_weights(message: str) -> InvalidInputError:
     return InvalidInputError(
         "other-weights",
         f"the new weights do not fit: {message}",
-        help="a model of another form has to be exported again",
+        help="a model of another form has to be exported again; if only names differ, copy the "
+        "weights into the exported model, as with Keras's set_weights, and pass that one",
     )

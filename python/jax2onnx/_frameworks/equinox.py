@@ -1,6 +1,7 @@
 """Equinox."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -12,6 +13,16 @@ from jax2onnx._python.objects import instance_dict
 def reports_error(callback: Any) -> bool:
     """Returns `True` if a function only raises the errors of `equinox.error_if`."""
     return getattr(callback, "__module__", None) == "equinox._errors"
+
+
+def _state_of(model: Any) -> str:
+    """Returns the name of the argument that takes the state: one with this name or annotation, or
+    else the last one that is required, which follows the inputs.
+    """
+    parameters = inspect.signature(model.__call__).parameters.values()
+    marked = [p for p in parameters if p.name == "state" or "State" in str(p.annotation)]
+    required = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return (marked or required[-1:])[0].name if marked or required else "state"
 
 
 class Equinox(Framework):
@@ -35,7 +46,7 @@ class Equinox(Framework):
         if base is None or not isinstance(fn, base) or params is not None or state is None:
             return None
         model: Any = fn
-        return first_result(functools.partial(model, state=state))
+        return first_result(functools.partial(model, **{_state_of(model): state}))
 
     def bare(self, call: Any, /) -> Any:
         """Removes the scope that decorates layers of `equinox.nn`."""

@@ -17,8 +17,8 @@ class NNX(Framework):
 
     module = "flax.nnx"
     inference = (
-        "call `model.eval()`, or export "
-        "`nnx.view(model, deterministic=True, use_running_average=True)`"
+        "call `model.eval()`, or export `nnx.view(model, deterministic=True)` (batch norms: "
+        "`use_running_average=True`)"
     )
     books = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
     content = frozenset({"_raw_value", "raw_value"})  # of a Variable

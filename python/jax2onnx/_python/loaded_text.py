@@ -77,15 +77,27 @@ def _decoded(text: str | bytes) -> str:
 
 def _compiles_to(text: str | bytes, path: str, used: Used) -> bool:
     """Returns `True` if the lines in use are those of a text."""
+    # A cell of a notebook may wait at its top level.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        # A cell of a notebook may wait at its top level.
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compiled = compile(text, path, "exec", flags=flags, dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
+    if _is_used([compiled], used):
+        return True
+    # Notebooks compile each statement by itself, without knowing what others import.
+    parts = [ast.Module([statement], []) for statement in ast.parse(text, path).body]
+    return _is_used(
+        [compile(part, path, "exec", flags=flags, dont_inherit=True) for part in parts], used
+    )
+
+
+def _is_used(compiled: Sequence[CodeType], used: Used) -> bool:
+    """Returns `True` if the lines in use are those of compiled code."""
     by_name: defaultdict[str, list[CodeType]] = defaultdict(list)
-    for code in _all_code(compiled):
-        by_name[code.co_name].append(code)
+    for whole in compiled:
+        for code in _all_code(whole):
+            by_name[code.co_name].append(code)
     for code, offsets in used.code:
         found = by_name.get(code.co_name, [])
         if code not in found and not _has_lines(found, code, offsets):

@@ -1,10 +1,20 @@
 """Notebooks: detecting one, and short tracebacks in it."""
 
+import functools
+import linecache
+import os
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from jax2onnx._python.objects import PACKAGE
+
+# The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise.
+PRE = '<pre style="font-family:monospace;line-height:1.25">'
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def is_notebook() -> bool:
@@ -13,6 +23,26 @@ def is_notebook() -> bool:
         return False
     shell = sys.modules["IPython"].get_ipython()
     return shell is not None and hasattr(shell, "kernel")
+
+
+def _cell_numbers() -> dict[str, int]:
+    """Returns the numbers of the cells that ran, by path."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(getattr(shell, "compile", None), "_filename_map", {})
+
+
+def cells() -> dict[str, str]:
+    """Returns the texts of the cells that ran, by the names that they have in source maps."""
+    numbers = _cell_numbers()
+    return {f"In [{number}]": "".join(linecache.getlines(path)) for path, number in numbers.items()}
+
+
+def name_of_file(path: str) -> str:
+    """Returns the name of a file in messages: relative to the working directory, or of a cell."""
+    numbers = _cell_numbers()
+    if path in numbers:
+        return f"In [{numbers[path]}]"
+    return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 class HiddenFrames:
@@ -34,6 +64,17 @@ class HiddenFrames:
         """Shortens the traceback of an error."""
         if error is not None and is_notebook():
             error.__traceback__ = _without_own_frames(error.__traceback__)
+
+
+def hidden_frames(method: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Removes the frames of this package from errors that a method raises, in notebooks."""
+
+    @functools.wraps(method)
+    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with HiddenFrames():
+            return method(*args, **kwargs)
+
+    return called
 
 
 def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator
@@ -14,6 +15,14 @@ PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 # Code in these folders is not the user's, and refers to globals of its own.
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def users_frame() -> int:
+    """Returns the `stacklevel` of a warning that points to the user's code."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_code.co_filename.startswith((PACKAGE, *INSTALLED, "<")):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import jax
 
+from jax2onnx._python.notebooks import name_of_file
 from jax2onnx._python.objects import INSTALLED, PACKAGE
 
 # Advice by the type of JAX's error.
@@ -95,4 +96,4 @@ def _place(error: Exception) -> str:
         return ""
     frame = found[-1]
     excerpt = f"\n    {frame.line}" if frame.line else ""
-    return f"  --> {frame.filename}:{frame.lineno} in {frame.name}{excerpt}\n"
+    return f"  --> {name_of_file(frame.filename)}:{frame.lineno} in {frame.name}{excerpt}\n"

@@ -16,6 +16,7 @@ from jax2onnx._tracing.names import boundary_names, paths_of
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
 _SHAPE = re.compile(r"\([^()]*\)")
 _NAME = re.compile(r"[^\W\d]\w*")
+_ALIKE = re.compile("incompatible|same|differ")  # of shapes that have to be equal
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
 _REMAINDER = re.compile(r"The remainder (.+) should be 0")
 
@@ -60,7 +61,9 @@ def _axes(shapes: Sequence[tuple[str, tuple[Any, ...]]]) -> dict[str, list[str]]
 def _fixed_partner(
     message: str, found: Sequence[str], shapes: Sequence[tuple[str, tuple[Any, ...]]]
 ) -> str | None:
-    """Returns the axis of an input with a number where the operand beside it has a name."""
+    """Returns advice for a name that an operand has where the one beside it has a number, which may
+    come from an input.
+    """
     operands = [text.strip("()").rstrip(",").split(", ") for text in _SHAPE.findall(message)]
     for one, other in pairwise(operands):
         if len(one) != len(other):
@@ -75,7 +78,12 @@ def _fixed_partner(
                     if str(dim) == b and not _jax.is_symbolic(dim)
                 ]
                 if axes:
-                    return f"{' and '.join(axes[:2])} is {b}, beside `{a}`"
+                    return (
+                        f"{' and '.join(axes[:2])} is {b}, beside `{a}`; write the same name there "
+                        "if the two sizes are always equal, or a number in both inputs"
+                    )
+                if _ALIKE.search(message):
+                    return f"write {b} instead of `{a}`"
     return None
 
 
@@ -93,20 +101,16 @@ def _note(
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
     constraints = _constraints(message)
     if constraints or "inconclusive" in message:
-        advice = "use a number instead, or add a constraint with jax.export.symbolic_shape"
+        advice = "write a number instead, or add a constraint with jax.export.symbolic_shape"
         if constraints:
             advice += ": " + " or ".join(f"`{text}`" for text in constraints)
     elif fixed := _fixed_partner(message, found, shapes):
-        advice = (
-            f"{fixed}; write the same name there if the two sizes are always equal, or a number in "
-            "both inputs"
-        )
+        advice = fixed
+    elif len(found) > 1:
+        advice = "write the same name for sizes that are always equal, or numbers"
     else:
-        advice = (
-            "use a number instead in `inputs`, or the same name for sizes that are always equal"
-            if len(found) > 1
-            else "use a number instead in `inputs`"
-        )
+        advice = f"write a number instead of `{found[0]}`"
+    if not constraints and "inconclusive" not in message:
         needs_integer = "_DimExpr" in mentioned or "requires a constant" in message
         if needs_integer and (line := _map_of_rows(found, shapes)):
             advice += (

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jax2onnx._python.objects import users_frame
 from jax2onnx.errors import InvalidInputError
 
 # Each flag doubles the number of traces.
@@ -179,8 +180,9 @@ class _FlagTracer:
         said = str(error).strip().partition("\n")[0]
         warnings.warn(
             f"the function fails for {case}, so the model returns NaN there: "
-            f"{type(error).__name__}: {said}",
-            stacklevel=2,
+            f"{type(error).__name__}: {said}\n  help: if the model never needs {case}, fix the "
+            "flag with functools.partial",
+            stacklevel=users_frame(),
         )
 
 

@@ -218,7 +218,7 @@ def narrowing(inputs: Sequence[tuple[str, str, str]]) -> str:
             "[narrowed-inputs] JAX computes with 32 bits, so inputs become narrower:",
             *lines,
             f"  help: pass arrays of the narrower type (x.astype({inputs[0][2]!r})), or "
-            "enable_double_precision=True (`export`: x64=True) to compute with 64 bits",
+            "enable_double_precision=True to compute with 64 bits",
         ]
     )
 
@@ -253,13 +253,18 @@ def check_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        given = f"{len(args)} `inputs`" + (f" and {len(kwargs)} `input_params`" if kwargs else "")
+        given = _count(len(args), "positional input")
+        given += f" and {_count(len(kwargs), 'keyword input')}" if kwargs else ""
         raise InvalidInputError(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def check_results(results: Sequence[Any], function: tuple[str, str, int] | None) -> None:
@@ -300,11 +305,10 @@ def _is_shape_with_dtype(value: Any) -> bool:
     if type(value) not in (list, tuple) or len(value) != 2 or not _is_shape(value[0]):
         return False
     dtype = value[1]
-    if isinstance(dtype, type):
-        return issubclass(dtype, np.generic | bool | int | float)
-    if not isinstance(dtype, str | np.dtype) and (
-        not hasattr(dtype, "dtype") or hasattr(dtype, "shape")
-    ):
+    is_numpys = isinstance(dtype, type) and issubclass(dtype, np.generic | bool | int | float)
+    # JAX's scalar types have a `dtype` and, unlike arrays and their specifications, no shape.
+    is_jaxs = hasattr(dtype, "dtype") and not hasattr(dtype, "shape")
+    if not is_numpys and not is_jaxs and not isinstance(dtype, str | np.dtype):
         return False
     try:
         np.dtype(dtype)

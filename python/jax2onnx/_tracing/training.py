@@ -1,13 +1,16 @@
-"""Finds layers that a function runs in training mode: they draw random numbers or normalise by the
-batch.
+"""Finds layers that a function runs in training mode, because they draw random numbers or normalise
+by the batch, and other draws that are the same in each run of a model.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._python.objects import INSTALLED
 from jax2onnx._tracing.user_frames import location, user_frame
 from jax2onnx.errors import InvalidInputError
 
@@ -21,24 +24,27 @@ _DRAWS = ("random_bits", "threefry2x32", "rng_bit_generator")
 _SUM = "reduce_sum"
 
 _BATCH_NORM = re.compile(r"batch_?norm", re.IGNORECASE)
-_DROPOUT = re.compile(r"dropout", re.IGNORECASE)
-
-# Advice for random numbers outside the layers of a framework.
-_KEY_AS_INPUT = "make the random key an input of the function"
+# Layers that draw random numbers in training mode only.
+_RANDOM = re.compile(r"dropout|attention|noise", re.IGNORECASE)
+# Functions of frameworks that fail if a layer is in training mode by mistake.
+_FAILING = re.compile(r"batch_?norm|dropout|next_rng_key", re.IGNORECASE)
+# Functions of frameworks that draw the initial values of parameters.
+_INITIAL = re.compile(r"(__init__|\bparam|build|add_weight)$")
 
 # The dependence of a value: on inputs, and on arrays that the function holds.
 _INPUT, _HELD = 1, 2
 
 
 @dataclass(frozen=True)
-class TrainingLayer:
-    """A call in training mode.
+class TrainingCall:
+    """A call that differs from inference.
 
     Attributes:
-        does: The effect of training mode.
+        does: The effect of the call. Empty for draws outside the layers of a framework.
         module: The path of the module, or an empty string.
         place: `file:line in function`, or an empty string.
-        help: Advice on switching to inference.
+        help: Advice on switching the layer to inference. Empty if no layer of a framework is
+            responsible.
     """
 
     does: str
@@ -47,20 +53,22 @@ class TrainingLayer:
     help: str
 
     def __str__(self) -> str:
-        """Returns a line that names the module and the line."""
-        where = f"`{self.module}` " if self.module else ""
-        return f"{where}{self.does}" + (f"\n    --> {self.place}" if self.place else "")
+        """Returns a line that names the module, and one that names the line."""
+        said = " ".join(part for part in (self.module and f"`{self.module}`", self.does) if part)
+        place = self.place and f"    --> {self.place}"
+        return "\n".join(part for part in (said, place) if part)
 
 
-def training_layers(closed: Any) -> list[TrainingLayer]:
-    """Returns the layers that run in training mode, each line and module once.
+def training_calls(closed: Any) -> list[TrainingCall]:
+    """Returns the calls in training mode and the draws from constant keys, each line and module
+    once.
 
     A function that makes its own key from a number chooses that number, so its draws do not count
-    unless a dropout layer makes them. Nor do draws from keys that are inputs.
+    unless a layer for training makes them. Nor do draws from keys that are inputs.
     """
     known: dict[int, tuple[bool, bool]] = {}
     draws, sums = _kinds(closed.jaxpr, known)
-    found: list[TrainingLayer] = []
+    found: list[TrainingCall] = []
     if sums:
         found += _batch_norms(closed.jaxpr, (), known)
     if draws:
@@ -73,16 +81,57 @@ def training_layers(closed: Any) -> list[TrainingLayer]:
     return list(dict.fromkeys(found))
 
 
-def training_error(layers: Sequence[TrainingLayer]) -> InvalidInputError:
-    """Returns the error for layers in training mode, which may also be a warning."""
-    lines = [f"  {line}" for layer in layers for line in str(layer).splitlines()]
-    advice = list(dict.fromkeys(layer.help for layer in layers))
-    return InvalidInputError(
-        "training-mode",
-        "the function runs layers in training mode",
-        "\n".join(lines),
-        help="; ".join([*advice, 'if this is intended, pass training="allow"']),
-    )
+def training_errors(calls: Sequence[TrainingCall]) -> list[InvalidInputError]:
+    """Returns an error for layers in training mode and one for other draws, which may also be
+    warnings.
+    """
+    layers, others = ([call for call in calls if bool(call.help) is of] for of in (True, False))
+    errors = []
+    if layers:
+        advice = list(dict.fromkeys(layer.help for layer in layers))
+        errors.append(
+            InvalidInputError(
+                "training-mode",
+                "the function runs layers in training mode",
+                _listed(layers),
+                help="; ".join([*advice, 'if this is intended, pass training="allow"']),
+            )
+        )
+    if others:
+        errors.append(
+            InvalidInputError(
+                "constant-key",
+                "the function draws random numbers from a key that it holds, so each run of the "
+                "model draws the same numbers",
+                _listed(others),
+                help="make the key an argument of the function to draw new numbers in each run; if "
+                'they should be the same, pass training="allow"',
+            )
+        )
+    return errors
+
+
+def _listed(calls: Sequence[TrainingCall]) -> str:
+    return "\n".join(f"  {line}" for call in calls for line in str(call).splitlines())
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Adds a note to errors that frameworks raise about layers in training mode."""
+    try:
+        yield
+    except Exception as error:
+        step, layer = error.__traceback__, ""
+        while step is not None:
+            code = step.tb_frame.f_code
+            if not code.co_filename.startswith(INSTALLED):
+                layer = ""  # the user's own code, called by a layer
+            elif _FAILING.search(code.co_qualname):
+                layer = layer or _frameworks.advice(code.co_filename)
+            step = step.tb_next
+        if layer:
+            error.add_note(f"\n  help: a layer is in training mode: {layer}")
+        raise
 
 
 def _kinds(jaxpr: Any, known: dict[int, tuple[bool, bool]]) -> tuple[bool, bool]:
@@ -103,7 +152,7 @@ def _kinds(jaxpr: Any, known: dict[int, tuple[bool, bool]]) -> tuple[bool, bool]
 
 def _batch_norms(
     jaxpr: Any, callers: tuple[Any, ...], known: dict[int, tuple[bool, bool]]
-) -> Iterator[TrainingLayer]:
+) -> Iterator[TrainingCall]:
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == _SUM:
             if layer := _layer((eqn, *callers), _BATCH_NORM):
@@ -119,7 +168,7 @@ class _Draws:
     """Finds draws of random numbers that are the same in each run of the model."""
 
     def __init__(self) -> None:
-        self.found: list[TrainingLayer] = []
+        self.found: list[TrainingCall] = []
 
     def visit(self, jaxpr: Any, values: dict[Any, int], callers: tuple[Any, ...]) -> list[int]:
         """Visits the equations of a jaxpr. Returns the dependence of its results."""
@@ -150,9 +199,12 @@ class _Draws:
     def _note(self, chain: tuple[Any, ...], dependence: int) -> None:
         if dependence & _INPUT:
             return
-        layer = _layer(chain, _DROPOUT)
-        if layer or dependence & _HELD:
-            self.found.append(_described(chain, "draws the same random numbers in each run", layer))
+        layer = _layer(chain, re.compile("") if dependence & _HELD else _RANDOM)
+        if layer:
+            does = "draws the same random numbers in each run"
+            self.found.append(_described(chain, does, layer))
+        elif dependence & _HELD:
+            self.found.append(_described(chain, "", None))
 
 
 def _operands(eqn: Any, inner: Any, operands: list[int], every: int) -> list[int]:
@@ -175,22 +227,27 @@ def _frames(chain: Sequence[Any]) -> Iterable[Any]:
     return (frame for eqn in chain for frame in _jax.frames_of(eqn))
 
 
-def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> str:
-    """Returns the file of a framework with a layer of this kind that computes an equation."""
+def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> Any | None:
+    """Returns the outermost frame of a framework's layer of this kind that computes an equation."""
+    layer = None
     for frame in _frames(chain):
         file = frame.file_name
-        if _frameworks.advice(file) and (
-            kind.search(frame.function_name) or kind.search(os.path.basename(file))
-        ):
-            return str(file)
         if not file.startswith(INSTALLED):
-            return ""  # the user's own code, called by a layer
-    return ""
+            break  # the user's own code, perhaps called by a layer
+        if _frameworks.advice(file):
+            if _INITIAL.search(frame.function_name):
+                return None
+            if kind.search(frame.function_name) or kind.search(os.path.basename(file)):
+                layer = frame
+    return layer
 
 
-def _described(chain: Sequence[Any], does: str, layer: str) -> TrainingLayer:
+def _described(chain: Sequence[Any], does: str, layer: Any | None) -> TrainingCall:
     module = ".".join(name for eqn in reversed(chain) for name in _jax.scopes_of(eqn))
-    return TrainingLayer(does, module, line_of(chain), _frameworks.advice(layer) or _KEY_AS_INPUT)
+    if layer is not None and not module:
+        module = layer.function_name
+    advice = _frameworks.advice(layer.file_name) if layer else ""
+    return TrainingCall(does, module, line_of(chain), advice)
 
 
 def line_of(chain: Sequence[Any]) -> str:

@@ -1,9 +1,9 @@
 """Frames of the user's code on the call stacks of equations."""
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
+from jax2onnx._python.notebooks import name_of_file
 from jax2onnx._python.objects import INSTALLED, PACKAGE
 
 
@@ -14,6 +14,5 @@ def user_frame(frames: Iterable[Any]) -> Any:
 
 
 def location(frame: Any) -> str:
-    """Formats the file and the line of a frame. Files in the working directory are relative."""
-    file = frame.file_name.removeprefix(os.path.join(os.getcwd(), ""))
-    return f"{file}:{frame.line_num}"
+    """Formats the file and the line of a frame, as messages name them."""
+    return f"{name_of_file(frame.file_name)}:{frame.line_num}"

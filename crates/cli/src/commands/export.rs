@@ -23,20 +23,37 @@ pub struct Export {
     /// dimensions that are known only at run time. NAME= makes it a keyword argument.
     #[arg(short, long = "input", value_name = "[NAME=]f32[B,3]")]
     pub inputs: Vec<String>,
+    /// The names of the outputs, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub outputs: Vec<String>,
     /// The file to write the model to. Default: FUNCTION.onnx in the current directory.
-    #[arg(short, long, value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
+    #[arg(
+        short,
+        long = "output",
+        visible_alias = "output-path",
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath
+    )]
+    pub output_path: Option<PathBuf>,
+    /// Put the weights in a file beside the model (`true`), into the model (`false`), or beside it
+    /// only if they are large (`auto`).
+    #[arg(long, value_parser = PossibleValuesParser::new(["true", "false", "auto"]))]
+    pub external_data: Option<String>,
+    /// Compare the model with the function on random inputs, with symbolic dimensions of 2, and
+    /// write it only if they agree. Needs onnxruntime.
+    #[arg(long)]
+    pub check: bool,
     /// Record the line of Python that each node came from. `show`, `view`, `profile` and `explain`
     /// need it. `sourcemap` survives optimisers; without LEVEL it is `minimal`.
     #[arg(
         long,
-        visible_alias = "provenance",
+        visible_alias = "stacktrace",
         value_name = "LEVEL",
         num_args = 0..=1,
         default_missing_value = "minimal",
         value_parser = PossibleValuesParser::new(["minimal", "full", "sourcemap", "off"]),
     )]
-    pub stacktrace: Option<String>,
+    pub provenance: Option<String>,
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
@@ -44,6 +61,10 @@ pub struct Export {
     /// `tensorrt`, `webgpu`, or `any`.
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    /// Write operators that ONNX has and JAX spells out as one node (`native`) or as several
+    /// (`elementary`): `LayerNormalization=native`. Without OPERATOR=, the option applies to all.
+    #[arg(long, value_name = "[OPERATOR=]FORM")]
+    pub operators: Vec<String>,
     /// Skip runtime guards for a condition you guarantee: `indices_in_range`, `no_nan`,
     /// `casts_in_range`, `finite` or `visible_keys`. The model's metadata records it.
     #[arg(long, value_name = "NAME")]
@@ -52,14 +73,17 @@ pub struct Export {
     /// `float32`, unless you choose `float16:all`. With PATTERN=, the option applies only to
     /// matching modules, lines (`model.py:30`), functions or parameters. The first matching option
     /// wins.
-    #[arg(long, visible_alias = "compute-dtype", value_name = "[PATTERN=]TYPE")]
-    pub compute: Vec<String>,
+    #[arg(long, visible_alias = "compute", value_name = "[PATTERN=]TYPE")]
+    pub compute_dtype: Vec<String>,
     /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
     /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
     /// applies only to parameters with matching names. The first matching option wins; `keep`
     /// leaves weights unchanged.
-    #[arg(long, visible_alias = "weight-format", value_name = "[PATTERN=]FORMAT")]
-    pub weights: Vec<String>,
+    #[arg(long, visible_alias = "weights", value_name = "[PATTERN=]FORMAT")]
+    pub weight_format: Vec<String>,
+    /// The safetensors file, or the folder of a checkpoint, with the values of abstract parameters.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub checkpoint: Option<PathBuf>,
     /// List the operators that were nearly recognised and remain decomposed, with lines and
     /// reasons.
     #[arg(long)]
@@ -84,7 +108,7 @@ pub struct Export {
     /// The name of the model's graph.
     #[arg(long)]
     pub name: Option<String>,
-    /// Another option of `jax2onnx.export` or `to_onnx`, such as `export_mode=web`.
+    /// An option of `to_onnx` that has no other name here, such as `source_map=model.onnx.map`.
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub settings: Vec<String>,
     /// Print nothing on success.
@@ -96,9 +120,9 @@ const EXAMPLES: &str = "\
 Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
 
 Examples:
-  jax2onnx export model.py:predict -i 'f32[2,3]' -i 'i32[B,16]' --stacktrace
-  jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --stacktrace sourcemap
-  jax2onnx export package.module:fn --input 'x=f32[]' --set export_mode=web";
+  jax2onnx export model.py:predict -i 'f32[2,3]' -i 'i32[B,16]' --provenance sourcemap
+  jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --provenance sourcemap --check
+  jax2onnx export package.module:fn --input 'x=f32[]' --set paths=absolute";
 
 impl Export {
     /// Fails, because the standalone binary has no Python.

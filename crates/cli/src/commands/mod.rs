@@ -30,7 +30,7 @@ use crate::terminal::Terminal;
 /// A subcommand.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Export(Export),
+    Export(Box<Export>),
     GenerateFolder(GenerateFolder),
     Verify(Verify),
     Reduce(Reduce),

@@ -10,6 +10,7 @@ use provenance::{
 };
 
 use crate::failure::{Failure, Status};
+use crate::model::RECORDING;
 use crate::outputs::{check_data_files, keep_apart, weights};
 use crate::terminal::Terminal;
 
@@ -136,10 +137,7 @@ impl Strip {
         Failure::Request(if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
             format!("{model}: its source map is already a separate file")
         } else {
-            format!(
-                "{model}: the model has no source map; \
-                 export with stacktrace_metadata=\"sourcemap\""
-            )
+            format!("{model}: the model has no source map; {RECORDING}")
         })
     }
 }

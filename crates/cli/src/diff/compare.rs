@@ -282,7 +282,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
             }
         }
         if old.len() != new.len() {
-            found.push(format!("{} outputs → {}", old.len(), new.len()));
+            found.push(format!("number of outputs: {} → {}", old.len(), new.len()));
         }
         Ok(found)
     }

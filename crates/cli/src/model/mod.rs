@@ -25,7 +25,7 @@ pub(crate) use library::{FrameChoice, FrameOptions, Frames};
 pub use lookup::Lookup;
 pub(crate) use makers::Makers;
 pub(crate) use nesting::Nesting;
-pub(crate) use open::Model;
+pub(crate) use open::{Model, RECORDING};
 pub(crate) use origin::{Frame, Origin, named_file};
 pub use renamed::before_inlining;
 pub(crate) use renamed::{is_inlined, originals};

@@ -30,6 +30,10 @@ pub(crate) struct Model {
     pub(crate) remarks: Vec<String>,
 }
 
+/// Advice for models that record no lines.
+pub(crate) const RECORDING: &str = "export it with `jax2onnx export --provenance sourcemap`, or in Python with `jax2onnx.export` \
+     or to_onnx(…, stacktrace_metadata=\"sourcemap\")";
+
 impl Model {
     /// Opens the model file at `path` with the map file `map`, or else with the map inside the
     /// model or beside it.
@@ -77,8 +81,7 @@ impl Model {
         }
         let name = self.path.as_deref().map(|path| format!("{}: ", path.display()));
         vec![format!(
-            "{}the model does not record the lines of Python that its nodes came from; export it \
-             with `--stacktrace sourcemap`, or in Python with stacktrace_metadata=\"sourcemap\"",
+            "{}the model does not record the lines of Python that its nodes came from; {RECORDING}",
             name.unwrap_or_default()
         )]
     }

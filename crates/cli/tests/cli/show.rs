@@ -59,7 +59,7 @@ fn a_model_without_sources_is_noted() {
     for (name, is_noted) in [("off.onnx", true), ("minimal.onnx", false), ("map.onnx", false)] {
         let run = run(&["show", &model(name)]);
         let note = "does not record the lines of Python that its nodes came from; export it with \
-                    `--stacktrace sourcemap`";
+                    `jax2onnx export --provenance sourcemap`";
         assert_eq!(
             (run.status, run.errors.contains(note)),
             (0, is_noted),
@@ -223,7 +223,7 @@ fn a_model_with_metadata_missed_nothing() {
         [("map.onnx", true), ("minimal.onnx", true), ("off.onnx", false), ("beside.onnx", true)]
     {
         let text = output(&["show", &model(name), "--missed"]);
-        assert_eq!(text.contains("without `--stacktrace`"), !is_recorded, "{name}: {text}");
+        assert_eq!(text.contains("without `--provenance`"), !is_recorded, "{name}: {text}");
     }
     let beside = output(&["show", &model("beside.onnx"), "--missed"]);
     assert!(beside.contains("the source map is a separate file"), "{beside}");

@@ -8,7 +8,7 @@ use crate::excerpt::Excerpts;
 use crate::link::Page;
 use crate::log::pattern::prefix;
 use crate::log::{Severity, cut};
-use crate::model::{FrameChoice, Index, Origin};
+use crate::model::{FrameChoice, Index, Origin, RECORDING};
 use crate::page;
 use crate::style::{Style, Text};
 use crate::table::count;
@@ -113,8 +113,8 @@ fn write_finding<'m>(
         // If a map was found and rejected, a note already says so, and another export would not
         // help.
         let cure = match index.model.remarks.is_empty() {
-            true => "; export it with stacktrace_metadata=\"sourcemap\"",
-            false => "",
+            true => format!("; {RECORDING}"),
+            false => String::new(),
         };
         text.line(&format!("  note: the model does not record where this came from{cure}"));
     }

@@ -30,7 +30,7 @@ pub(super) fn show(
                      model has no metadata"
                 ),
                 (false, false) => {
-                    format!("{known}, or the model was exported without `--stacktrace`")
+                    format!("{known}, or the model was exported without `--provenance`")
                 }
             });
         }

@@ -1,0 +1,79 @@
+"""The names of options in `export` and `to_onnx`, and advice for those of the other function."""
+
+# Options of `export` and the names that they have in `to_onnx`.
+RENAMED = {
+    "name": "model_name",
+    "keyword_inputs": "input_params",
+    "compute_dtype": "compute",
+    "weight_format": "weights",
+    "onnx_functions": "functions",
+    "x64": "enable_double_precision",
+}
+
+# Advice for options of `to_onnx` that are passed to `export`.
+NOT_IN_EXPORT = {
+    **{old: f"`export` calls this option {new!r}" for new, old in RENAMED.items()},
+    "inputs": "pass the inputs one by one: export(fn, *inputs)",
+    "return_mode": "`export` returns an object: pass output_path=, or use .save(path), .proto, .ir",
+    "export_mode": 'pass target="onnxruntime-web" and external_data=False',
+    "normalization_mode": 'pass operators={"LayerNormalization": "native"}, or "elementary"',
+    "record_primitive_calls_file": "pass record=",
+    "input_names": "pass jax2onnx.Input(shape, name=…) as an input",
+    "input_dtypes": "pass jax2onnx.Input(shape, model_dtype=…) as an input",
+    "inputs_as_nchw": 'pass jax2onnx.Input(shape, layout="nchw") as an input',
+    "output_names": "pass outputs=[names]",
+    "output_dtypes": "pass outputs=[jax2onnx.Output(model_dtype=…)]",
+    "outputs_as_nchw": 'pass outputs=[jax2onnx.Output(layout="nchw")]',
+    "stacktrace_metadata": 'pass provenance="sourcemap", "minimal", "full" or False',
+    "source_map": "pass provenance=jax2onnx.Provenance(file=…)",
+    "source_text": "pass provenance=jax2onnx.Provenance(text=True)",
+    "paths": "pass provenance=jax2onnx.Provenance(paths=…)",
+}
+
+# Advice for options of `export` that are passed to `to_onnx`.
+NOT_IN_TO_ONNX = {
+    **{new: f"`to_onnx` calls this option {old!r}" for new, old in RENAMED.items()},
+    "provenance": "pass stacktrace_metadata=, source_map=, source_text= and paths=",
+    "outputs": "pass output_names=, output_dtypes= and outputs_as_nchw=",
+    "external_data": 'return_mode="file" puts large weights in a file of their own; '
+    'export_mode="web" does not',
+    "check": "call jax2onnx.allclose(fn, model, inputs)",
+    **{
+        name: f"only jax2onnx.export takes {name}=; `to_onnx` takes a function that holds them"
+        for name in ("params", "variables", "state")
+    },
+}
+
+# Texts of messages about `to_onnx`, as the command line says them.
+IN_COMMAND = {
+    "`input_params": "`--input ",
+    "`compute`": "`--compute-dtype`",
+    "`weights`": "`--weight-format`",
+    'weights={"head.kernel": "int8"}': "--weight-format head.kernel=int8",
+    "`target`": "`--target`",
+    "`assume`": "`--assume`",
+    "`operators`": "`--operators`",
+    "`checkpoint`": "`--checkpoint`",
+    "`output_names`": "`--outputs`",
+    "enable_double_precision=True": "--x64",
+    'training="allow"': "--training allow",
+    'stacktrace_metadata="sourcemap"': "--provenance sourcemap",
+    "`export` without `check`, and `verify` on the result, find the line": (
+        "export without --check, and `model.verify` in Python finds the line"
+    ),
+}
+
+# Texts of messages about `to_onnx`, as `export` says them.
+IN_EXPORT = {
+    "`input_params": "`keyword_inputs",
+    "`compute`": "`compute_dtype`",
+    "`weights`": "`weight_format`",
+    "weights={": "weight_format={",
+    "`functions`": "`onnx_functions`",
+    "`output_names`": "`outputs`",
+    "`input_names`": "the names of inputs",
+    "`model_name`": "`name`",
+    "enable_double_precision=True": "x64=True",
+    "`source_map`": "the file of `provenance`",
+    'stacktrace_metadata="sourcemap"': 'provenance="sourcemap"',
+}

@@ -322,7 +322,7 @@ def test_messages_have_the_names_of_the_options(export):
     common = ("model.py:net", "--input=f32[B,3]")
     for option, value, message in (
         ("--compute-dtype", "int8", "`--compute-dtype` is 'int8'"),
-        ("--weight-format", "int8", "warning: [useless-weights] `--weight-format` changes nothing"),
+        ("--weight-format", "int8", "error: [useless-weights] `--weight-format` changes nothing"),
         ("--target", "tensor-rt", "`--target` is 'tensor-rt'\n  help: did you mean 'tensorrt'?"),
         ("--outputs", "a,b", "`--outputs` has 2 names, but the model has 1 output"),
     ):

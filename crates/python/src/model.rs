@@ -74,7 +74,7 @@ impl Model {
     /// Adds the storage of weights.
     pub(crate) fn with_weights(self, weights: Vec<pipeline::Weight>) -> Self {
         let row = |weight: pipeline::Weight| {
-            let format = weight.format.map(|format| format.to_text());
+            let format = weight.format.map(optimize::weights::Format::to_text);
             let from = weight.from.numpy_name();
             (weight.name, from, weight.bytes, format, weight.stored, weight.reason)
         };

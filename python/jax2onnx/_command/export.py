@@ -114,17 +114,13 @@ def _written(
     check: bool,
 ) -> str:
     """Exports a function with options of `to_onnx`. Returns the path of the model."""
-    from jax2onnx import to_onnx
     from jax2onnx._export import progress
     from jax2onnx._export.options import check_options, flag
     from jax2onnx._export.to_onnx import convert
     from jax2onnx._exported.exported_model import ExportedModel, Source
 
-    parameters = inspect.signature(to_onnx).parameters.values()
-    chosen = {p.name: p.default for p in parameters if p.default is not p.empty}
-    del chosen["input_params"]
-    chosen |= given | {"return_mode": "file", "output_path": path}
-    double = flag("enable_double_precision", chosen.pop("enable_double_precision"))
+    chosen = given | {"return_mode": "file", "output_path": path}
+    double = flag("enable_double_precision", chosen.pop("enable_double_precision", False))
     of_conversion = {
         name: chosen.pop(name) for name in inspect.signature(convert).parameters if name in chosen
     }

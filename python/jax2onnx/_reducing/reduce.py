@@ -43,28 +43,6 @@ OPTIONS = (
     "weights",
     "functions",
 )
-DEFAULTS: dict[str, Any] = {
-    "model_name": "reduced",
-    "opset": None,
-    "return_mode": "proto",
-    "output_path": None,
-    "export_mode": "standard",
-    "target": None,
-    "normalization_mode": "auto",
-    "stacktrace_metadata": False,
-    "source_map": None,
-    "source_text": False,
-    "paths": "relative",
-    "record_primitive_calls_file": None,
-    "record": None,
-    "record_weights": False,
-    "functions": "decorated",
-    "operators": "auto",
-    "assume": (),
-    "compute": None,
-    "weights": None,
-    "training": "allow",
-}
 
 
 def reduce(
@@ -110,8 +88,10 @@ def reduce(
     for name in options:
         if name not in OPTIONS:
             known = [name for name in option_names(reduce) if name != "options"]
-            raise unknown_option("reduce", name, [*known, *OPTIONS])
-    checked = check_options(**{**DEFAULTS, **options})
+            raise unknown_option("reduce", name, [*known, *OPTIONS], {})
+    checked = check_options(
+        model_name="reduced", stacktrace_metadata=False, training="allow", **options
+    )
     if isinstance(fn, str | os.PathLike):
         recorded = _recorded(fn, inputs)
         # An option that is given replaces the recorded one.

@@ -63,25 +63,7 @@ def calibrate(
         The rounded weights, a value of the option `weights` of `to_onnx` and `generation.save`.
     """
     options = check_options(
-        model_name="calibration",
-        opset=None,
-        return_mode="proto",
-        output_path=None,
-        export_mode="standard",
-        target=None,
-        normalization_mode="auto",
-        operators="auto",
-        assume=(),
-        weights=weights,
-        stacktrace_metadata=False,
-        source_map=None,
-        source_text=False,
-        paths="relative",
-        record_primitive_calls_file=None,
-        record=None,
-        record_weights=False,
-        functions="decorated",
-        training="allow",
+        model_name="calibration", weights=weights, stacktrace_metadata=False, training="allow"
     )
     options = replace(options, reports=False)
     made = convert(fn, args, input_params, options, double=double)

@@ -120,8 +120,8 @@ const EXAMPLES: &str = "\
 Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
 
 Examples:
-  jax2onnx export model.py:predict -i 'f32[2,3]' -i 'i32[B,16]' --provenance sourcemap
-  jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --provenance sourcemap --check
+  jax2onnx export model.py:predict -i 'f32[2,3]' --provenance sourcemap
+  jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --opset 18 --check
   jax2onnx export package.module:fn --input 'x=f32[]' --set paths=absolute";
 
 impl Export {

@@ -99,7 +99,7 @@ def test_large_windows(size):
         ),
         [x, places],
     )
-    assert len(model.graph.node) < 90
+    assert len(model.graph.node) < 95
 
 
 def test_dilated_windows():

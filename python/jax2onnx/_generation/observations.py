@@ -85,7 +85,9 @@ def observe(
     closed = _jax.open_jaxpr(jaxpr)
     positions = {v for v, name in zip(closed.invars, inputs, strict=True) if name == "position_ids"}
     keys = tuple(lengths)
-    for chain, count, is_position in _equations(closed, positions, 1, ()):
+    # Without such an input, positions count the tokens from the length of the past.
+    counted = None if positions else sequence
+    for chain, count, is_position in _equations(closed, positions, counted, 1, ()):
         eqn = chain[0]
         if eqn.primitive.name == "dot_general":
             heads = _heads(eqn, about.head_size, batch, sequence, keys)
@@ -104,10 +106,11 @@ def observe(
 
 
 def _equations(
-    jaxpr: Any, positions: set[Any], count: int, callers: tuple[Any, ...]
+    jaxpr: Any, positions: set[Any], counted: Any, count: int, callers: tuple[Any, ...]
 ) -> Iterator[tuple[tuple[Any, ...], int, bool]]:
     """Yields every equation with those that enclose it, the number of its executions, and `True` if
-    its last operand holds positions. Loops without a fixed number of iterations count once.
+    its last operand holds positions, or counts up to the size `counted`. Loops without a fixed
+    number of iterations count once.
     """
     positions = set(positions)
     for eqn in jaxpr.eqns:
@@ -115,14 +118,17 @@ def _equations(
         holds = [type(v).__name__ != "Literal" and v in positions for v in eqn.invars]
         chain = (eqn, *callers)
         yield chain, count, holds[-1] if holds else False
-        if eqn.primitive.name in _STILL_POSITIONS and any(holds):
+        # `jnp.arange` multiplies by its step.
+        is_count = eqn.primitive.name == "iota" or (eqn.primitive.name == "mul" and any(holds))
+        counts = is_count and eqn.outvars[0].aval.shape == (counted,)
+        if counts or (eqn.primitive.name in _STILL_POSITIONS and any(holds)):
             positions.update(eqn.outvars)
         for body in map(_jax.open_jaxpr, _jax.bodies_of(eqn)):
             is_call = len(body.invars) == len(eqn.invars)
             inside = {v for v, is_one in zip(body.invars, holds, strict=False) if is_one}
             times = eqn.params["length"] if eqn.primitive.name == "scan" else 1
             known = inside if is_call else set()
-            yield from _equations(body, known, count * times, chain)
+            yield from _equations(body, known, counted, count * times, chain)
             if is_call and eqn.primitive.name != "scan" and inside:
                 # The results of a call that normalises an index.
                 kept = _results(body, inside)

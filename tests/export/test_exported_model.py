@@ -332,7 +332,7 @@ def test_messages_have_the_names_of_export() -> None:
         export(Net(), ("B", 4), compute_dtype="int8")
     with pytest.raises(InvalidInputError, match=r"`weight_format` names `head\.\*`"):
         export(Net(), ("B", 4), weight_format={"head.*": "int8"})
-    with pytest.warns(UserWarning, match=r'weight_format=\{"head.kernel": "int8"\}'):
+    with pytest.raises(InvalidInputError, match=r'weight_format=\{"head.kernel": "int8"\}'):
         export(Net(), ("B", 4), weight_format="int8")
     with pytest.warns(UserWarning, match="or x64=True to compute"):
         export(Net(), np.ones((2, 4)))
@@ -343,6 +343,9 @@ def test_arguments_of_another_kind_are_refused() -> None:
     close(model(np.arange(3), 2), np.array([0, 2, 4], np.int32))
     with pytest.raises(InvalidInputError, match="`x` is float64, but the model takes int32"):
         model(np.ones(3), 2)
+    for number in (1.5, float("nan")):
+        with pytest.raises(InvalidInputError, match="`n` is float64, but the model takes int32"):
+            model(np.arange(3), number)
     with pytest.raises(InvalidInputError, match=r"int32 cannot hold: 0 to 1099511627776"):
         model(np.array([0, 1, 2**40]), 2)
 
@@ -395,7 +398,7 @@ def test_every_option_of_to_onnx_has_a_place() -> None:
         "fn", "inputs", "unknown", "return_mode", "export_mode", "normalization_mode",
         "record_primitive_calls_file", "inputs_as_nchw", "outputs_as_nchw", "input_names",
         "output_names", "input_dtypes", "output_dtypes", "stacktrace_metadata", "source_map",
-        "source_text", "paths",
+        "source_text", "paths", "user_packages", "node_names",
     }  # fmt: skip
     options = {RENAMED.get(name, name) for name in signature(export).parameters}
     assert {*signature(to_onnx).parameters} - elsewhere <= options

@@ -547,15 +547,17 @@ def test_integers_need_a_newer_opset():
     to_onnx(lambda x: x @ w, [(1, 64)], weights="float16", opset=20)
 
 
-def test_weights_that_cannot_be_rounded_leave_the_old_model(tmp_path):
+@pytest.mark.parametrize("size", [64, 128])
+def test_weights_that_cannot_be_rounded_leave_the_old_model(size, tmp_path):
     path = tmp_path / "m.onnx"
     path.write_text("old")
-    w = normal(64, 64)
+    w = normal(size, size)
     w[3, 5] = np.nan
+    options = {"weights": "int4", "return_mode": "file", "output_path": path}
     with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
-        to_onnx(lambda x: x @ w, [(1, 64)], weights="int4", return_mode="file", output_path=path)
+        to_onnx(lambda x: x @ w, [(1, size)], **options)
     with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
-        to_onnx(lambda x: x @ w, [(1, 64)], weights="int4")
+        to_onnx(lambda x: x @ w, [(1, size)], weights="int4")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
 

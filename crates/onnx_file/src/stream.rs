@@ -89,13 +89,19 @@ impl<W: Write> Stream<W> {
     }
 
     fn tensor(&mut self, tensor: &TensorProto) -> io::Result<()> {
-        let Some(contents) = tensor.contents_from(CHUNK) else { return self.fields(tensor) };
+        // The computation of deferred contents may fail, which a message cannot report.
+        let least = if tensor.deferred.is_some() { 0 } else { CHUNK };
+        let Some(contents) = tensor.contents_from(least) else { return self.fields(tensor) };
         tensor.encode_before(&mut self.buffer);
         self.header(RAW_DATA, contents.len());
-        self.flush()?;
-        contents.write(&mut self.out)?;
+        if contents.len() < CHUNK {
+            contents.write(&mut self.buffer)?;
+        } else {
+            self.flush()?;
+            contents.write(&mut self.out)?;
+        }
         tensor.encode_after(&mut self.buffer);
-        Ok(())
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
     fn int64(&mut self, tag: u32, value: i64) {

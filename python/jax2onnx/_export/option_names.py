@@ -28,12 +28,15 @@ NOT_IN_EXPORT = {
     "source_map": "pass provenance=jax2onnx.Provenance(file=…)",
     "source_text": "pass provenance=jax2onnx.Provenance(text=True)",
     "paths": "pass provenance=jax2onnx.Provenance(paths=…)",
+    "user_packages": "pass provenance=jax2onnx.Provenance(user_packages=…)",
+    "node_names": "pass provenance=jax2onnx.Provenance(names=…)",
 }
 
 # Advice for options of `export` that are passed to `to_onnx`.
 NOT_IN_TO_ONNX = {
     **{new: f"`to_onnx` calls this option {old!r}" for new, old in RENAMED.items()},
-    "provenance": "pass stacktrace_metadata=, source_map=, source_text= and paths=",
+    "provenance": "pass stacktrace_metadata=, source_map=, source_text=, paths=, user_packages= "
+    "and node_names=",
     "outputs": "pass output_names=, output_dtypes= and outputs_as_nchw=",
     "external_data": 'return_mode="file" puts large weights in a file of their own; '
     'export_mode="web" does not',

@@ -477,7 +477,9 @@ def _as_argument(name: str, value: Any, spec: Any) -> Any:
     if isinstance(value, jax.Array):
         return value
     array = np.asarray(value)
-    is_number = isinstance(value, bool | int | float | complex)
+    # JAX gives a number of Python the type of the other operand, unless its kind is larger.
+    is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)
+    is_number = isinstance(value, bool | int) or (isinstance(value, float) and is_float)
     if not is_number and array.dtype != spec.dtype:
         kinds: Any = (np.bool_, np.integer, np.floating, np.complexfloating)
         if not any(

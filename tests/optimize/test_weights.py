@@ -575,3 +575,9 @@ def test_what_each_line_loses(tmp_path):
     assert found.by_module[0].place == "head"
     assert "test_weights.py" in found.by_line[0].place
     assert found.by_line[0].maximum > 100 * found.by_line[1].maximum
+
+
+def test_zeros_stay_zeros():
+    w = np.zeros((128, 64), np.float32)
+    model = to_onnx(lambda x: x @ w, [(2, 128)], weights="int4")
+    assert not run(model, [(1e4 * normal(2, 128)).astype(np.float32)])[0].any()

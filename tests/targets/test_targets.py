@@ -10,7 +10,7 @@ import onnx
 import pytest
 from jax import lax
 
-from harness.checking import assert_close, run
+from harness.checking import assert_close, check_model, run
 from jax2onnx import _core, to_onnx
 from jax2onnx._export.to_onnx import Target
 from jax2onnx.errors import InvalidInputError, UnsupportedError
@@ -128,3 +128,10 @@ def test_a_target_that_there_is_not() -> None:
 
 def test_the_api_names_all_targets() -> None:
     assert get_args(Target) == tuple(_core.targets())
+
+
+@pytest.mark.parametrize("target", ["onnxruntime>=1.17", "onnxruntime>=1.23", "iree"])
+def test_operators_that_are_too_new_for_a_target_are_replaced(target):
+    x = np.array([1, -0.0, -3, np.inf], np.float32)
+    model = check_model(jnp.signbit, [x], target=target)
+    assert model.opset_import[0].version <= 22

@@ -75,6 +75,12 @@ fn build_for(
     }
 }
 
+/// Returns the newest opset of the target, if the graph needs a newer one.
+fn newest_for(graph: &onnx::Graph, target: optimize::Target) -> Result<Option<i64>, Error> {
+    let newest = target.newest_opset;
+    Ok((required_opset(graph, target)? > newest).then_some(newest))
+}
+
 fn attempt(
     program: &Program,
     boundary: &Boundary,
@@ -109,7 +115,8 @@ fn attempt(
     let mut done = optimize::optimize(graph, origins, &clean_up)?;
     let before = graph.value_count();
     let fixed = opset;
-    let opset = match fixed {
+    // Operators that are too new for the target are replaced, as for an opset that the user fixes.
+    let opset = match fixed.or(newest_for(graph, target)?) {
         Some(opset) => {
             onnx::check_types(graph, opset)?;
             opset

@@ -276,9 +276,6 @@ fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
         // the largest. The scale may be negative.
         (if high > -low { high } else { low }) / least
     };
-    if exact == 0.0 && low == 0.0 && high == 0.0 {
-        return Some((1.0, 0.0));
-    }
     let scale = match blocks.scale {
         DType::F16 => f16::from_f32(exact).to_f32(),
         DType::BF16 => bf16::from_f32(exact).to_f32(),
@@ -288,6 +285,10 @@ fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
         DType::F16 => f16::MIN_POSITIVE_SUBNORMAL.to_f32(),
         _ => f32::MIN_POSITIVE,
     };
+    // A runtime that rounds the other operand to integers may compute a multiple of the scale.
+    if low == 0.0 && high == 0.0 {
+        return Some((smallest, 0.0));
+    }
     let scale = if scale.abs() < smallest { smallest.copysign(scale) } else { scale };
     if !scale.is_finite() {
         return None;

@@ -8,6 +8,7 @@ pub(super) static SPEC: Spec = Spec {
     title: "IREE",
     // It has none of the operators that opset 23 added.
     opset: 22,
+    newest_opset: 22,
     // It does not compile a `GRU` with a batch of symbolic size.
     elementary: &["GRU"],
     bugs: &[&PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING],

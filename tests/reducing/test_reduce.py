@@ -113,7 +113,7 @@ def fixed_bugs_skipped() -> Iterator[None]:
     except InvalidInputError as error:
         if error.code != "nothing-fails":
             raise
-        pytest.skip("this version of onnxruntime does not have the bug")
+        pytest.skip("this onnxruntime does not have this bug")
 
 
 def test_a_bug_of_the_runtime() -> None:

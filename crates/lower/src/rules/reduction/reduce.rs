@@ -62,11 +62,12 @@ fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static st
     Ok(vec![cx.cast(reduced, DType::Bool)?])
 }
 
-/// Returns booleans as numbers of a type whose maximum and minimum are computed. Bytes are several times as fast in
-/// large numbers, but not every runtime reduces them.
+/// Returns booleans as numbers of a type whose maximum and minimum are computed. Bytes are several
+/// times as fast in large numbers, but not every runtime reduces them. Without elements, the maximum
+/// of bytes is zero, and that of other integers is not.
 pub(crate) fn zeros_and_ones(cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
     let count = cx.ty(x).static_shape().map(|shape| shape.iter().product::<i64>());
-    let is_small = count.is_some_and(|count| count <= FEW);
+    let is_small = count.is_some_and(|count| (1..=FEW).contains(&count));
     Ok(cx.cast(x, if is_small { DType::I32 } else { DType::U8 })?)
 }
 

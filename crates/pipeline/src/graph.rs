@@ -75,12 +75,6 @@ fn build_for(
     }
 }
 
-/// Returns the newest opset of the target, if the graph needs a newer one.
-fn newest_for(graph: &onnx::Graph, target: optimize::Target) -> Result<Option<i64>, Error> {
-    let newest = target.newest_opset;
-    Ok((required_opset(graph, target)? > newest).then_some(newest))
-}
-
 fn attempt(
     program: &Program,
     boundary: &Boundary,
@@ -115,14 +109,15 @@ fn attempt(
     let mut done = optimize::optimize(graph, origins, &clean_up)?;
     let before = graph.value_count();
     let fixed = opset;
-    // Operators that are too new for the target are replaced, as for an opset that the user fixes.
-    let opset = match fixed.or(newest_for(graph, target)?) {
-        Some(opset) => {
-            onnx::check_types(graph, opset)?;
-            opset
-        }
+    let required = match fixed {
+        Some(opset) => opset,
         None => required_opset(graph, target)?,
     };
+    // Operators that are too new for the target are replaced, as for an opset that the user fixes.
+    let opset = if fixed.is_none() { required.min(target.newest_opset) } else { required };
+    if fixed.is_some() || opset < required {
+        onnx::check_types(graph, opset)?;
+    }
     let compute = &options.compute;
     let unmatched = optimize::compute::narrow(graph, origins, stacks, compute, opset, target)?;
     legalize(graph, origins, opset, target)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::commands::explain::{explain, write};
 use crate::log::without_colors;
-use crate::model::{FrameOptions, Frames, Index, Model};
+use crate::model::{FrameChoice, Frames, Index, Model};
 use crate::style::Text;
 
 /// Explains `message`, a runtime error, for the model file at `path`. Returns `None` if the message
@@ -33,7 +33,7 @@ fn text(model: &Model, message: &str) -> Option<String> {
         return None;
     }
     let mut text = Text::new(false);
-    let choice = FrameOptions::default().choice(Frames::All);
+    let choice = FrameChoice::from(Frames::All);
     write(&mut text, &index, &explanation, None, &choice);
     Some(text.as_str().trim_end().to_owned())
 }

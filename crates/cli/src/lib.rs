@@ -33,7 +33,7 @@ pub use diff::common_subsequence;
 pub use excerpt::{python_file, set_cells, set_package_folders};
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
-pub use model::{Fused, Lookup, OptimizedNode, before_inlining};
+pub use model::{Fused, Lookup, OptimizedNode, before_inlining, source_map_of};
 pub use terminal::Terminal;
 
 use commands::Command;

@@ -5,8 +5,7 @@ use provenance::Origins;
 
 use crate::passes::{
     carry_known_values, common_subexpressions, drop_loop_state, eliminate_dead_nodes,
-    hoist_invariants, inline_known_branches, layout, merge_duplicate_constants, reshape_parameters,
-    scan_backwards,
+    hoist_invariants, inline_known_branches, layout, merge_duplicate_constants, scan_backwards,
 };
 use crate::recognize::{self, RECOGNITION, recurrent};
 use crate::rewrites::Phase;
@@ -56,7 +55,7 @@ const SCHEDULE: &[(Purpose, PipelineStage)] = &[
     (Purpose::Restructure, PipelineStage::Pass(hoist_invariants::PASS)),
     (Purpose::Restructure, PipelineStage::Pass(carry_known_values::PASS)),
     (Purpose::Fuse, PipelineStage::Rewrites(Phase::ArrangeProducts)),
-    (Purpose::Restructure, PipelineStage::Pass(reshape_parameters::PASS)),
+    (Purpose::Fuse, PipelineStage::Pass(recurrent::split_layers::PASS)),
     (Purpose::Fuse, PipelineStage::RecurrentLayers),
     (Purpose::Fuse, PipelineStage::Pass(recurrent::both_directions::PASS)),
     (Purpose::Fuse, PipelineStage::Rewrites(Phase::Resample)),

@@ -24,7 +24,7 @@ pub(crate) fn edited(
     edited_with(&Options::default(), text, run)
 }
 
-fn edited_with(
+pub(crate) fn edited_with(
     options: &Options,
     text: &str,
     run: impl Fn(&mut Editor<'_>) -> Changed,

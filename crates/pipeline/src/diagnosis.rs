@@ -227,11 +227,11 @@ impl Places<'_> {
                 let help = format!("patterns match whole names, such as: {}", names.join(", "));
                 ("unsuitable-compute", help)
             }
-            compute::Error::Nothing { last, target, dtype, .. } => {
+            compute::Error::Nothing { last, missing, dtype, .. } => {
                 let dtype = dtype.numpy_name();
-                let help = match (target, last) {
-                    (Some(target), _) => format!(
-                        "{target} has no products in {dtype}; target=\"any\" allows all that ONNX defines"
+                let help = match (missing, last) {
+                    (Some((target, op)), _) => format!(
+                        "{target} has no `{op}` in {dtype}; target=\"any\" allows all that ONNX defines"
                     ),
                     (None, true) => format!(
                         "products that no other product follows stay in float32 unless you write \"{dtype}:all\""

@@ -131,7 +131,8 @@ fn attempt(
         }
     }
     avoid_bugs(graph, origins, opset, target, &clean_up.forms)?;
-    let stored = optimize::weights::shrink(graph, origins, &options.weights, opset)?;
+    let (weights, forms) = (&options.weights, &clean_up.forms);
+    let stored = optimize::weights::shrink(graph, origins, weights, opset, forms)?;
     let unmatched = Unmatched { compute: unmatched, weights: stored.unmatched };
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;

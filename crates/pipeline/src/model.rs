@@ -91,7 +91,7 @@ pub(crate) fn encode(
     }
     let plain = EncodeOptions::new(opset);
     // Who asks for an old opset has an old runtime, which skips the metadata of nodes.
-    let newest = EncodeOptions::new(options.target.newest_opset).ir_version;
+    let newest = options.target.newest_ir_version;
     let ir_version = if detail != Detail::Off && options.opset.is_none() {
         plain.ir_version.max(EncodeOptions::IR_VERSION.min(newest))
     } else {

@@ -49,6 +49,13 @@ pub(crate) fn targets() -> Vec<&'static str> {
     pipeline::Target::all().map(|target| target.name).collect()
 }
 
+/// Returns the newest opset and the newest IR version that a target loads.
+#[pyfunction]
+pub(crate) fn newest_versions(target: &str) -> Option<(i64, i64)> {
+    let target = pipeline::Target::find(target)?;
+    Some((target.newest_opset, target.newest_ir_version))
+}
+
 /// Returns the names of all assumptions.
 #[pyfunction]
 pub(crate) fn assumptions() -> Vec<&'static str> {

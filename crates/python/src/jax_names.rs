@@ -66,6 +66,20 @@ pub(crate) fn is_tracer(function: &str) -> bool {
     TRACERS.contains(&function)
 }
 
+/// The functions that run another function in a scope, in newer and older versions.
+const IN_SCOPE: &[&str] = &[
+    "ExtendNameStackContextManager.__call__.<locals>.wrapper",
+    "ContextDecorator.__call__.<locals>.inner",
+];
+
+/// Returns `true` if a function runs another function in a scope.
+pub(crate) fn is_in_scope(function: &str) -> bool {
+    IN_SCOPE.contains(&function)
+}
+
+/// The function that opens a scope with the name of its specification.
+pub(crate) const EINSUM: &str = "einsum";
+
 /// Parameters that do not affect the computation.
 const IGNORED_PARAMS: &[&str] = &[
     "bwd",

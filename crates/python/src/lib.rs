@@ -44,7 +44,8 @@ mod _core {
     use super::copies::{Copier, Copies};
     #[pymodule_export]
     use super::forms::{
-        assumptions, element_types, is_precision, is_weight_format, operators, targets,
+        assumptions, element_types, is_precision, is_weight_format, newest_versions, operators,
+        targets,
     };
     #[pymodule_export]
     use super::graph::GraphListing;
@@ -234,6 +235,7 @@ fn run_generate_folder(py: Python<'_>, command: cli::GenerateFolder) -> PyResult
     let options = PyDict::new(py);
     options.set_item("context_length", command.context_length)?;
     options.set_item("adapter", command.adapter)?;
+    options.set_item("last_logits", command.last_logits)?;
     options.set_item("weights", command.weights)?;
     options.set_item("compute", command.compute)?;
     options.set_item("stacktrace", command.stacktrace)?;

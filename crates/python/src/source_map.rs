@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-use cli::{Fused, Lookup, OptimizedNode};
+use cli::{Fused, Lookup, OptimizedNode, source_map_of};
 use pipeline::Family;
-use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
+use provenance::{Diagnostic, MapFrame};
 use pyo3::prelude::*;
 
 use crate::error::{raise, writing};
@@ -113,45 +113,53 @@ type Node = (String, String, usize, Vec<String>, Vec<String>);
 /// The source locations of a model's nodes.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
-pub(crate) struct SourceMap(provenance::SourceMap);
+pub(crate) struct SourceMap {
+    map: provenance::SourceMap,
+    /// The digest of its text, unless it was found by means of its model.
+    #[pyo3(get)]
+    digest: Option<String>,
+}
+
+impl SourceMap {
+    fn of_text(text: &str) -> Result<Self, provenance::SourceMapError> {
+        let map = provenance::SourceMap::parse(text)?;
+        Ok(Self { map, digest: Some(provenance::digest(text.as_bytes())) })
+    }
+}
 
 #[pymethods]
 impl SourceMap {
     /// Reads the text of a map.
     #[staticmethod]
     fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
-        provenance::SourceMap::parse(text).map(Self).map_err(|error| invalid(py, error.to_string()))
+        Self::of_text(text).map_err(|error| invalid(py, error.to_string()))
     }
 
-    /// Reads a map file, or the map inside a model file.
+    /// Reads a map file, or the map inside a model file or beside it.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let shown = path.display();
-        let model = match onnx_file::skim_file(&path) {
-            Err(error @ onnx_file::Error::Io { .. }) => return Err(writing(py, error)),
+        let failed = |source| writing(py, onnx_file::Error::Io { path: path.clone(), source });
+        match source_map_of(&path) {
+            Ok(Ok(map)) => Ok(Self { map, digest: None }),
+            Ok(Err(why)) => Err(invalid(py, format!("{shown}: {why}"))),
+            Err(error @ onnx_file::Error::Io { .. }) => Err(writing(py, error)),
             Err(error) => {
-                let failed =
-                    |source| writing(py, onnx_file::Error::Io { path: path.clone(), source });
                 let mut text = Vec::new();
                 let file = File::open(&path).map_err(failed)?;
                 file.take(LARGEST).read_to_end(&mut text).map_err(failed)?;
                 let text = str::from_utf8(&text).ok().filter(|text| !text.is_empty());
-                let map = text.and_then(|text| provenance::SourceMap::parse(text).ok());
-                return map.map(Self).ok_or_else(|| invalid(py, format!("{shown}: {error}")));
+                let map = text.and_then(|text| Self::of_text(text).ok());
+                map.ok_or_else(|| invalid(py, format!("{shown}: {error}")))
             }
-            Ok(model) => model,
-        };
-        let entry = model.metadata_props.iter().find(|entry| entry.key == SOURCE_MAP);
-        match entry {
-            Some(entry) => Self::parse(py, &entry.value),
-            None => Err(invalid(py, format!("{shown}: the model has no source map"))),
         }
     }
 
     /// Returns the sources of the node that computes the value `name`, or is named `name`; its own
     /// source comes first.
     fn lookup(&self, name: &str) -> Vec<Source> {
-        let sources = self.0.find(name).map(|node| self.0.sources(node, &[])).unwrap_or_default();
+        let sources =
+            self.map.find(name).map(|node| self.map.sources(node, &[])).unwrap_or_default();
         sources.into_iter().map(Source::new).collect()
     }
 
@@ -166,19 +174,19 @@ impl SourceMap {
             inputs,
             outputs,
         });
-        let fused = Fused::new(&self.0, optimized.collect());
+        let fused = Fused::new(&self.map, optimized.collect());
         let sources = |node| fused.sources(node).into_iter().map(Source::new).collect();
         (0..nodes.len()).map(sources).collect()
     }
 
     /// Returns the names of the nodes, in the order of the map.
     fn names(&self) -> Vec<&str> {
-        (0..self.0.len()).filter_map(|node| self.0.node_name(node)).collect()
+        (0..self.map.len()).filter_map(|node| self.map.node_name(node)).collect()
     }
 
     /// Returns the number of nodes in the map.
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.map.len()
     }
 }
 

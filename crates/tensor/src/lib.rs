@@ -16,7 +16,7 @@ pub use constraints::Constraints;
 pub use dim::{Atom, Dim, DimError, DimOp, Variable};
 pub use dtype::{DType, DTypeKind};
 pub use norms::Norms;
-pub use reduced::{Blocks, Quantized, ReduceError};
+pub use reduced::{BlockLayout, Blocks, Quantized, ReduceError};
 pub use storage::{MemoryLocation, Source, Storage};
 pub use tensor::{Tensor, TensorError};
 

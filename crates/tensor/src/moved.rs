@@ -5,8 +5,9 @@ use std::io;
 
 use crate::storage::Held;
 
-/// The number of bytes that are reordered at a time.
-const CHUNK: usize = 1 << 20;
+/// The number of bytes that are reordered at a time. A run of elements in the source is the longer,
+/// the larger the chunk is, and the chunk should fit into the caches.
+const CHUNK: usize = 4 << 20;
 
 /// A view of all or some elements of a storage, read with strides.
 #[derive(Clone)]
@@ -149,8 +150,8 @@ fn scatter<const W: usize>(
     }
 }
 
-/// The bytes of a target row that are assembled at a time: two cache lines.
-const LINE: usize = 128;
+/// The bytes of a target row that are assembled at a time: four cache lines.
+const LINE: usize = 256;
 /// The number of target rows that are assembled at a time.
 const ROWS: usize = 256;
 /// The number of elements that are moved by one store.

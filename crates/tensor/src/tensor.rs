@@ -245,18 +245,21 @@ impl Tensor {
     /// is never held in memory as a whole.
     pub fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match &self.data {
-            Data::Stored(place) => {
-                let storage = place.open()?;
-                let bytes = storage.bytes();
-                for start in (0..bytes.len()).step_by(PIECE) {
-                    let piece = start..bytes.len().min(start + PIECE);
-                    each(&bytes[piece.clone()])?;
-                    storage.release(piece);
-                }
-                Ok(())
-            }
+            Data::Stored(place) => in_storage_order(place, each),
             Data::Moved(moved) => moved.chunks(each),
             Data::Reduced(reduced) => reduced.chunks(&mut each),
+        }
+    }
+
+    /// Passes the raw bytes to `each` like [`Tensor::chunks`], with the elements in the order that
+    /// is the fastest to read.
+    pub(crate) fn chunks_in_any_order(
+        &self,
+        each: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match &self.data {
+            Data::Moved(moved) => in_storage_order(&moved.source, each),
+            Data::Stored(_) | Data::Reduced(_) => self.chunks(each),
         }
     }
 
@@ -444,6 +447,17 @@ impl Tensor {
             .and_then(|v| v.first().copied())
             .or_else(|| one.to_ints().and_then(|v| v.first().map(int)))
     }
+}
+
+fn in_storage_order(held: &Held, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let storage = held.open()?;
+    let bytes = storage.bytes();
+    for start in (0..bytes.len()).step_by(PIECE) {
+        let piece = start..bytes.len().min(start + PIECE);
+        each(&bytes[piece.clone()])?;
+        storage.release(piece);
+    }
+    Ok(())
 }
 
 /// A source that delivers a tensor's elements in the tensor's own order.

@@ -28,6 +28,9 @@ pub struct GenerateFolder {
     /// adapter_model.safetensors.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub adapter: Option<PathBuf>,
+    /// Compute the logits of the last token of a prompt only, which is all that generation needs.
+    #[arg(long)]
+    pub last_logits: bool,
     /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
     /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
     /// applies only to parameters with matching names. The first matching option wins; `keep`

@@ -72,7 +72,7 @@ impl Profile {
         let index = Index::new(&model);
         let times = read(&self.profile, self.skip)?;
         let attributed = known(&index, &times, &self.profile, terminal)?;
-        let shares = share(&index, &attributed, &self.frames.choice(Frames::Library));
+        let shares = share(&index, &attributed, &self.frames.choice(Frames::Library, &index)?);
         let excerpts = Excerpts::new(&model);
         let page = self.page.as_deref().map(Page::new);
         let mut text = terminal.text();

@@ -103,7 +103,7 @@ impl View {
             (Some(times), Some(path)) => Some(known(&index, times, path, terminal)?),
             _ => None,
         };
-        let choice = self.frames.choice(Frames::All);
+        let choice = self.frames.choice(Frames::All, &index)?;
         let shares = attributed.as_ref().map(|attributed| share(&index, attributed, &choice));
         let timed = match (&times, &attributed, &shares) {
             (Some(profile), Some(attributed), Some(shares)) => {

@@ -242,7 +242,14 @@ impl<'m> Fused<'m> {
             nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
         let read: Vec<(usize, &str)> = read.filter(|value| !inside.contains(value)).collect();
         let position = |(body, name): &(usize, &str)| self.position(*body, name);
-        let results: Vec<usize> = made.iter().filter_map(position).collect();
+        let own = &self.nodes[node];
+        let own_results = own.outputs.iter().filter(|name| !name.is_empty());
+        let own_results: Option<Vec<usize>> =
+            own_results.map(|name| self.position(own.body, name)).collect();
+        // A node whose results are all known has no part in those of the others in its group.
+        let results: Vec<usize> = own_results
+            .filter(|results| !results.is_empty())
+            .unwrap_or_else(|| made.iter().filter_map(position).collect());
         let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
         // A node that only changes the layout of a value represents the producer of the value.
         let results_alone = results.iter().all(|result| operands.contains(result));

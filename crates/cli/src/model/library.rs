@@ -1,8 +1,12 @@
 //! The library's frames below a line of the user's program.
 
-use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
 
-use super::{Frame, Origin};
+use clap::{Args, ValueEnum};
+use rustc_hash::FxHashSet;
+
+use super::{Frame, Index, Origin};
+use crate::failure::Failure;
 
 /// The maximum number of frames below a line. Recursion can make stacks very deep.
 const DEEPEST: usize = 64;
@@ -37,8 +41,28 @@ impl FrameOptions {
         self.frames.is_some() || !self.package.is_empty()
     }
 
-    /// Returns the chosen frames, or `default`. A package implies its lines.
-    pub(crate) fn choice(&self, default: Frames) -> FrameChoice {
+    /// Returns the chosen frames, or `default`. A package implies its lines. Fails for one that the
+    /// model has no lines of.
+    pub(crate) fn choice(
+        &self,
+        default: Frames,
+        index: &Index<'_>,
+    ) -> Result<FrameChoice, Failure> {
+        let choice = self.unchecked(default);
+        if !choice.packages.is_empty() {
+            let nodes = (0..index.nodes.len()).map(|node| index.origins(node));
+            let files: FxHashSet<String> =
+                nodes.flat_map(|origins| library_files(&origins)).collect();
+            for (name, package) in self.package.iter().zip(&choice.packages) {
+                if !files.iter().any(|file| is_in(package, file)) {
+                    return Err(Failure::Absent(without_lines(name, &files)));
+                }
+            }
+        }
+        Ok(choice)
+    }
+
+    fn unchecked(&self, default: Frames) -> FrameChoice {
         let default = if self.package.is_empty() { default } else { Frames::Library };
         let packages = self.package.iter().map(|package| package.replace('.', "/")).collect();
         FrameChoice { frames: self.frames.unwrap_or(default), packages }
@@ -50,6 +74,12 @@ impl FrameOptions {
 pub(crate) struct FrameChoice {
     frames: Frames,
     packages: Vec<String>,
+}
+
+impl From<Frames> for FrameChoice {
+    fn from(frames: Frames) -> Self {
+        Self { frames, packages: Vec::new() }
+    }
 }
 
 impl FrameChoice {
@@ -69,12 +99,34 @@ impl FrameChoice {
     }
 
     fn is_chosen(&self, frame: &Frame<'_>) -> bool {
-        let is_in = |package: &String| {
-            let rest = frame.file.strip_prefix(package.as_str());
-            rest.is_some_and(|rest| rest.starts_with('/') || rest == ".py")
-        };
-        self.packages.is_empty() || self.packages.iter().any(is_in)
+        self.packages.is_empty() || self.packages.iter().any(|name| is_in(name, frame.file))
     }
+}
+
+/// Returns `true` if a file belongs to a package, whose name is a path.
+fn is_in(package: &str, file: &str) -> bool {
+    file.strip_prefix(package).is_some_and(|rest| rest.starts_with('/') || rest == ".py")
+}
+
+/// Returns the files of libraries that the origins of a node name.
+fn library_files(origins: &[Origin<'_>]) -> Vec<String> {
+    let all = origins.iter().flat_map(Origin::possible);
+    all.flat_map(Origin::library).map(|frame| frame.file.to_owned()).collect()
+}
+
+/// Describes a package that a model has no lines of.
+fn without_lines(name: &str, files: &FxHashSet<String>) -> String {
+    let top = |file: &String| {
+        let first = file.split('/').next().unwrap_or_default();
+        format!("`{}`", first.strip_suffix(".py").unwrap_or(first))
+    };
+    let packages: BTreeSet<String> = files.iter().map(top).collect();
+    let known = if packages.is_empty() {
+        "no line of a library is recorded".to_owned()
+    } else {
+        format!("it has lines of {}", packages.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    format!("the model has no line of the package `{name}` below a line of your program; {known}")
 }
 
 impl<'m> Origin<'m> {
@@ -111,7 +163,7 @@ mod tests {
             frame("train.py", 3),
         ];
         let origin = Origin { site: Some(stack[5].clone()), stack, ..Origin::default() };
-        let choice = choice.choice(default);
+        let choice = choice.unchecked(default);
         choice.below(&origin).into_iter().map(Frame::place).collect()
     }
 

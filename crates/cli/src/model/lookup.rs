@@ -2,12 +2,12 @@
 
 use provenance::SourceMap;
 
-use super::renamed::before_inlining;
+use super::renamed::{before_inlining, in_branch};
 
 /// Lookup of names in a model that a runtime may have optimised.
 pub trait Lookup {
     /// Returns the node that computes the value `name`, or else the node named `name`. Nodes of
-    /// functions are also found by the names that inlining gives them.
+    /// functions and branches are also found by the names that inlining gives them.
     fn find(&self, name: &str) -> Option<usize>;
 
     /// Returns the function node that `name` refers to, if inlining gave it this name.
@@ -20,7 +20,10 @@ pub trait Lookup {
 
 impl Lookup for SourceMap {
     fn find(&self, name: &str) -> Option<usize> {
-        self.position(name).or_else(|| self.position(before_inlining(name)?))
+        let inside = in_branch(name);
+        let found =
+            |name: &str| self.position(name).or_else(|| self.position(before_inlining(name)?));
+        found(name).or_else(|| found(inside).filter(|_| inside != name))
     }
 
     fn find_inlined(&self, name: &str) -> Option<usize> {

@@ -112,8 +112,11 @@ impl Model {
     /// interrupted or is still running, the map may have a temporary name.
     fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
         let next = onnx_file::next_name(path);
-        let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
-        let is_other = |text: &str| wanted.is_some_and(|wanted| wanted != digest(text.as_bytes()));
+        let of_model = |key| property(&self.proto.metadata_props, key);
+        let inside = || of_model(SOURCE_MAP).map(|text| digest(text.as_bytes()));
+        let wanted = of_model(SOURCE_MAP_DIGEST).map(str::to_owned).or_else(inside);
+        let is_other =
+            |text: &str| wanted.as_ref().is_some_and(|wanted| *wanted != digest(text.as_bytes()));
         let (mut path, mut text) = match read_map(path) {
             Err(_) if next.is_file() => (next.as_path(), read_map(&next)?),
             text => (path, text?),
@@ -160,6 +163,14 @@ impl Model {
             Err(failure) => self.remarks.push(failure.to_string()),
         }
     }
+}
+
+/// Reads the source map inside a model file or beside it, or else returns why there is none.
+pub fn source_map_of(path: &Path) -> onnx_file::Result<Result<SourceMap, String>> {
+    let mut model = Model::without_map(Some(path), onnx_file::skim_file(path)?);
+    model.find_map("pass the map file");
+    let reason = model.remarks.pop();
+    Ok(model.map.ok_or_else(|| reason.unwrap_or_else(|| "the model has no source map".to_owned())))
 }
 
 fn read_map(path: &Path) -> Result<String, Failure> {

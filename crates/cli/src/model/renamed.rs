@@ -19,6 +19,7 @@ pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
 /// Undoes one renaming.
 fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     inlined(name, functions)
+        .or_else(|| value_in_branch(name))
         .or_else(|| fused(name))
         .or_else(|| name.strip_prefix("fused "))
         .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
@@ -93,6 +94,60 @@ fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     number.parse::<u64>().is_ok().then_some(rest)
 }
 
+/// The prefixes that onnxruntime adds to names when it replaces an `If` with a constant condition by
+/// the nodes of a branch, with the attribute of the branch.
+const BRANCHES: [(&str, &str); 2] =
+    [("_if_then_branch", "then_branch"), ("_if_else_branch", "else_branch")];
+
+/// Strips the prefix from `_if_else_branch_/Add_output_0` or `_if_else_branch_token_2_/Add_output_0`.
+/// Returns the branch, and the name that the value had in it.
+fn out_of_branch(name: &str) -> Option<(&'static str, &str)> {
+    let stripped = |(prefix, attribute): &(&str, &'static str)| {
+        Some((*attribute, name.strip_prefix(prefix)?.strip_prefix('_')?))
+    };
+    let (attribute, rest) = BRANCHES.iter().find_map(stripped)?;
+    let Some(numbered) = rest.strip_prefix("token_") else { return Some((attribute, rest)) };
+    let (number, rest) = numbered.split_once('_')?;
+    number.parse::<u64>().is_ok().then_some((attribute, rest))
+}
+
+/// Returns the name that a value had in a branch before it was inlined.
+fn value_in_branch(name: &str) -> Option<&str> {
+    out_of_branch(name).map(|(_, rest)| rest).filter(|_| node_in_branch(name).is_none())
+}
+
+/// Returns the name that a value had before its branch, and the branches around that, were inlined.
+pub(super) fn in_branch(mut name: &str) -> &str {
+    for _ in 0..STEPS {
+        let Some(rest) = value_in_branch(name) else { break };
+        name = rest;
+    }
+    name
+}
+
+/// A node of an inlined branch. onnxruntime names it after its operator:
+/// `_if_else_branch_Add_token_3`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NodeInBranch<'n> {
+    /// The start of the names of all nodes of the branch.
+    pub(crate) prefix: &'n str,
+    /// The attribute of the `If`.
+    pub(crate) attribute: &'static str,
+    /// The operator.
+    pub(crate) op: &'n str,
+}
+
+/// Returns the node of an inlined branch that `name` refers to. It may have been fused afterwards.
+pub(crate) fn node_in_branch(name: &str) -> Option<NodeInBranch<'_>> {
+    let name = name.strip_prefix("fused ").unwrap_or(name);
+    let (attribute, rest) = out_of_branch(name)?;
+    let prefix = &name[..name.len() - rest.len()];
+    let rest = rest.split('/').next().unwrap_or_default();
+    let op = counted(rest, "_token_").unwrap_or(rest);
+    let is_operator = !op.is_empty() && op.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_operator.then_some(NodeInBranch { prefix, attribute, op })
+}
+
 /// Strips the number from `/F/Add__2`.
 fn numbered(name: &str) -> Option<&str> {
     let (name, number) = name.rsplit_once("__")?;
@@ -151,6 +206,7 @@ mod tests {
             ("/a/Add_token_7", "/a/Add"),
             ("/a/Add__7", "/a/Add"),
             ("/a/Add_output_0", "/a/Add"),
+            ("_if_else_branch_token_2_/a/Add_output_0", "/a/Add"),
         ] {
             let found = originals(name, &["f", "g", "f_long"]);
             assert!(found.iter().any(|found| found == original), "{name}: {found:?}");
@@ -158,6 +214,29 @@ mod tests {
         assert!(originals("/q/MatMul", &[]).is_empty());
         assert!(originals("_inlfunc_unknown_x", &["f"]).is_empty());
         assert!(originals("////////", &[]).len() <= STEPS);
+    }
+
+    #[test]
+    fn names_of_inlined_branches() {
+        for (name, found) in [
+            ("_if_else_branch_Add", Some(("_if_else_branch_", "else_branch", "Add"))),
+            ("_if_then_branch_Add_token_3", Some(("_if_then_branch_", "then_branch", "Add"))),
+            (
+                "fused _if_else_branch_token_12_MatMul_token_3/MatMulAddFusion",
+                Some(("_if_else_branch_token_12_", "else_branch", "MatMul")),
+            ),
+            ("_if_else_branch_/Add_output_0", None),
+            ("_if_else_branch_", None),
+            ("_if_else_branch_token_x_Add", None),
+            ("/a/Add", None),
+        ] {
+            let found = found.map(|(prefix, attribute, op)| NodeInBranch { prefix, attribute, op });
+            assert_eq!(node_in_branch(name), found, "{name}");
+        }
+        assert_eq!(in_branch("_if_else_branch_Add"), "_if_else_branch_Add", "not the node `Add`");
+        let nested = "_if_else_branch__if_then_branch_token_4_/Add_output_0";
+        assert_eq!(in_branch(nested), "/Add_output_0");
+        assert_eq!(in_branch("/Add_output_0"), "/Add_output_0");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::fuse::fuse;
+use super::moved::attribute_moved;
 use super::read::{Kernel, Profile};
 use crate::model::{Chain, Index, Lookup, Origin, originals};
 
@@ -36,6 +37,7 @@ pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attribut
         let target = finder.find(kernel, around);
         kernels.push((kernel, target));
     }
+    attribute_moved(index, &mut kernels);
     fuse(index, &mut kernels);
     Attributed { kernels }
 }

@@ -48,6 +48,14 @@ const NAMELESS: [(&str, &[&str]); 6] = [
     ("SkipSimplifiedLayerNormalization", &["RMSNormalization", "SimplifiedLayerNormalization"]),
 ];
 
+/// The end of the name of a `Split` that replaced several nodes. It starts with the name of one of
+/// them. onnxruntime creates a `Squeeze` without a name for each `Gather` first, and then the
+/// `Split`.
+const SPLIT: &str = "/GatherSliceToSplitFusion";
+
+/// The maximum number of nodes that a split may have replaced.
+const MOST_PARTS: usize = 1024;
+
 /// Adds to each target the nodes that ran as part of its kernel.
 pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
     let mut regions = Regions::new(index, kernels);
@@ -55,6 +63,14 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
         if let Target::Node(node, ..) = target {
             regions.claim_core(at, *node, kernel);
         }
+    }
+    regions.claim_parts(kernels);
+    for (at, split) in squeezed(kernels) {
+        let Target::Node(node, ..) = kernels[split].1 else { continue };
+        let parts = regions.parts(node).iter().copied();
+        let mut parts = parts.filter(|part| regions.proto(*part).op_type == "Gather");
+        let Some(first) = parts.next() else { continue };
+        kernels[at].1 = Target::Node(first, Vec::new(), parts.collect());
     }
     let nameless: Vec<(usize, Vec<usize>)> = kernels
         .iter()
@@ -81,6 +97,34 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
     }
 }
 
+/// Returns the kernels of unknown squeezes, each with the kernel of its split.
+fn squeezed(kernels: &[(&Kernel, Target)]) -> Vec<(usize, usize)> {
+    let mut ordered: Vec<usize> = (0..kernels.len()).collect();
+    ordered.retain(|at| kernels[*at].0.position.is_some());
+    ordered.sort_by_key(|at| (kernels[*at].0.inside, kernels[*at].0.position));
+    let mut found = Vec::new();
+    let mut waiting: Vec<usize> = Vec::new();
+    for at in ordered {
+        let (kernel, target) = &kernels[at];
+        let is_next = waiting.last().is_none_or(|last| {
+            let last = kernels[*last].0;
+            last.inside == kernel.inside && last.position.map(|n| n + 1) == kernel.position
+        });
+        if !is_next {
+            waiting.clear();
+        }
+        if kernel.op == "Squeeze" && *target == Target::Unknown {
+            waiting.push(at);
+            continue;
+        }
+        if kernel.name.ends_with(SPLIT) {
+            found.extend(waiting.iter().map(|squeeze| (*squeeze, at)));
+        }
+        waiting.clear();
+    }
+    found
+}
+
 /// The nodes of a model, and the kernels that ran them.
 struct Regions<'i, 'm> {
     index: &'i Index<'m>,
@@ -95,6 +139,8 @@ struct Regions<'i, 'm> {
     owners: FxHashMap<usize, Vec<usize>>,
     /// Nodes without a kernel that depend on the inputs of the model, in bodies that ran.
     silent: FxHashSet<usize>,
+    /// The nodes that a split replaced, by their body and their first operand.
+    parts: FxHashMap<(usize, &'m str), Vec<usize>>,
 }
 
 impl<'i, 'm> Regions<'i, 'm> {
@@ -139,11 +185,44 @@ impl<'i, 'm> Regions<'i, 'm> {
                 && index.calls().called(*node).is_none()
         };
         let silent = (0..index.nodes.len()).filter(is_silent).collect();
-        Self { index, reads, reads_alone, read_by, owners, silent }
+        let parts = FxHashMap::default();
+        Self { index, reads, reads_alone, read_by, owners, silent, parts }
     }
 
     fn proto(&self, node: usize) -> &'m NodeProto {
         self.index.nodes[node].proto
+    }
+
+    /// Assigns to each split the nodes that it replaced.
+    fn claim_parts(&mut self, kernels: &[(&Kernel, Target)]) {
+        let mut splits: FxHashMap<(usize, &str), usize> = FxHashMap::default();
+        for (at, (kernel, target)) in kernels.iter().enumerate() {
+            if let Target::Node(node, ..) = target
+                && kernel.name.ends_with(SPLIT)
+            {
+                let key = (self.index.nodes[*node].body, operand(self.proto(*node)));
+                self.parts.insert(key, vec![*node]);
+                splits.insert(key, at);
+            }
+        }
+        for node in 0..self.index.nodes.len() {
+            let proto = self.proto(node);
+            let key = (self.index.nodes[node].body, operand(proto));
+            if self.silent.contains(&node)
+                && matches!(proto.op_type.as_str(), "Gather" | "Slice")
+                && let (Some(parts), Some(at)) = (self.parts.get_mut(&key), splits.get(&key))
+            {
+                parts.push(node);
+                self.owners.entry(node).or_default().push(*at);
+            }
+        }
+    }
+
+    /// Returns the nodes that take parts of the value that `node` takes a part of, if one kernel may
+    /// have replaced them all.
+    fn parts(&self, node: usize) -> &[usize] {
+        let parts = self.parts.get(&(self.index.nodes[node].body, operand(self.proto(node))));
+        parts.filter(|parts| parts.len() <= MOST_PARTS).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the nodes that are reachable from `start` through silent nodes along `edges`.
@@ -281,6 +360,11 @@ impl<'i, 'm> Regions<'i, 'm> {
             && !EXTENDED.contains(&kernel.op.as_str())
             && fused_operators(&kernel.op).is_none()
     }
+}
+
+/// Returns the first operand of a node.
+fn operand(node: &NodeProto) -> &str {
+    node.input.first().map(String::as_str).unwrap_or_default()
 }
 
 /// Returns the model's operator for a kernel.

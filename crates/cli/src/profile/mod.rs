@@ -4,6 +4,7 @@ mod annotate;
 mod attribute;
 mod flame;
 mod fuse;
+mod moved;
 mod read;
 mod report;
 mod share;

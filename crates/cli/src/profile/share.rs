@@ -42,7 +42,8 @@ pub(crate) struct Shares<'m> {
     /// Times by line. If a node comes from several lines, or its line is ambiguous, each line gets
     /// an equal share.
     pub(crate) lines: Lines<'m>,
-    /// Times of the lines of libraries below a line, by the path from that line inwards.
+    /// Times of the lines of libraries below a line, by the path from that line inwards. If a node
+    /// comes from several of them, each gets an equal share of the line's time.
     pub(crate) below: FxHashMap<Site<'m>, Times<Vec<Site<'m>>>>,
     /// Times by name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
@@ -53,6 +54,9 @@ pub(crate) struct Shares<'m> {
     /// Times by stack, outermost first: stacks of calls, and stacks of modules.
     pub(crate) stacks: [Times<Vec<String>>; 2],
 }
+
+/// The lines of libraries below a line, and an origin with them.
+type Unfolded<'o, 'm> = (Vec<Site<'m>>, &'o Origin<'m>);
 
 /// The label for kernels that belong to no module.
 pub(crate) const RUNTIME: &str = "(added by the runtime)";
@@ -69,7 +73,8 @@ pub(crate) fn share<'m>(
     let mut functions: FxHashMap<(&'m str, u32), &'m str> = FxHashMap::default();
     for (kernel, target) in &attributed.kernels {
         let origins = target.origins(index);
-        let mut sites: Vec<(Site<'m>, &Origin<'m>)> = Vec::new();
+        // Each line, with its paths into libraries and an origin for each.
+        let mut sites: Vec<(Site<'m>, Vec<Unfolded<'_, 'm>>)> = Vec::new();
         for origin in origins.iter().flat_map(Origin::possible) {
             let Some(frame) = &origin.site else { continue };
             let (file, line) = (frame.file, frame.span.line);
@@ -78,8 +83,12 @@ pub(crate) fn share<'m>(
                 _ => functions.entry((file, line)).or_insert(frame.function),
             };
             let site = Site { file, line, function };
-            if !sites.iter().any(|(known, _)| *known == site) {
-                sites.push((site, origin));
+            let path: Vec<Site<'m>> = choice.below(origin).into_iter().map(Site::from).collect();
+            match sites.iter_mut().find(|(known, _)| *known == site) {
+                None => sites.push((site, vec![(path, origin)])),
+                // The innermost line counts, however many lines above it are chosen.
+                Some((_, paths)) if paths.iter().any(|(known, _)| known.last() == path.last()) => {}
+                Some((_, paths)) => paths.push((path, origin)),
             }
         }
         if sites.is_empty() {
@@ -88,13 +97,15 @@ pub(crate) fn share<'m>(
                 kernel.time;
         }
         let parts = kernel.time.split(sites.len());
-        for ((site, origin), time) in sites.iter().zip(parts) {
-            *shares.lines.entry(*site).or_default() += time;
-            let path: Vec<Site<'m>> = choice.below(origin).into_iter().map(Site::from).collect();
-            if !path.is_empty() {
-                *shares.below.entry(*site).or_default().entry(path).or_default() += time;
+        for ((site, paths), time) in sites.into_iter().zip(parts) {
+            *shares.lines.entry(site).or_default() += time;
+            let parts = time.split(paths.len());
+            for ((path, origin), time) in paths.into_iter().zip(parts) {
+                if !path.is_empty() {
+                    *shares.below.entry(site).or_default().entry(path).or_default() += time;
+                }
+                *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += time;
             }
-            *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += time;
         }
         let mut scopes: Vec<Cow<'m, str>> = Vec::new();
         match target {

@@ -63,8 +63,6 @@ for (const node of nodes) {
     if (inner) {
       const entry = lineEntry(inner.file, inner.line);
       entry.own.add(node.index);
-      entry.median += node.median / node.origins.length;
-      entry.mean += node.mean / node.origins.length;
       entry.fn ||= inner.fn;
     }
     for (const frame of stack) {
@@ -77,6 +75,14 @@ for (const node of nodes) {
 }
 for (const [file, line, median, ns] of raw.profile?.lines ?? []) {
   Object.assign(lineEntry(file, line), { median, mean: ns / raw.profile.runs });
+}
+// Times of libraries are part of those of the user's lines.
+for (const [path, median, ns] of raw.profile?.library ?? []) {
+  const inner = path.find(([file]) => !ownFiles.has(file) && files[file].source !== null);
+  if (!inner) continue;
+  const entry = lineEntry(...inner);
+  entry.median += median;
+  entry.mean += ns / raw.profile.runs;
 }
 for (const [row, kind, details] of raw.against?.marks ?? []) nodes[row].change = { kind, details };
 
@@ -187,4 +193,5 @@ function markTab(list, chosen) {
     tab.setAttribute("aria-selected", tab === chosen);
     tab.tabIndex = tab === chosen ? 0 : -1;
   }
+  chosen?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
 }

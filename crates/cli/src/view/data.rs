@@ -190,6 +190,19 @@ fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
             json!([file, site.line, time.median, time.ns])
         })
         .collect();
+    // The path of each line of a library, innermost first.
+    let mut library: Vec<_> = timed.shares.below.values().flatten().collect();
+    library.sort_unstable();
+    let library: Vec<Value> = library
+        .iter()
+        .map(|(path, time)| {
+            let frames = path.iter().rev();
+            let frames: Vec<_> = frames
+                .map(|site| json!([tables.file(site.file, site.function, false), site.line]))
+                .collect();
+            json!([frames, time.median, time.ns])
+        })
+        .collect();
     let flames: Vec<Vec<Value>> = timed
         .shares
         .stacks
@@ -210,6 +223,7 @@ fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
         "total": pair(timed.profile.total()),
         "unattributed": pair(timed.shares.lost.values().copied().sum()),
         "lines": lines,
+        "library": library,
         "flames": flames,
     })
 }

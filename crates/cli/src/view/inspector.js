@@ -23,7 +23,7 @@ function inspectNothing(jump) {
   const [all, add] = facts();
   if (timed) {
     const { runs, wall, unattributed } = raw.profile;
-    const sum = [...lines.values()].reduce((sum, line) => sum + line.median, 0);
+    const sum = raw.profile.lines.reduce((sum, [, , median]) => sum + median, 0);
     const mean = raw.profile.total[1] / runs;
     add("time per run", `${duration(total)}, the sum of the node medians over ${many(runs, "run")}; mean ${duration(mean)}`);
     add("by line", `${duration(sum)} in lines + ${duration(unattributed[0])} in nodes without a line`);

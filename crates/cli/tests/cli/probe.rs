@@ -75,6 +75,12 @@ fn requests_without_a_value_are_explained() {
         assert_eq!(run.status, 1, "{options}");
         said.push_str(&format!("{options}\n{}", run.errors));
     }
+    for options in ["--line mlp.py:22-20", "--line mlp.py:0", "--size C=3", "--size b=2"] {
+        let (run, _) = probed(MLP, options);
+        assert_eq!(run.status, 2, "{options}");
+        let first = run.errors.lines().next().unwrap_or_default();
+        said.push_str(&format!("{options}\n{first}\n"));
+    }
     insta::assert_snapshot!(said);
     let wrong = trouble("probe tests/profiled/mlp.onnx -o tests/profiled/mlp.onnx");
     assert!(wrong.contains("would overwrite the model"), "{wrong}");

@@ -228,3 +228,20 @@ fn a_model_with_metadata_missed_nothing() {
     let beside = output(&["show", &model("beside.onnx"), "--missed"]);
     assert!(beside.contains("the source map is a separate file"), "{beside}");
 }
+
+#[test]
+fn a_package_without_lines_in_the_model_is_an_error() {
+    let profiled = "tests/profiled/mlp.onnx tests/profiled/mlp.profile.json";
+    for command in [
+        "show tests/profiled/mlp.onnx --by line --package flux",
+        &format!("profile {profiled} --package flux"),
+        "explain tests/profiled/mlp.onnx /norm/Mul --package flux",
+        "view tests/profiled/mlp.onnx -o /nonexistent/page.html --package flux",
+    ] {
+        let run = crate::shell::run(command);
+        assert_eq!((run.status, run.output.as_str()), (1, ""), "{command}");
+        insta::allow_duplicates! { insta::assert_snapshot!(run.errors); }
+    }
+    let found = crate::shell::output("show tests/profiled/mlp.onnx --by line --package flax.nnx");
+    assert!(found.contains("→ flax/nnx/"), "{found}");
+}

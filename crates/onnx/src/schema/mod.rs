@@ -7,7 +7,7 @@ mod table;
 mod types;
 
 pub use binding::Binding;
-pub use contrib::CONTRIB;
+pub use contrib::{CONTRIB, contributed};
 pub use types::Types;
 
 use crate::{Attr, Op};

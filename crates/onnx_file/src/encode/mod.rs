@@ -9,6 +9,7 @@ use leaf::{
     attribute, constant_node, entry, initializer, ir_version_of, opset_imports, tensor_proto,
     type_proto,
 };
+use onnx::schema::{self, Arity};
 use onnx::{Attr, BlockId, CONSTANT_PREFIX, Function, Graph, Node, NodeId, Op, Producer, ValueId};
 use prost::bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -141,6 +142,16 @@ struct Body {
     value_info: Vec<ValueInfoProto>,
 }
 
+/// Returns `true` for a result of a contributed operator that is optional and never read. Kernels
+/// may not compute such a result at all.
+fn is_omitted(graph: &Graph, node: &Node, result: ValueId) -> bool {
+    let schema = schema::find(&node.op, 1).filter(|_| node.op.domain == schema::CONTRIB);
+    let at = node.outputs.iter().position(|output| *output == result);
+    let parameter = at.and_then(|at| schema?.outputs.get(at));
+    let is_optional = parameter.is_some_and(|output| output.arity == Arity::Optional);
+    is_optional && !graph.value(result).is_used()
+}
+
 impl<'a> Encoder<'a> {
     fn main(&mut self) -> Result<GraphProto> {
         let body = self.block(Graph::MAIN, GraphKind::Main, 0)?;
@@ -249,7 +260,7 @@ impl<'a> Encoder<'a> {
         for id in graph.nodes_of(block) {
             nodes.push(self.node(id, depth)?);
             let node = graph.node(id);
-            for id in &node.outputs {
+            for id in node.outputs.iter().filter(|id| !is_omitted(graph, node, **id)) {
                 let info = self.define(*id)?;
                 match positions.get(id) {
                     Some(at) => outputs[*at] = Some(info),
@@ -311,8 +322,14 @@ impl<'a> Encoder<'a> {
         let attribute = attrs
             .map(|(name, value)| self.attr(node, name, value, depth))
             .collect::<Result<_>>()?;
-        let output = node.outputs.iter().map(|id| self.name(*id).map(str::to_owned));
-        let output = output.collect::<Result<_>>()?;
+        let name = |id: &ValueId| match is_omitted(self.graph, node, *id) {
+            true => Ok(String::new()),
+            false => self.name(*id).map(str::to_owned),
+        };
+        let mut output = node.outputs.iter().map(name).collect::<Result<Vec<_>>>()?;
+        while output.last().is_some_and(String::is_empty) {
+            output.pop();
+        }
         if !node.op.domain.is_empty() {
             self.domains.insert(node.op.domain);
         }

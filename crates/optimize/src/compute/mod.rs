@@ -96,15 +96,15 @@ pub enum Error {
         /// `true` if the pattern matches products that stay in float32 because they are the last
         /// ones.
         last: bool,
-        /// The target of the model, if it has no kernels for the type.
-        target: Option<Target>,
+        /// The target of the model, and an operator that it has no kernels for in this type.
+        missing: Option<(Target, &'static str)>,
     },
     /// The graph or an emitted node is invalid, which is a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),
 }
 
-/// Converts the graph to the requested small floats. Returns the patterns that matched nothing, if
+/// Converts the graph to the requested small floats. Returns the patterns without effect, if
 /// that is allowed.
 pub fn narrow(
     graph: &mut Graph,
@@ -139,10 +139,15 @@ pub fn narrow(
                 return Err(Error::NoMatch { pattern: pattern.clone(), names });
             }
             unmatched.push(pattern.clone());
-        } else if precision.dtype != DType::F32 && is_useless && !compute.for_others {
+        } else if precision.dtype != DType::F32 && is_useless {
+            if compute.for_others {
+                unmatched.push(pattern.clone());
+                continue;
+            }
             let why = plan::obstacles(graph, &matched, precision.dtype, opset, target);
             let (pattern, dtype) = (pattern.clone(), precision.dtype);
-            return Err(Error::Nothing { pattern, dtype, last: why.last, target: why.target });
+            let missing = why.missing.map(|op| (target, op));
+            return Err(Error::Nothing { pattern, dtype, last: why.last, missing });
         }
     }
     convert::convert(graph, origins, &plan, opset)?;

@@ -50,8 +50,8 @@ pub(super) fn plan(
 pub(super) struct Obstacles {
     /// There are products, but no other products follow them.
     pub(super) last: bool,
-    /// The target, if it has no kernels for some of the products.
-    pub(super) target: Option<Target>,
+    /// An operator that the target has no kernels for.
+    pub(super) missing: Option<&'static str>,
 }
 
 pub(super) fn obstacles(
@@ -72,7 +72,8 @@ pub(super) fn obstacles(
         converted.is_some_and(|converted| planner.accepts(node, &converted, dtype))
     };
     let (able, unable): (Vec<NodeId>, Vec<NodeId>) = products.copied().partition(runs);
-    Obstacles { last: !able.is_empty(), target: (!unable.is_empty()).then_some(target) }
+    let missing = unable.first().map(|id| graph.node(*id).op.name);
+    Obstacles { last: !able.is_empty(), missing }
 }
 
 struct Planner<'a> {

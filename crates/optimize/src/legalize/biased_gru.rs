@@ -108,22 +108,22 @@ impl Layer {
             let index = b.int(DType::I64, index as i128)?;
             let of_direction =
                 |b: &mut Builder<'_>, value| b.op("Gather", &[value, index], attrs! { axis: 0 });
-            let [w, r, biases] = self.weights;
-            let (w, r) = (of_direction(b, w)?, of_direction(b, r)?);
-            let biases = of_direction(b, biases)?;
             let initial = match self.initial {
                 Some(initial) => of_direction(b, initial)?,
                 None => self.zeros(b)?,
             };
-            let halves = b.i64s(&[3 * self.units, 3 * self.units]);
-            let biases = b.op_many("Split", &[biases, halves], attrs! { axis: 0 }, 2)?;
-            let sums = [(w, biases[0]), (r, biases[1])];
             let state = b.ty(initial).clone();
             let body = b.body(|b, block| {
                 let hidden = b.graph_mut().add_input(block, state);
                 let shape = b.shape(self.sequence)[1..].to_vec();
                 let input = b.graph_mut().add_input(block, Type::new(DType::F32, shape));
-                self.step(b, input, hidden, sums)
+                // Not every runtime reads values of the branch in a scan inside it.
+                let [w, r, biases] = self.weights;
+                let (w, r) = (of_direction(b, w)?, of_direction(b, r)?);
+                let biases = of_direction(b, biases)?;
+                let halves = b.i64s(&[3 * self.units, 3 * self.units]);
+                let biases = b.op_many("Split", &[biases, halves], attrs! { axis: 0 }, 2)?;
+                self.step(b, input, hidden, [(w, biases[0]), (r, biases[1])])
             })?;
             let directions = vec![i64::from(*backwards)];
             let attrs = attrs! {

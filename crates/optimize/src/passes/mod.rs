@@ -8,5 +8,4 @@ pub(crate) mod hoist_invariants;
 pub(crate) mod inline_known_branches;
 pub(crate) mod layout;
 pub(crate) mod merge_duplicate_constants;
-pub(crate) mod reshape_parameters;
 pub(crate) mod scan_backwards;

@@ -134,7 +134,7 @@ pub(super) const GROUPED: &str = "GroupQueryAttention";
 
 /// Checks that the user asked for `op`, an operator that is not part of ONNX, by its name, and that
 /// the target has it for this type.
-pub(super) fn check_contrib(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
+pub(crate) fn check_contrib(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
     if !forms.named.get(op).is_some_and(|form| form.is_native()) {
         return Err("it was not requested".into());
     }

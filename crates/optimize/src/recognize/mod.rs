@@ -20,7 +20,7 @@ mod syntax;
 mod tests;
 
 pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
-pub(crate) use choice::{check_kernel, check_movement};
+pub(crate) use choice::{check_contrib, check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
@@ -191,7 +191,7 @@ pub fn operators() -> Vec<&'static str> {
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
     let rewrites = REWRITES.iter().map(|(_, rewrite)| rewrite.name);
     let rewrites = rewrites.filter(|name| !schema::versions(&Op::onnx(name)).is_empty());
-    let others = others.chain([layout::CONVOLUTION]).chain(rewrites);
+    let others = others.chain([layout::CONVOLUTION]).chain(rewrites).chain(schema::contributed());
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

@@ -1,10 +1,14 @@
 //! Drops guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` without
-//! effect, and `Where` with a condition that is always true or always false.
+//! effect, and `Where` with equal branches or a condition that is always true or always false.
+//!
+//! Kernels of `Where` may return `0.0` for a selected `-0.0`. This rewrite preserves the sign, as
+//! the specification requires.
 
 use onnx::facts::{FloatInterval, Interval};
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
 
+use super::expand_after_movement::with_unit_axes;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -20,8 +24,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         "Abs" | "Relu" => positive(m)?,
         _ => extreme(m)?,
     };
-    if m.ty(kept) == m.ty(m.result()?) {
-        return Ok(vec![kept]);
+    if let Some(same) = with_unit_axes(m, kept, m.result()?)? {
+        return Ok(vec![same]);
     }
     let shape = m.ty(m.result()?).static_shape().ok_or("what stays is broadcast")?;
     let shape = m.i64s(&shape);
@@ -29,11 +33,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 fn choice(m: &Match<'_>) -> Result<ValueId, Skip> {
-    let condition = m.operand(0)?;
-    match m.facts().truth(condition).ok_or("the condition varies")? {
-        true => m.operand(1),
-        false => m.operand(2),
+    let (condition, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
+    if yes == no {
+        return Ok(yes);
     }
+    let holds = m.facts().truth(condition).ok_or("the condition varies")?;
+    Ok(if holds { yes } else { no })
 }
 
 fn clipped(m: &Match<'_>) -> Result<ValueId, Skip> {
@@ -154,6 +159,37 @@ mod tests {
                 one = Constant <value_ints = [1]> ()
                 last = Sub (t, one)
                 y = Neg (last)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_known_choice_is_made() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] a, float b) => (float[2] y) {
+                yes = Constant <value = bool[2] {1, 1}> ()
+                no = Constant <value = bool {0}> ()
+                t = Where (yes, a, b)
+                u = Where (no, b, t)
+                v = Where (no, u, b)
+                w = Where (yes, b, b)
+                p = Sub (u, v)
+                y = Sub (p, w)
+            }",
+            "g (float[2] a, float b) => (float[2] y) {
+                v0 = Constant <value_ints = [2]> ()
+                v = Expand (b, v0)
+                w = Expand (b, v0)
+                p = Sub (a, v)
+                y = Sub (p, w)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float a, float[2] b) => (float[2] y) {
+                some = Constant <value = bool[2] {1, 0}> ()
+                y = Where (some, a, b)
             }",
         );
     }

@@ -7,7 +7,7 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::expand_after_movement::repeats;
+use super::expand_after_movement::{repeats, with_unit_axes};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -45,8 +45,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     } else {
         return Err("neither operand is neutral".into());
     };
-    if m.ty(x) == m.ty(y) {
-        return Ok(vec![x]);
+    if let Some(same) = with_unit_axes(m, x, y)? {
+        return Ok(vec![same]);
     }
     let expand = m.producer(neutral, &["Expand"]).and_then(|node| node.input(1));
     let shape = match (expand, repeats(&m.ty(x).shape, &m.ty(y).shape)) {
@@ -181,6 +181,20 @@ mod tests {
         let minus = |body: &str| text(&format!("{size} {body}"));
         rewrites_to(&REWRITE, &minus("b = Sub (x, z) y = Exp (b)"), &text("y = Exp (x)"));
         stays(&REWRITE, &minus("b = Mul (zero, x) c = Sub (x, b) y = Exp (c)"));
+    }
+
+    #[test]
+    fn unit_axes_of_a_neutral_operand_are_inserted() {
+        rewrites_to(
+            &REWRITE,
+            "g (int32 x) => (int32[1] y) {
+                z = Constant <value = int32[1] {0}> () s = Add (x, z) y = Neg (s)
+            }",
+            "g (int32 x) => (int32[1] y) {
+                v0 = Constant <value_ints = [1]> ()
+                s = Reshape (x, v0) y = Neg (s)
+            }",
+        );
     }
 
     #[test]

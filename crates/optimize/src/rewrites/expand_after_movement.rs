@@ -103,6 +103,25 @@ impl Told {
     }
 }
 
+/// Returns `true` if `to` is `from` with leading unit axes, or none.
+pub(super) fn has_leading_units(from: &[Dim], to: &[Dim]) -> bool {
+    to.strip_suffix(from).is_some_and(|added| added.iter().all(|size| *size == Dim::Known(1)))
+}
+
+/// Returns `x` in the shape of `like`, if broadcasting to it only adds unit axes.
+pub(super) fn with_unit_axes(
+    m: &mut Match<'_>,
+    x: ValueId,
+    like: ValueId,
+) -> Result<Option<ValueId>, Skip> {
+    let (from, to) = (m.ty(x).shape.clone(), m.ty(like).shape.clone());
+    if !has_leading_units(&from, &to) {
+        return Ok(None);
+    }
+    let steps = if from == to { Vec::new() } else { vec![Step::Reshape(from, to)] };
+    emit(m, x, &steps, &[m.id()]).map(Some)
+}
+
 /// Returns the shape operand of an `Expand` between the given shapes, if it is known: all sizes of
 /// the new shape, or one for axes that do not change.
 pub(super) fn repeats(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {

@@ -7,6 +7,7 @@ use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
+use super::expand_after_movement::has_leading_units;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -93,9 +94,8 @@ fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
 
 /// Returns `true` if `b` is `a`, possibly with leading unit axes.
 fn is_same(m: &Match<'_>, a: ValueId, b: ValueId) -> bool {
-    let in_front = m.ty(b).shape.strip_suffix(m.ty(a).shape.as_slice());
     a == b
-        || in_front.is_some_and(|added| added.iter().all(|size| *size == Dim::Known(1)))
+        || has_leading_units(&m.ty(a).shape, &m.ty(b).shape)
             && m.producer(b, &["Reshape", "Unsqueeze"]).is_some_and(|n| n.input(0) == Some(a))
 }
 

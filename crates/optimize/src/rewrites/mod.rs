@@ -14,7 +14,6 @@ mod conv_padding;
 mod cut_triangles;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
-mod drop_constant_where;
 mod drop_counting_from_the_end;
 mod drop_known_guard;
 mod drop_neutral_operand;
@@ -48,6 +47,7 @@ mod round_once;
 mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
+mod skip_normalization;
 mod take_from_concat;
 pub(crate) mod write_into_buffers;
 
@@ -123,7 +123,6 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Simplify, &fold_constants::REWRITE),
     (Phase::Simplify, &drop_no_op::REWRITE),
     (Phase::Simplify, &drop_choice_of_truth::REWRITE),
-    (Phase::Simplify, &drop_constant_where::REWRITE),
     (Phase::Simplify, &drop_known_guard::REWRITE),
     (Phase::Simplify, &drop_neutral_operand::REWRITE),
     (Phase::Simplify, &bits_with_constant_exponent::REWRITE),
@@ -134,8 +133,8 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Simplify, &cast_before_reshape::REWRITE),
     (Phase::Simplify, &keep_reduced_axes::REWRITE),
     (Phase::Simplify, &compose_movements::REWRITE),
-    (Phase::Simplify, &shrink_constant_operand::REWRITE),
     (Phase::Simplify, &drop_operand_broadcast::REWRITE),
+    (Phase::Simplify, &shrink_constant_operand::REWRITE),
     (Phase::Simplify, &expand_after_movement::REWRITE),
     (Phase::Simplify, &reduce_after_movement::REWRITE),
     (Phase::Simplify, &hoist_transposes::REWRITE),
@@ -171,6 +170,7 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Settle, &cut_triangles::REWRITE),
     (Phase::Settle, &gather_single_slice::REWRITE),
     (Phase::Settle, &resize_pixels::REWRITE),
+    (Phase::Settle, &skip_normalization::REWRITE),
     (Phase::FoldParameters, &fold_parameters::REWRITE),
     (Phase::FoldParameters, &drop_batch_of_one::REWRITE),
 ];

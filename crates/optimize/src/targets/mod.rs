@@ -68,6 +68,8 @@ pub struct Spec {
     pub(crate) lowest_opset: i64,
     /// The newest opset that the target loads.
     pub newest_opset: i64,
+    /// The newest version of the file format that the target loads.
+    pub newest_ir_version: i64,
     /// The kernels; `None` if the target runs all that the specification allows.
     pub(crate) kernels: Option<Kernels>,
     /// The operators of the domain [`onnx::schema::CONTRIB`] that the target has, and their types.

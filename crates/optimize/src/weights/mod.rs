@@ -2,11 +2,13 @@
 //! their consumers.
 //!
 //! A matrix of integers is widened by `DequantizeLinear` next to the product that reads it.
-//! Runtimes may run both as one node on the integers. Of a table, or of the experts of a mixture,
+//! Runtimes may run both as one node on the integers. On request, contributed operators read the
+//! integers themselves, which takes less time when the model is loaded. Of a table, or of the experts of a mixture,
 //! only those rows are widened that are looked up. Floats are widened by `Cast`,
 //! which runtimes execute once when they load the model. The stored elements are computed while the
 //! model is written.
 
+mod contributed;
 mod plan;
 mod quantized;
 mod readers;
@@ -16,8 +18,9 @@ mod tests;
 
 use onnx::{Builder, Editor, Graph, NodeId, ValueId, attrs};
 use provenance::{Origins, Stage};
-use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
+use tensor::{BlockLayout, Blocks, DType, Quantized, ReduceError, Tensor};
 
+use crate::recognize::Forms;
 use crate::wildcard::{self, matches};
 use plan::Plan;
 use readers::{Reader, casts, readers};
@@ -195,6 +198,7 @@ pub fn shrink(
     origins: &mut Origins,
     weights: &Weights,
     opset: i64,
+    forms: &Forms,
 ) -> Result<Report, Error> {
     let blocks = |format: &Format| matches!(format, Format::Blocks { .. });
     if opset < OPSET && weights.formats.iter().flat_map(|(_, formats)| formats).any(blocks) {
@@ -221,7 +225,7 @@ pub fn shrink(
             let matched = &mut matched[at];
             matched.any = true;
             for format in formats {
-                match suitable(edit.graph(), value, *format, pattern == ALL) {
+                match suitable(edit.graph(), value, *format, pattern == ALL, forms) {
                     Ok(_) if *format == Format::Keep => {
                         refused = Some((name.clone(), *format, "as requested".to_owned()));
                         matched.used = true;
@@ -321,20 +325,21 @@ fn suitable(
     value: ValueId,
     format: Format,
     by_itself: bool,
+    forms: &Forms,
 ) -> Result<Plan, String> {
     let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
     let to = match format {
         Format::Keep => return Ok(Plan::Cast),
         Format::Float(to) => to,
-        Format::Blocks { size, .. } => {
+        Format::Blocks { dtype: to, size } => {
             if quantized::is_integer(dtype) {
-                return quantized::found(graph, value).map(|_| Plan::Whole { axis: 0 });
+                return quantized::found(graph, value).map(|_| Plan::Cast);
             }
             if by_itself && tensor.len() < WORTH_IT {
                 return Err("it is small".to_owned());
             }
-            return plan::blocks(graph, value, size, by_itself);
+            return plan::blocks(graph, value, (to, size), by_itself, forms);
         }
     };
     if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
@@ -405,17 +410,24 @@ fn store(
         }
         Format::Blocks { dtype, size } => (dtype, size),
     };
-    // Scales are half floats, which runtimes widen once when they load the model.
-    let blocks =
-        Blocks { dtype, size, scale: DType::F16, in_rows: matches!(plan, Plan::Rows { .. }) };
-    let axis = match plan {
-        Plan::Rows { lookups, transposed } => {
+    let (axis, blocks) = match plan {
+        Plan::Rows { lookups, transposed, scale } => {
+            let blocks = Blocks { dtype, size, scale: *scale, layout: BlockLayout::Halves };
             let parts = rows::quantized(&tensor, blocks, &name).map_err(unsuitable)?;
             let bytes = bytes_of(&parts);
             rows::store(edit, value, (parts, blocks), lookups, transposed)?;
             return Ok(bytes);
         }
-        Plan::Whole { axis } => *axis,
+        Plan::Contributed { readers, scale } => {
+            let blocks = Blocks { dtype, size, scale: *scale, layout: BlockLayout::Pairs };
+            return contributed::store(edit, value, blocks, readers).map_err(|error| match error {
+                contributed::Error::Reduce(error) => unsuitable(error),
+                contributed::Error::Graph(error) => error,
+            });
+        }
+        Plan::Whole { axis, scale } => {
+            (*axis, Blocks { dtype, size, scale: *scale, layout: BlockLayout::Columns })
+        }
         Plan::Cast => return Ok(tensor.byte_len()),
     };
     let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };

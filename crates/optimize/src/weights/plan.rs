@@ -1,9 +1,11 @@
 //! The ways to store a weight, chosen by its consumers.
 
 use onnx::{Graph, NodeId, ValueId};
+use tensor::{BlockLayout, Blocks, DType, Tensor};
 
 use super::readers::{Reader, other_than_product, readers};
-use super::widened;
+use super::{contributed, widened};
+use crate::recognize::Forms;
 
 /// A way to store a weight.
 #[derive(Clone, Debug)]
@@ -14,6 +16,15 @@ pub(super) enum Plan {
     Whole {
         /// The axis.
         axis: usize,
+        /// The element type of scales.
+        scale: DType,
+    },
+    /// Blocks of contributed operators, which read the integers themselves.
+    Contributed {
+        /// The products and lookups.
+        readers: contributed::Readers,
+        /// The element type of scales.
+        scale: DType,
     },
     /// Blocks along the last axis. Only what is looked up is widened.
     Rows {
@@ -21,17 +32,21 @@ pub(super) enum Plan {
         lookups: Vec<NodeId>,
         /// The transposed matrices that products read.
         transposed: Vec<ValueId>,
+        /// The element type of scales.
+        scale: DType,
     },
 }
+
+const BOTH: &str = "looked up, and read by a product";
 
 impl Plan {
     /// Returns a remark for the report.
     pub(super) fn note(&self) -> &'static str {
         match self {
-            Plan::Rows { transposed, .. } if !transposed.is_empty() => {
-                "looked up, and read by a product"
-            }
-            Plan::Rows { .. } => "looked up",
+            Plan::Rows { transposed, .. } if !transposed.is_empty() => BOTH,
+            Plan::Contributed { readers, .. } if readers.are_both() => BOTH,
+            Plan::Contributed { readers, .. } if !readers.are_lookups() => "",
+            Plan::Rows { .. } | Plan::Contributed { .. } => "looked up",
             Plan::Whole { .. } | Plan::Cast => "",
         }
     }
@@ -42,8 +57,9 @@ impl Plan {
 pub(super) fn blocks(
     graph: &Graph,
     value: ValueId,
-    size: usize,
+    (dtype, size): (DType, usize),
     by_itself: bool,
+    forms: &Forms,
 ) -> Result<Plan, String> {
     let shape = graph.tensor(value).map(|tensor| tensor.shape().to_vec()).unwrap_or_default();
     let rank = shape.len();
@@ -70,7 +86,11 @@ pub(super) fn blocks(
                 return Err(not_a_product(op));
             }
         }
-        return whole(&shape, size);
+        let scale = scale_of(graph, value, dtype)?;
+        if let Some(readers) = contributed::Readers::of(graph, value, (dtype, size), forms) {
+            return Ok(Plan::Contributed { readers, scale });
+        }
+        return Ok(Plan::Whole { axis: whole(&shape, size)?, scale });
     }
     if has_product {
         return Err("its rows are looked up, and a product reads its columns".to_owned());
@@ -83,23 +103,47 @@ pub(super) fn blocks(
             return Err("its rows are looked up; name it to store it like that".to_owned());
         }
         for node in &lookups {
-            if let Some(op) = other_than_product(graph, graph.node(*node).outputs[0]) {
-                return Err(not_a_product(op));
+            // Only the chosen matrices are widened, whichever side of a product they are on.
+            match other_than_product(graph, graph.node(*node).outputs[0]) {
+                None | Some("MatMul") => {}
+                Some(op) => return Err(not_a_product(op)),
             }
         }
     }
-    Ok(Plan::Rows { lookups, transposed })
+    let scale = scale_of(graph, value, dtype)?;
+    match contributed::Readers::of(graph, value, (dtype, size), forms) {
+        Some(readers) => Ok(Plan::Contributed { readers, scale }),
+        None => Ok(Plan::Rows { lookups, transposed, scale }),
+    }
 }
 
-/// Returns the plan for a weight that is widened as a whole.
-fn whole(shape: &[usize], size: usize) -> Result<Plan, String> {
+/// Returns the element type of scales that suits the magnitude of a weight. Scales are half floats
+/// if possible, which runtimes widen once when they load the model.
+fn scale_of(graph: &Graph, value: ValueId, dtype: DType) -> Result<DType, String> {
+    let largest = graph.tensor(value).and_then(Tensor::largest_magnitude);
+    let fits = |scale: &DType| {
+        let blocks = Blocks { dtype, size: 1, scale: *scale, layout: BlockLayout::Columns };
+        largest.is_none_or(|largest| blocks.has_scales_for(largest))
+    };
+    let types: &[DType] = match graph.ty(value).dtype {
+        DType::F16 => &[DType::F16],
+        _ => &[DType::F16, DType::F32],
+    };
+    types.iter().copied().find(fits).ok_or_else(|| match largest {
+        Some(f32::INFINITY) => "it holds NaN or infinity".to_owned(),
+        _ => "its scales are too small or too large for their type".to_owned(),
+    })
+}
+
+/// Returns the axis of the blocks of a weight that is widened as a whole.
+fn whole(shape: &[usize], size: usize) -> Result<usize, String> {
     let axis = match *shape {
         [_, _] => Some(0),
         // The axis of the rows, or another one that consists of whole blocks.
         _ => (1..shape.len() - 1).rev().find(|axis| shape[*axis].is_multiple_of(size)),
     };
     match (axis, shape) {
-        (Some(axis), _) => Ok(Plan::Whole { axis }),
+        (Some(axis), _) => Ok(axis),
         (None, [.., rows, _]) => Err(format!(
             "it is a stack of matrices whose {rows} rows are not a multiple of the block size"
         )),

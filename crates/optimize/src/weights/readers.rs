@@ -72,6 +72,8 @@ fn follow(graph: &Graph, id: NodeId, index: usize, found: &mut Vec<Reader>) {
         "Reshape" | "Transpose" | "Squeeze" | "Unsqueeze" if index == 0 => {
             follow_uses(graph, node.outputs[0], found);
         }
+        // `jnp.take` selects between elements and NaN.
+        "Where" if index != 0 => follow_uses(graph, node.outputs[0], found),
         // Experts of a mixture. Rows of a table stay lookups.
         "Gather" if is_lookup(graph, node, index) && is_stack(graph, node) => {
             follow_uses(graph, node.outputs[0], found);

@@ -3,6 +3,7 @@ use provenance::Origins;
 use tensor::DType;
 
 use super::{Format, Weights, shrink};
+use crate::recognize::{Form, Forms};
 use crate::testing::graph;
 
 const INT4: Format = Format::Blocks { dtype: DType::I4, size: 16 };
@@ -18,7 +19,8 @@ fn shrunk(text: &str, formats: &[(&str, Format)]) -> Result<String, String> {
 fn shrunk_to(text: &str, weights: &Weights) -> Result<String, String> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
-    shrink(&mut graph, &mut origins, weights, 23).map_err(|error| error.to_string())?;
+    shrink(&mut graph, &mut origins, weights, 23, &Forms::auto(23))
+        .map_err(|error| error.to_string())?;
     onnx::verify(&graph, None).unwrap();
     let text = print(&graph);
     let body = text.split_once("{\n").map_or("", |(_, body)| body);
@@ -110,7 +112,9 @@ fn the_report_names_every_parameter() {
         ones(32)
     );
     let mut graph = graph(&text, &mut origins);
-    let found = shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23).unwrap();
+    let found =
+        shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23, &Forms::auto(23))
+            .unwrap();
     let rows: Vec<_> = found.weights.iter().map(|w| (&*w.name, w.stored, &*w.reason)).collect();
     assert_eq!(
         rows,
@@ -145,7 +149,7 @@ fn a_pattern_without_a_match_lists_the_largest_weights() {
     );
     let mut graph = graph(&text, &mut origins);
     let weights = Weights { formats: vec![("v".to_owned(), vec![INT4])], for_others: false };
-    let error = shrink(&mut graph, &mut origins, &weights, 23).unwrap_err();
+    let error = shrink(&mut graph, &mut origins, &weights, 23, &Forms::auto(23)).unwrap_err();
     let super::Error::NoMatch { largest, .. } = error else { panic!("{error}") };
     assert_eq!(largest, ["w", "other", "small"]);
 }
@@ -213,7 +217,7 @@ fn casts_of_a_half_precision_weight_are_part_of_it() {
             c = Cast <to = 1> (w)
             y = MatMul (x, c)
         }}",
-        ones(1024)
+        vec!["16256"; 1024].join(", ") // the bits of 1
     );
     let text = shrunk(&text, &[("*", INT4)]).unwrap();
     assert_eq!(text.matches("Cast").count(), 1, "{text}");
@@ -334,4 +338,63 @@ fn integers_that_change_are_not_widened() {
     ] {
         assert!(with(body).is_err(), "{body}");
     }
+}
+
+#[test]
+fn scales_suit_the_magnitude_of_the_weight() {
+    let report = |element: &str| {
+        let text = product("MatMul").replacen("{1, ", &format!("{{{element}, "), 1);
+        let text = text.replace(", 1", if element == "1e-8" { ", 1e-9" } else { ", 1" });
+        let mut origins = Origins::default();
+        let mut graph = graph(&text, &mut origins);
+        let found =
+            shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23, &Forms::auto(23))
+                .unwrap();
+        let weight = &found.weights[0];
+        (weight.stored, weight.reason.clone(), print(&graph).contains("Cast"))
+    };
+    // Half floats are cast, and full ones are not.
+    assert_eq!(report("2"), (640, String::new(), true));
+    assert_eq!(report("1e-8"), (768, String::new(), false));
+    assert_eq!(report("1e9"), (768, String::new(), false));
+    for bad in ["nan", "inf"] {
+        assert_eq!(report(bad), (4096, "it holds NaN or infinity".to_owned(), false));
+    }
+}
+
+#[test]
+fn contributed_operators_read_the_integers() {
+    let native = |ops: &[&str]| {
+        let named = ops.iter().map(|op| ((*op).to_owned(), Form::Native)).collect();
+        Forms { named, ..Forms::auto(23) }
+    };
+    let both = native(&["MatMulNBits", "GatherBlockQuantized"]);
+    let stored = |text: &str, forms: &Forms| {
+        let mut origins = Origins::default();
+        let mut graph = graph(text, &mut origins);
+        shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23, forms).unwrap();
+        onnx::verify(&graph, None).unwrap();
+        print(&graph)
+    };
+    let text = stored(&product("MatMul"), &both);
+    let node = "com.microsoft.MatMulNBits <K: int = 32, N: int = 32, accuracy_level: int = 4, bits: \
+                int = 4, block_size: int = 16> (x, w, ";
+    assert!(text.contains(node) && !text.contains("Dequantize"), "{text}");
+    let tied = format!(
+        "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{
+            x = Gather (w, i) t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)
+        }}",
+        ones(1024)
+    );
+    let text = stored(&tied, &both);
+    assert!(text.contains("MatMulNBits") && text.contains("GatherBlockQuantized"), "{text}");
+    assert!(!text.contains("Transpose") && !text.contains(" Gather "), "{text}");
+    // Both operators or none of them read a tied embedding.
+    let text = stored(&tied, &native(&["MatMulNBits"]));
+    assert!(!text.contains("com.microsoft"), "{text}");
+    // A product with the columns of a table, or of another rank.
+    let other = tied.replace("MatMul (x, t)", "MatMul (t, x)").replace("[B]", "[32]");
+    let other = other.replace("[B,32]", "[32,32]");
+    assert!(!stored(&other, &both).contains("com.microsoft"), "{other}");
+    assert!(!stored(&product("Gemm"), &both).contains("com.microsoft"));
 }

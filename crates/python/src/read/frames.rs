@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::files::{Files, LoadedTexts, UsedParts};
 use super::{Address, address};
-use crate::jax_names::{self, FUNCTION_FRAME, attr};
+use crate::jax_names::{self, EINSUM, FUNCTION_FRAME, attr};
 
 /// The tracebacks behind stack ids, and the known frames.
 #[derive(Debug)]
@@ -84,6 +84,27 @@ impl Tracebacks {
             known.tracebacks.push((id, traceback.clone().unbind(), Part::default()));
             id
         })
+    }
+
+    /// Returns `true` if `jnp.einsum` opened the innermost scope of a traceback: it called a
+    /// function that runs in a scope.
+    pub(super) fn is_in_einsum(&self, traceback: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut known = self.0.borrow_mut();
+        let py = traceback.py();
+        let (codes, _): (Bound<'_, PyList>, Bound<'_, PyAny>) =
+            traceback.call_method0(attr::raw_frames(py))?.extract()?;
+        let name = |code: &Bound<'_, PyAny>| -> PyResult<String> {
+            code.getattr(attr::co_qualname(py))?.extract()
+        };
+        let mut is_scope = false;
+        for code in codes.iter() {
+            let function = name(&code)?;
+            if is_scope {
+                return Ok(function == EINSUM && known.code(&code)?.kind == FrameKind::Jax);
+            }
+            is_scope = jax_names::is_in_scope(&function);
+        }
+        Ok(false)
     }
 
     /// Returns the part of a stack inside the function call at one depth and outside the call at

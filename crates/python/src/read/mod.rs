@@ -273,7 +273,7 @@ impl<'py> Reader<'_, 'py> {
                 (primitive, self.params(&params, row.is_some())?)
             }
         };
-        let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?)?;
+        let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?, &traceback)?;
         self.within.truncate(depth);
         Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions, external })
     }

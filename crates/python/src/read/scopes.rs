@@ -14,9 +14,13 @@ use crate::jax_names::{FUNCTION_SCOPE, REMATERIALIZED_SCOPE, attr, class};
 pub(super) type Scopes = (Arc<str>, Arc<[Entered]>);
 
 impl<'py> Reader<'_, 'py> {
-    /// Reads a name stack. Transformations and scopes that JAX itself opens are not levels of the
-    /// model.
-    pub(super) fn scope(&mut self, stack: &Bound<'py, PyAny>) -> Result<Scopes> {
+    /// Reads the name stack of an equation with this traceback. Transformations and scopes that JAX
+    /// itself opens are not levels of the model.
+    pub(super) fn scope(
+        &mut self,
+        stack: &Bound<'py, PyAny>,
+        traceback: &Bound<'py, PyAny>,
+    ) -> Result<Scopes> {
         if let Some(known) = self.scopes.get(&address(stack)) {
             return Ok(known.clone());
         }
@@ -24,13 +28,18 @@ impl<'py> Reader<'_, 'py> {
         let mut path = String::new();
         let mut functions = Vec::new();
         let mut transformations = String::new();
+        // The end of the path before its last level, if that may be an implicit specification.
+        let mut before_implicit = None;
         for level in stack.getattr(attr::stack(self.py))?.try_iter()? {
             let level = level?;
             let name: String = level.getattr(attr::name(self.py))?.extract()?;
             if !level.get_type().is(class) {
                 transformations.push(' ');
                 transformations.push_str(&name);
-            } else if let Some((call, function)) = function(&name) {
+                continue;
+            }
+            before_implicit = is_implicit_specification(&name).then_some(path.len());
+            if let Some((call, function)) = function(&name) {
                 let call = format!("{call}{transformations}").into();
                 let depth = functions.len();
                 functions.push(Entered { function, call, outer: path.len(), depth });
@@ -40,6 +49,12 @@ impl<'py> Reader<'_, 'py> {
                 }
                 path.push_str(&name);
             }
+        }
+        if let Some(end) = before_implicit
+            && !traceback.is_none()
+            && self.tracebacks.is_in_einsum(traceback)?
+        {
+            path.truncate(end);
         }
         let read: Scopes = (path.into(), functions.into());
         self.scopes.insert(address(stack), read.clone());
@@ -56,33 +71,21 @@ fn is_opened_by_jax(level: &str) -> bool {
 /// Returns `true` for the specification of a product, such as `bqhd,bkhd->bhqk`. Each label of the
 /// result occurs once there, and in an operand.
 fn is_specification(level: &str) -> bool {
-    let Some((operands, result)) = level.split_once("->") else {
-        return is_implicit_specification(level);
-    };
-    let is_written = |text: &str, others: &[char]| {
-        let is_label = |c: char| c.is_alphabetic() || c == ' ' || others.contains(&c);
-        text.replace("...", "").chars().all(is_label)
-    };
+    let Some((operands, result)) = level.split_once("->") else { return false };
     let mut labels = result.chars().filter(|c| c.is_alphabetic());
     let mut seen = FxHashSet::default();
-    is_written(operands, &[','])
-        && is_written(result, &[])
-        && operands.chars().any(|c| c.is_alphabetic() || c == '.')
+    is_implicit_specification(operands)
+        && !result.contains(',')
+        && (result.is_empty() || is_implicit_specification(result))
         && labels.all(|label| operands.contains(label) && seen.insert(label))
 }
 
-/// Returns `true` for a specification without a result, such as `ij,jk`. Operands that share no
-/// label could be names as well: `q,k,v`.
+/// Returns `true` for text that can be a specification without a result, such as `ij,jk`. Names of
+/// modules look the same: `attn`.
 fn is_implicit_specification(level: &str) -> bool {
-    let operands: Vec<String> = level.split(',').map(|text| text.replace("...", "")).collect();
-    let labels = |operand: &String| operand.chars().filter(|c| c.is_alphabetic()).collect();
-    let sets: Vec<FxHashSet<char>> = operands.iter().map(labels).collect();
-    let is_shared = |(at, set): (usize, &FxHashSet<char>)| {
-        sets[at + 1..].iter().any(|other| !set.is_disjoint(other))
-    };
-    operands.len() > 1
-        && operands.iter().all(|text| text.chars().all(|c| c.is_alphabetic() || c == ' '))
-        && sets.iter().enumerate().any(is_shared)
+    let level = level.replace("...", "…");
+    let is_label = |c: char| c.is_alphabetic() || c == '…';
+    level.contains(is_label) && level.chars().all(|c| is_label(c) || c == ',' || c == ' ')
 }
 
 /// Parses the function call that a level of a name stack represents.
@@ -108,8 +111,7 @@ mod tests {
             "i,i->",
             "b i, i j -> b j",
             "ii->i",
-            "ij,jk",
-            "...i,i",
+            "...->...",
         ] {
             assert!(is_specification(level), "{level}");
         }
@@ -125,6 +127,16 @@ mod tests {
             "f32->f16",
         ] {
             assert!(!is_specification(level), "{level}");
+        }
+        for (level, may_be) in [
+            ("ij,jk", true),
+            ("...i,i", true),
+            ("ii", true),
+            ("mlp", true),
+            ("a.b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_implicit_specification(level), may_be, "{level}");
         }
     }
 }

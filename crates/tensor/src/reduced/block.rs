@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::{Blocks, encode, is_unsigned};
+use super::{BlockLayout, Blocks, encode, is_unsigned};
 use crate::DType;
 
 /// The bytes of quantised blocks. Zero points take one byte each.
@@ -11,6 +11,8 @@ pub(super) struct Parts {
     pub(super) values: Vec<u8>,
     pub(super) scales: Vec<u8>,
     pub(super) zero_points: Vec<u8>,
+    /// The largest magnitude of the elements.
+    pub(super) largest: f32,
 }
 
 impl Parts {
@@ -19,6 +21,7 @@ impl Parts {
         self.values.append(&mut other.values);
         self.scales.append(&mut other.scales);
         self.zero_points.append(&mut other.zero_points);
+        self.largest = self.largest.max(other.largest);
     }
 }
 
@@ -57,7 +60,7 @@ impl Quantizer {
     pub(super) fn slab(blocks: Blocks, columns: usize) -> usize {
         // Enough blocks to fill the vectors of a processor.
         const AT_ONCE: usize = 1 << 14;
-        match blocks.in_rows {
+        match blocks.in_rows() {
             false => blocks.size * columns,
             true => columns * (AT_ONCE / columns.max(1)).max(1),
         }
@@ -65,7 +68,7 @@ impl Quantizer {
 
     /// Quantises the elements of a slab, or of the rest of a matrix, and appends the bytes.
     pub(super) fn reduce(&mut self, elements: &[f32], out: &mut Parts) -> Result<(), &'static str> {
-        if !self.blocks.in_rows {
+        if !self.blocks.in_rows() {
             return self.reduce_columns(elements, self.columns, out);
         }
         let (size, mut turned) = (self.blocks.size, std::mem::take(&mut self.turned));
@@ -102,6 +105,8 @@ impl Quantizer {
         if !finite {
             return Err("holds NaN or infinity");
         }
+        let bounds = self.low.iter().chain(&self.high);
+        out.largest = bounds.fold(out.largest, |largest, bound| largest.max(bound.abs()));
         self.choose(elements)?;
         let Scales { scales, zeros, .. } = &self.chosen;
         for scale in scales {
@@ -118,7 +123,7 @@ impl Quantizer {
                 byte((nearest(value / scale) + zero).clamp(least, most))
             }));
         }
-        match (self.blocks.in_rows, packs) {
+        match (self.blocks.in_rows(), packs) {
             (false, false) => out.values.extend_from_slice(&self.bytes),
             (false, true) => out.values.append(&mut packed(&self.bytes)),
             (true, false) => {
@@ -133,9 +138,19 @@ impl Quantizer {
                     self.bytes[(j % size) * columns + row * in_row + j / size]
                 };
                 let half = self.columns / 2;
-                for row in 0..columns / in_row.max(1) {
-                    let bytes = (0..half).map(|j| (at(row, j) & 0xf) | (at(row, j + half) << 4));
-                    out.values.extend(bytes);
+                let rows = 0..columns / in_row.max(1);
+                let pack = |first: u8, second: u8| (first & 0xf) | (second << 4);
+                for row in rows {
+                    let bytes = 0..half;
+                    match self.blocks.layout {
+                        // Flipping the sign bit of a four-bit integer adds 8.
+                        BlockLayout::Pairs => out
+                            .values
+                            .extend(bytes.map(|j| pack(at(row, 2 * j), at(row, 2 * j + 1)) ^ 0x88)),
+                        _ => {
+                            out.values.extend(bytes.map(|j| pack(at(row, j), at(row, j + half))));
+                        }
+                    }
                 }
             }
         }
@@ -265,9 +280,18 @@ fn range(dtype: DType) -> (f32, f32) {
     }
 }
 
+/// Returns the least scale that is stored precisely enough for the largest elements of a weight:
+/// to 1 %, so that integers that belong to the rounded scale use the range of their type.
+pub(super) fn least_scale(dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::MIN_POSITIVE_SUBNORMAL.to_f32() * 64.0,
+        _ => f32::MIN_POSITIVE,
+    }
+}
+
 /// Returns the scale and the zero point of a block with elements between `low` and `high`, which
 /// enclose zero, or `None` if the scale is too large for its type.
-fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
+pub(super) fn scale_of(low: f32, high: f32, blocks: Blocks) -> Option<(f32, f32)> {
     let (least, most) = range(blocks.dtype);
     let exact = if is_unsigned(blocks.dtype) {
         (high - low) / most

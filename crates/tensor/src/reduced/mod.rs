@@ -24,10 +24,22 @@ pub struct Blocks {
     pub size: usize,
     /// The element type of scales.
     pub scale: DType,
-    /// `true` if blocks run along rows. Rows of four-bit integers are stored as bytes, so that
-    /// operators that move only whole bytes can select rows: the lower halves of the bytes hold the
-    /// first half of a row, and the upper halves the second. Zero points are in the upper halves.
-    pub in_rows: bool,
+    /// The direction of blocks, and the order of integers.
+    pub layout: BlockLayout,
+}
+
+/// The direction of blocks in a matrix, and the order of their integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockLayout {
+    /// Blocks run along columns.
+    Columns,
+    /// Blocks run along rows. Rows of four-bit integers are stored as bytes, so that operators that
+    /// move only whole bytes can select rows: the lower halves of the bytes hold the first half of
+    /// a row, and the upper halves the second. Zero points are in the upper halves.
+    Halves,
+    /// Blocks of `int4` run along rows. A byte holds two neighbours, the first in its lower half,
+    /// and 8 is added to each integer.
+    Pairs,
 }
 
 /// A matrix quantised in blocks. An element is about `(values[i, j] - zero_point) * scale`, with
@@ -64,6 +76,9 @@ pub enum ReduceError {
 
 /// The least number of bytes that a thread quantises.
 const SHARE: usize = 1 << 20;
+
+/// The number of bytes that are decoded at a time, so that the floats stay in the cache.
+const CACHED: usize = 1 << 15;
 
 pub(crate) struct Reduced {
     pub(crate) source: Tensor,
@@ -154,8 +169,11 @@ impl Tensor {
         if !matches!(blocks.scale, DType::F16 | DType::BF16 | DType::F32) || blocks.size == 0 {
             return Err(ReduceError::Format(blocks.scale));
         }
-        let of_values = [rows, if blocks.halves() { columns / 2 } else { columns }];
-        let of_blocks = match blocks.in_rows {
+        if blocks.layout == BlockLayout::Pairs && blocks.dtype != DType::I4 {
+            return Err(ReduceError::Format(blocks.dtype));
+        }
+        let of_values = [rows, if blocks.in_bytes() { columns / 2 } else { columns }];
+        let of_blocks = match blocks.in_rows() {
             true if !columns.is_multiple_of(blocks.size) || !blocks.size.is_multiple_of(2) => {
                 return Err(ReduceError::Uneven(columns));
             }
@@ -179,6 +197,30 @@ impl Tensor {
         })
     }
 
+    /// Returns the largest magnitude of the elements, or infinity if one is infinite or NaN. Returns
+    /// `None` if the elements are only known when they are written, or are no floats.
+    pub fn largest_magnitude(&self) -> Option<f32> {
+        if !self.is_known() || !is_float(self.dtype()) {
+            return None;
+        }
+        if let Some(source) = self.widened_from() {
+            return source.largest_magnitude();
+        }
+        let (mut largest, mut finite, mut floats) = (0f32, true, Vec::new());
+        let read = self.chunks_in_any_order(|chunk| {
+            for chunk in chunk.chunks(CACHED) {
+                decode(self.dtype(), chunk, &mut floats);
+                for value in &floats {
+                    // Comparisons, unlike `max`, compile to single vector instructions.
+                    finite &= value.abs() <= f32::MAX;
+                    largest = if value.abs() > largest { value.abs() } else { largest };
+                }
+            }
+            Ok(())
+        });
+        read.ok().map(|()| if finite { largest } else { f32::INFINITY })
+    }
+
     fn check_float(&self) -> Result<(), ReduceError> {
         match self.dtype() {
             float if is_float(float) => Ok(()),
@@ -192,9 +234,20 @@ fn is_unsigned(dtype: DType) -> bool {
 }
 
 impl Blocks {
-    /// Returns `true` if a byte holds elements of both halves of a row.
-    fn halves(&self) -> bool {
-        self.in_rows && self.dtype.bits() == 4
+    /// Returns `true` if the scales of elements up to `largest` are finite in their type, and
+    /// precise enough for the blocks with the largest elements.
+    pub fn has_scales_for(&self, largest: f32) -> bool {
+        let scale = block::scale_of(-largest, largest, *self).map(|(scale, _)| scale.abs());
+        largest == 0.0 || scale.is_some_and(|scale| scale >= block::least_scale(self.scale))
+    }
+
+    fn in_rows(&self) -> bool {
+        self.layout != BlockLayout::Columns
+    }
+
+    /// Returns `true` if a byte of the stored type holds two elements of a row.
+    fn in_bytes(&self) -> bool {
+        self.in_rows() && self.dtype.bits() == 4
     }
 }
 
@@ -232,13 +285,13 @@ impl Reduced {
             How::Cast(dtype) | How::Rounded(dtype) => dtype.byte_len(self.source.len()),
             How::Blocks(blocks, part) => {
                 let count = match (part, self.source.shape()) {
-                    (Part::Scales | Part::ZeroPoints, _) if blocks.in_rows => {
+                    (Part::Scales | Part::ZeroPoints, _) if blocks.in_rows() => {
                         self.source.len() / blocks.size
                     }
                     (Part::Scales | Part::ZeroPoints, [rows, columns]) => {
                         rows.div_ceil(blocks.size) * columns
                     }
-                    _ if blocks.halves() => self.source.len() / 2,
+                    _ if blocks.in_bytes() => self.source.len() / 2,
                     _ => self.source.len(),
                 };
                 part.dtype(blocks).byte_len(count)
@@ -314,7 +367,7 @@ impl Reduced {
             return each(&rest.scales);
         }
         let zeros = match blocks.dtype.bits() {
-            4 if blocks.in_rows => rest.zero_points.iter().map(|zero| zero << 4).collect(),
+            4 if blocks.in_rows() => rest.zero_points.iter().map(|zero| zero << 4).collect(),
             4 => packed(&rest.zero_points),
             _ => rest.zero_points,
         };
@@ -342,7 +395,8 @@ impl Reduced {
             }
             Ok(parts)
         };
-        let mut reduce_all = |bytes: &[u8]| {
+        let mut largest = 0f32;
+        let mut reduce_all = |bytes: &[u8]| -> io::Result<()> {
             let parts: Vec<Result<Parts, &'static str>> = std::thread::scope(|scope| {
                 let mut shares = bytes.chunks(share);
                 let first = shares.next().unwrap_or_default();
@@ -353,7 +407,9 @@ impl Reduced {
                 parts
             });
             for parts in parts {
-                each(parts.map_err(|problem| self.error(problem))?)?;
+                let parts = parts.map_err(|problem| self.error(problem))?;
+                largest = largest.max(parts.largest);
+                each(parts)?;
             }
             Ok(())
         };
@@ -372,7 +428,13 @@ impl Reduced {
             }
             Ok(())
         })?;
-        if batch.is_empty() { Ok(()) } else { reduce_all(&batch) }
+        if !batch.is_empty() {
+            reduce_all(&batch)?;
+        }
+        match blocks.has_scales_for(largest) {
+            true => Ok(()),
+            false => Err(self.error("has scales that are too small for their type")),
+        }
     }
 
     fn error(&self, problem: &str) -> io::Error {
@@ -385,7 +447,7 @@ impl Part {
     fn dtype(self, blocks: &Blocks) -> DType {
         match self {
             Part::Scales => blocks.scale,
-            Part::Values | Part::ZeroPoints if blocks.halves() => DType::U8,
+            Part::Values | Part::ZeroPoints if blocks.in_bytes() => DType::U8,
             Part::Values | Part::ZeroPoints => blocks.dtype,
         }
     }

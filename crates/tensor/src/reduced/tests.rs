@@ -63,7 +63,11 @@ fn elements_are_near() {
     for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
         for scale in [DType::F16, DType::BF16, DType::F32] {
             for (rows, columns, size) in [(64, 6, 16), (50, 7, 16), (3, 5, 32), (1, 1, 32)] {
-                let worst = worst(rows, columns, Blocks { dtype, size, scale, in_rows: false });
+                let worst = worst(
+                    rows,
+                    columns,
+                    Blocks { dtype, size, scale, layout: BlockLayout::Columns },
+                );
                 // The error is a whole step if the element of opposite sign is as far from zero as
                 // the farthest one.
                 let allowed = if is_unsigned(dtype) { 1.01 } else { 1.1 };
@@ -75,7 +79,8 @@ fn elements_are_near() {
 
 #[test]
 fn an_element_far_from_the_others_is_cut_off() {
-    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::I4, size: 128, scale: DType::F16, layout: BlockLayout::Columns };
     // Multiples of 0.85 times the scale of the whole range, and one element at its end.
     let source = matrix(128, 1, |i, _| if i == 0 { -8.0 } else { 0.85 * (1 + i % 3) as f32 });
     let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
@@ -90,7 +95,7 @@ fn an_element_far_from_the_others_is_cut_off() {
 #[test]
 fn integers_belong_to_the_scales_that_are_stored() {
     for scale in [DType::F16, DType::BF16, DType::F32] {
-        let blocks = Blocks { dtype: DType::I8, size: 16, scale, in_rows: false };
+        let blocks = Blocks { dtype: DType::I8, size: 16, scale, layout: BlockLayout::Columns };
         let parts = matrix(50, 7, wave).quantized(blocks, "w").unwrap();
         let (values, scales) = (integers(&parts.values), floats(&parts.scales));
         for (position, value) in values.into_iter().enumerate() {
@@ -103,7 +108,8 @@ fn integers_belong_to_the_scales_that_are_stored() {
 
 #[test]
 fn all_levels_are_used() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::I4, size: 16, scale: DType::F32, layout: BlockLayout::Columns };
     let line = matrix(16, 1, |i, _| i as f32 - 8.0);
     let Quantized { values, scales, .. } = line.quantized(blocks, "w").unwrap();
     assert_eq!(floats(&scales), [1.0]);
@@ -118,18 +124,62 @@ fn all_levels_are_used() {
 }
 
 #[test]
-fn zeros_stay_zero_and_tiny_elements_become_zero() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows: false };
+fn zeros_stay_zero_and_comparatively_tiny_elements_become_zero() {
+    let blocks =
+        Blocks { dtype: DType::I4, size: 16, scale: DType::F16, layout: BlockLayout::Columns };
     let zero = matrix(16, 2, |_, _| 0.0).quantized(blocks, "w").unwrap();
     assert!(integers(&zero.values).iter().all(|v| *v == 0));
-    let tiny = matrix(16, 1, |_, _| 1e-9).quantized(blocks, "w").unwrap();
+    let tiny = matrix(16, 2, |_, j| [1e-9, 1.0][j]).quantized(blocks, "w").unwrap();
     assert!(floats(&tiny.scales)[0].abs() > 0.0);
-    assert!(integers(&tiny.values).iter().all(|v| *v == 0));
+    assert!(integers(&tiny.values).iter().step_by(2).all(|v| *v == 0));
+}
+
+#[test]
+fn weights_of_any_magnitude_have_scales() {
+    let magnitude = |largest: f32| matrix(32, 6, |i, j| wave(i, j) * largest);
+    for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
+        for largest in [1e-30, 1e-8, 1e-6, 1.0, 1e9, 1e37] {
+            let source = magnitude(largest);
+            let found = source.largest_magnitude().unwrap();
+            assert!((0.9..1.1).contains(&(found / largest)), "{found}");
+            let half = Blocks { dtype, size: 16, scale: DType::F16, layout: BlockLayout::Columns };
+            assert_eq!(half.has_scales_for(found), largest == 1.0, "{dtype} {largest}");
+            let parts = source.quantized(half, "w").unwrap();
+            assert_eq!(parts.values.read().is_ok(), largest == 1.0, "{dtype} {largest}");
+            let full = Blocks { scale: DType::F32, ..half };
+            assert!(full.has_scales_for(found), "{dtype} {largest}");
+            let parts = source.quantized(full, "w").unwrap();
+            let (values, scales) = (integers(&parts.values), floats(&parts.scales));
+            let zeros = parts.zero_points.map_or(vec![0; scales.len()], |zeros| integers(&zeros));
+            for (position, value) in values.into_iter().enumerate() {
+                let (i, j) = (position / 6, position % 6);
+                let at = i / 16 * 6 + j;
+                let back = (value - zeros[at]) as f32 * scales[at];
+                let error = (back - wave(i, j) * largest).abs();
+                assert!(error <= 1.1 * scales[at].abs(), "{dtype} {largest} {i} {j}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_largest_magnitude_is_that_of_all_elements() {
+    let source = matrix(70, 300, |i, j| if (i, j) == (69, 299) { -7.5 } else { wave(i, j) });
+    assert_eq!(source.largest_magnitude(), Some(7.5));
+    assert_eq!(source.transposed(&[1, 0]).unwrap().largest_magnitude(), Some(7.5));
+    let half = source.cast(DType::BF16).unwrap();
+    assert_eq!(half.cast(DType::F32).unwrap().largest_magnitude(), Some(7.5));
+    for bad in [f32::NAN, f32::INFINITY] {
+        let source = matrix(70, 300, |i, j| if (i, j) == (3, 5) { bad } else { wave(i, j) });
+        assert_eq!(source.largest_magnitude(), Some(f32::INFINITY));
+    }
+    assert_eq!(Tensor::i64s(&[3]).largest_magnitude(), None);
 }
 
 #[test]
 fn unrepresentable_elements_are_errors() {
-    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::I4, size: 16, scale: DType::F16, layout: BlockLayout::Columns };
     for (bad, problem) in [
         (f32::NAN, "`layer.w` holds NaN or infinity; keep it as it is"),
         (f32::INFINITY, "`layer.w` holds NaN or infinity; keep it as it is"),
@@ -158,7 +208,8 @@ fn floats_are_rounded() {
 
 #[test]
 fn a_transposed_matrix_is_quantized_in_its_own_order() {
-    let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::I8, size: 16, scale: DType::F32, layout: BlockLayout::Columns };
     // The second one is read in chunks that end inside of blocks.
     for (rows, columns) in [(40, 9), (300, 1000)] {
         let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
@@ -281,7 +332,8 @@ fn fetched_tensors_are_cast_and_moved_when_read() {
 fn blocks_along_other_columns_have_another_place() {
     let tall = matrix(8, 4, wave);
     let wide = tall.reshaped(&[4, 8]).unwrap();
-    let blocks = Blocks { dtype: DType::I8, size: 4, scale: DType::F32, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::I8, size: 4, scale: DType::F32, layout: BlockLayout::Columns };
     let values = |x: &Tensor| x.quantized(blocks, "w").unwrap().values;
     assert_eq!(values(&tall).place(), values(&tall).place());
     assert_ne!(values(&tall).place(), values(&wide).place());
@@ -310,9 +362,10 @@ fn blocks_in_rows_are_those_of_the_transposed_matrix() {
     let source = matrix(rows, columns, wave);
     let turned = source.transposed(&[1, 0]).unwrap();
     for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
-        let blocks = Blocks { dtype, size, scale: DType::F16, in_rows: true };
+        let blocks = Blocks { dtype, size, scale: DType::F16, layout: BlockLayout::Halves };
         let found = source.quantized(blocks, "w").unwrap();
-        let wanted = turned.quantized(Blocks { in_rows: false, ..blocks }, "w").unwrap();
+        let wanted =
+            turned.quantized(Blocks { layout: BlockLayout::Columns, ..blocks }, "w").unwrap();
         let values = match dtype.bits() {
             4 => {
                 assert_eq!(found.values.shape(), [rows, columns / 2]);
@@ -338,9 +391,27 @@ fn blocks_in_rows_are_those_of_the_transposed_matrix() {
             }
         }
     }
-    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16, in_rows: true };
+    let blocks =
+        Blocks { dtype: DType::I4, size: 128, scale: DType::F16, layout: BlockLayout::Halves };
     let uneven = source.quantized(blocks, "w").unwrap_err().to_string();
     assert_eq!(uneven, "its rows of 64 elements are not a multiple of the block size");
+}
+
+#[test]
+fn pairs_are_the_same_integers_in_another_order() {
+    let source = matrix(70, 64, wave);
+    let halves =
+        Blocks { dtype: DType::I4, size: 16, scale: DType::F16, layout: BlockLayout::Halves };
+    let pairs = Blocks { layout: BlockLayout::Pairs, ..halves };
+    let wanted = source.quantized(halves, "w").unwrap();
+    let found = source.quantized(pairs, "w").unwrap();
+    assert_eq!(found.values.shape(), [70, 32]);
+    let bytes = found.values.read().unwrap();
+    let values: Vec<i32> =
+        bytes.iter().flat_map(|b| [b & 15, b >> 4]).map(|nibble| i32::from(nibble) - 8).collect();
+    assert_eq!(values, of_halves(&wanted.values, true));
+    assert_eq!(floats(&found.scales), floats(&wanted.scales));
+    assert!(source.quantized(Blocks { dtype: DType::I8, ..pairs }, "w").is_err());
 }
 
 /// Several threads share a matrix, whatever the order in which its parts are read.
@@ -349,7 +420,8 @@ fn large_matrices_are_quantised_in_shares() {
     let source = matrix(4096, 513, wave);
     let one =
         |rows: std::ops::Range<usize>| matrix(rows.len(), 513, |i, j| wave(i + rows.start, j));
-    let blocks = Blocks { dtype: DType::U4, size: 32, scale: DType::F16, in_rows: false };
+    let blocks =
+        Blocks { dtype: DType::U4, size: 32, scale: DType::F16, layout: BlockLayout::Columns };
     let all = source.quantized(blocks, "w").unwrap();
     let zeros = integers(all.zero_points.as_ref().unwrap());
     let (values, scales) = (integers(&all.values), floats(&all.scales));
@@ -372,7 +444,8 @@ fn multiples_of_a_scale_are_kept() {
     let number = |i: usize, j: usize| ((i * 7 + j * 3) % (1 + j)) as f32 - (j / 2) as f32;
     let of = |i: usize, j: usize| number(i, j) * scale(i, j);
     for in_rows in [false, true] {
-        let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, in_rows };
+        let layout = if in_rows { BlockLayout::Halves } else { BlockLayout::Columns };
+        let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16, layout };
         let source = match in_rows {
             false => matrix(32, 15, of),
             true => matrix(15, 32, |i, j| of(j, i)),

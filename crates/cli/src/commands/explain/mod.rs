@@ -62,7 +62,7 @@ impl Explain {
             terminal.show_json(&report::json(&index, &explanation, page.as_ref()))?;
         } else {
             let mut text = terminal.text();
-            let choice = self.frames.choice(Frames::All);
+            let choice = self.frames.choice(Frames::All, &index)?;
             write(&mut text, &index, &explanation, page.as_ref(), &choice);
             terminal.show(&text)?;
         }

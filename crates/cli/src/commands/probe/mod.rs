@@ -130,6 +130,7 @@ impl Probe {
             return Err(Failure::Absent(said_inner(&index, &inner).join("\n")));
         }
         let sizes = Sizes::new(&self.size);
+        sizes.check(index.graph)?;
         let Candidates { mut fit, unfit } = candidates(&index, &main, &sizes, all);
         let left_out = self.limited(&index, &mut fit, all)?;
         let bytes: u64 = fit.iter().map(|value| value.bytes).sum();

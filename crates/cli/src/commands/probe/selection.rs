@@ -24,7 +24,14 @@ impl FromStr for LineRange {
             text.rsplit_once(':').filter(|(file, _)| !file.is_empty()).ok_or_else(wrong)?;
         let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
         let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
-        Ok(Self { file: file.to_owned(), first: number(first)?, last: number(last)? })
+        let (first, last) = (number(first)?, number(last)?);
+        if first == 0 {
+            return Err("the first line of a file is 1".to_owned());
+        }
+        if last < first {
+            return Err(format!("line {first} is after line {last}; write {file}:{last}-{first}"));
+        }
+        Ok(Self { file: file.to_owned(), first, last })
     }
 }
 
@@ -114,7 +121,9 @@ fn of_line(origins: &[Vec<Origin<'_>>], line: &LineRange) -> Result<Vec<usize>, 
         } else {
             format!("; nearest lines: {}", near.join(", "))
         };
-        return Err(Failure::Absent(format!("no node comes from {file}:{}{near}", line.first)));
+        let LineRange { first, last, .. } = line;
+        let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        return Err(Failure::Absent(format!("no node comes from {file}:{range}{near}")));
     }
     Ok(found)
 }
@@ -158,7 +167,7 @@ mod tests {
         let range = |file: &str, first, last| LineRange { file: file.to_owned(), first, last };
         assert_eq!("a/b.py:7".parse(), Ok(range("a/b.py", 7, 7)));
         assert_eq!("In [7]:3-5".parse(), Ok(range("In [7]", 3, 5)));
-        for wrong in ["b.py", ":7", "b.py:x", "b.py:1-", "b.py:-1"] {
+        for wrong in ["b.py", ":7", "b.py:x", "b.py:1-", "b.py:-1", "b.py:7-3"] {
             assert!(wrong.parse::<LineRange>().is_err(), "{wrong}");
         }
     }

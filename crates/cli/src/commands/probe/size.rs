@@ -1,11 +1,13 @@
 //! Sizes of values in bytes.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use onnx_file::proto::{DimensionValue, TypeProto, TypeValue};
+use onnx_file::proto::{DimensionValue, GraphProto, TypeProto, TypeValue};
 use tensor::{DType, Dim};
+
+use crate::failure::Failure;
 
 /// The size of a symbolic dimension: `B=8`.
 #[derive(Clone, Debug)]
@@ -60,6 +62,37 @@ impl Sizes {
     pub(super) fn new(given: &[DimSize]) -> Self {
         let known = given.iter().map(|dim| (dim.name.clone(), dim.size)).collect();
         Self { known, assumed: RefCell::default() }
+    }
+
+    /// Fails if a size is given for a dimension that no value of the graph has.
+    pub(super) fn check(&self, graph: &GraphProto) -> Result<(), Failure> {
+        let found = RefCell::new(BTreeSet::new());
+        let seen = |name: &str| {
+            found.borrow_mut().insert(name.to_owned());
+            Some(1)
+        };
+        let values = graph.input.iter().chain(&graph.output).chain(&graph.value_info);
+        let tensors = values.filter_map(|value| match &value.r#type.as_ref()?.value {
+            Some(TypeValue::TensorType(tensor)) => tensor.shape.as_ref(),
+            _ => None,
+        });
+        for dim in tensors.flat_map(|shape| &shape.dim) {
+            if let Some(DimensionValue::DimParam(text)) = &dim.value {
+                seen(text);
+                let _ = Dim::parse(text).ok().and_then(|dim| dim.eval(&seen));
+            }
+        }
+        let found = found.into_inner();
+        let Some(name) = self.known.keys().find(|name| !found.contains(*name)) else {
+            return Ok(());
+        };
+        let is_name = |name: &&String| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let names: Vec<String> = found.iter().filter(is_name).map(|n| format!("`{n}`")).collect();
+        let others = match names.as_slice() {
+            [] => "all its sizes are numbers".to_owned(),
+            names => format!("it has {}", names.join(", ")),
+        };
+        Err(Failure::Request(format!("the model has no dimension `{name}`; {others}")))
     }
 
     /// Returns the size of a value, or `None` if a dump cannot hold it or its type is unknown.

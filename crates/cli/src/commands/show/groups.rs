@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::{By, row};
 use crate::excerpt::Excerpts;
-use crate::model::{Frame, FrameChoice, FrameOptions, Frames, Index};
+use crate::model::{Frame, FrameChoice, Frames, Index};
 
 /// Returns the nodes by operator or rule, the largest group first.
 pub(super) fn rows(index: &Index<'_>, by: By) -> Vec<Vec<String>> {
@@ -70,7 +70,7 @@ impl Group {
     fn rows(&self, index: &Index<'_>) -> Vec<Vec<String>> {
         let mut rows = Vec::new();
         // The heading names the line, so that rows need not repeat the library's.
-        let choice = FrameOptions::default().choice(Frames::User);
+        let choice = FrameChoice::from(Frames::User);
         self.inner.iter().for_each(|group| group.add(index, &choice, 0, &mut rows));
         rows
     }

@@ -125,8 +125,8 @@ impl Show {
         } else {
             head::write(&mut text, &index, self.parameters);
             let rows = match self.by {
-                By::Module => tree::rows(&index, &self.frames.choice(Frames::User)),
-                By::Line => groups::lines(&index, &self.frames.choice(Frames::Library)),
+                By::Module => tree::rows(&index, &self.frames.choice(Frames::User, &index)?),
+                By::Line => groups::lines(&index, &self.frames.choice(Frames::Library, &index)?),
                 by => groups::rows(&index, by),
             };
             if !rows.is_empty() {

@@ -53,7 +53,8 @@ fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     if cx.rank(holds) == 0 {
         return Ok(holds);
     }
-    let marks = zeros_and_ones(cx, holds)?;
+    let axes: Vec<usize> = (0..cx.rank(holds)).collect();
+    let marks = zeros_and_ones(cx, holds, &axes)?;
     let any = cx.op("ReduceMax", &[marks], attrs! { keepdims: false })?;
     Ok(cx.cast(any, DType::Bool)?)
 }

@@ -4,6 +4,7 @@
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::DType;
 
+use super::reduce::zeros_and_ones;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -17,20 +18,21 @@ pub(crate) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 #[track_caller]
 fn choose(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
-    let axes: Vec<i64> = cx.param("axes")?;
+    let axes: Vec<usize> = cx.param("axes")?;
     let [axis] = axes.as_slice() else {
         return Err(RuleError::unsupported(
             "the index of an extremum over several axes is not supported",
         ));
     };
     let dtype: DType = cx.param("index_dtype")?;
-    let numbers = if cx.dtype(x) == DType::Bool { cx.cast(x, DType::U8)? } else { x };
-    let mut index = cx.op(op, &[numbers], attrs! { axis: *axis, keepdims: false })?;
+    let position = *axis as i64;
+    let numbers = if cx.dtype(x) == DType::Bool { zeros_and_ones(cx, x, &axes)? } else { x };
+    let mut index = cx.op(op, &[numbers], attrs! { axis: position, keepdims: false })?;
     if cx.dtype(x).is_float() && !cx.assumes(Assumption::NoNan) {
         let nan = cx.op("IsNaN", &[x], Attrs::new())?;
-        let nan = cx.cast(nan, DType::U8)?;
-        let first = cx.op("ArgMax", &[nan], attrs! { axis: *axis, keepdims: false })?;
-        let axes = cx.i64s(&axes);
+        let nan = zeros_and_ones(cx, nan, &axes)?;
+        let first = cx.op("ArgMax", &[nan], attrs! { axis: position, keepdims: false })?;
+        let axes = cx.i64s(&[position]);
         let any = cx.op("ReduceMax", &[nan, axes], attrs! { keepdims: false })?;
         let any = cx.cast(any, DType::Bool)?;
         index = cx.op("Where", &[any, first, index], Attrs::new())?;

@@ -14,7 +14,8 @@ use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
-/// The largest number of booleans whose reduction takes the same time in all types.
+/// The largest number of booleans whose reduction takes the same time in all types. Axes of symbolic
+/// size, which are examples as a rule, do not count.
 const FEW: i64 = 4096;
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -57,18 +58,20 @@ fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) ->
 /// Reduces booleans with "any" and "all", the maximum and the minimum of zeros and ones.
 #[track_caller]
 fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
-    let ints = zeros_and_ones(cx, x)?;
+    let axes: Vec<usize> = cx.param("axes")?;
+    let ints = zeros_and_ones(cx, x, &axes)?;
     let reduced = reduce(cx, ints, monoid, op)?[0];
     Ok(vec![cx.cast(reduced, DType::Bool)?])
 }
 
-/// Returns booleans as numbers of a type whose maximum and minimum are computed. Bytes are several
-/// times as fast in large numbers, but not every runtime reduces them. Without elements, the maximum
-/// of bytes is zero, and that of other integers is not.
-pub(crate) fn zeros_and_ones(cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
-    let count = cx.ty(x).static_shape().map(|shape| shape.iter().product::<i64>());
-    let is_small = count.is_some_and(|count| (1..=FEW).contains(&count));
-    Ok(cx.cast(x, if is_small { DType::I32 } else { DType::U8 })?)
+/// Returns booleans as numbers of a type whose maximum and minimum over some axes are computed. Bytes
+/// are several times as fast in large numbers, but not every runtime reduces them. Without elements,
+/// the maximum of bytes is zero, and that of other integers is not.
+pub(crate) fn zeros_and_ones(cx: &mut Context<'_>, x: ValueId, axes: &[usize]) -> Result<ValueId> {
+    let shape = cx.shape(x);
+    let is_filled = axes.iter().all(|axis| shape[*axis].as_known().is_some_and(|size| size > 0));
+    let count: i64 = shape.iter().filter_map(Dim::as_known).product();
+    Ok(cx.cast(x, if is_filled && count <= FEW { DType::I32 } else { DType::U8 })?)
 }
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {

@@ -7,6 +7,7 @@
 
 mod affine;
 pub(crate) mod both_directions;
+pub(crate) mod split_layers;
 mod weights;
 
 use std::ops::Range;
@@ -184,7 +185,11 @@ const RESET: &str = "its state is reset in some steps";
 
 impl State {
     fn of(graph: &Graph, scan: &Loop, has_cell: bool) -> Result<Self, Skip> {
-        let mut state = scan.state(graph);
+        Self::among(graph, scan.state(graph), has_cell)
+    }
+
+    /// Returns the state of a cell that carries `state` and nothing else.
+    fn among(graph: &Graph, mut state: Vec<Carried>, has_cell: bool) -> Result<Self, Skip> {
         let mut choice = None;
         for carried in &mut state {
             carried.next = source(graph, carried.next);

@@ -10,6 +10,7 @@ pub(super) static SPEC: Spec = Spec {
     opset: 23,
     lowest_opset: 18,
     newest_opset: schema::NEWEST,
+    newest_ir_version: 13,
     kernels: None,
     contrib: &[],
     on_device: None,

@@ -20,7 +20,12 @@ pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
 pub(super) static ROWS: &[Row] = measured::ROWS;
 
 /// Operators of its own domain.
-static CONTRIB: &[(&str, &[DType])] = &[("GroupQueryAttention", &[DType::F32])];
+static CONTRIB: &[(&str, &[DType])] = &[
+    ("GatherBlockQuantized", &[DType::F32]),
+    ("GroupQueryAttention", &[DType::F32]),
+    ("MatMulNBits", &[DType::F32]),
+    ("SkipSimplifiedLayerNormalization", &[DType::F32]),
+];
 
 pub(super) static MEASURED: Measured = Measured::new(&[ROWS], Kernels(&[KERNELS]));
 
@@ -31,6 +36,7 @@ pub(super) static SPEC: Spec = Spec {
     lowest_opset: 18,
     // It loads newer opsets than it guarantees to run, if asked to.
     newest_opset: schema::NEWEST,
+    newest_ir_version: 13,
     kernels: Some(Kernels(&[KERNELS])),
     contrib: CONTRIB,
     on_device: None,

@@ -1,18 +1,27 @@
-//! Releases of onnxruntime from one on: their opsets end earlier than the newest one's.
+//! Releases of onnxruntime from one on: their opsets and versions of the file format end earlier
+//! than the newest one's.
 
 use super::{Spec, onnxruntime};
 
 /// The releases that load other opsets than those before them, the oldest first.
 pub(super) static SPECS: [Spec; 7] = [
-    from("onnxruntime>=1.17", 20),
-    from("onnxruntime>=1.18", 21),
-    from("onnxruntime>=1.19", 21),
-    from("onnxruntime>=1.20", 21),
-    from("onnxruntime>=1.21", 22),
-    from("onnxruntime>=1.22", 22),
-    from("onnxruntime>=1.23", 23),
+    from("onnxruntime>=1.17", 20, 9),
+    from("onnxruntime>=1.18", 21, 10),
+    from("onnxruntime>=1.19", 21, 10),
+    from("onnxruntime>=1.20", 21, 10),
+    from("onnxruntime>=1.21", 22, 10),
+    from("onnxruntime>=1.22", 22, 10),
+    from("onnxruntime>=1.23", 23, 11),
 ];
 
-const fn from(name: &'static str, opset: i64) -> Spec {
-    Spec { name, title: name, opset, newest_opset: opset, contrib: &[], ..onnxruntime::SPEC }
+const fn from(name: &'static str, opset: i64, newest_ir_version: i64) -> Spec {
+    Spec {
+        name,
+        title: name,
+        opset,
+        newest_opset: opset,
+        newest_ir_version,
+        contrib: &[],
+        ..onnxruntime::SPEC
+    }
 }

@@ -8,6 +8,8 @@ use super::{Kernels, Spec, onnxruntime, openvino};
 pub(super) static SPEC: Spec = Spec {
     name: "rten",
     title: "rten",
+    // It has `BitCast`.
+    newest_opset: 26,
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),
     bugs: &[&SCANS],
     ..openvino::SPEC

@@ -2,18 +2,20 @@
 
 mod counted_loops;
 mod half_gemm;
+mod raised_expand;
 mod scans;
 mod stacked_rows;
 mod uneven_padding;
 
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
 pub(super) use half_gemm::HALF_GEMM;
+pub(super) use raised_expand::RAISED_EXPAND;
 pub(super) use scans::SCANS;
 pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;
 
 #[cfg(test)]
-mod testing {
+pub(super) mod testing {
     use onnx::{check_types, text};
     use provenance::Origins;
 
@@ -22,7 +24,7 @@ mod testing {
     use crate::{Forms, Target};
 
     /// Returns the text of a model after its spelling was adapted to a target.
-    pub(super) fn spelled(model: &str, target: &str) -> Result<String, Error> {
+    pub(in crate::targets) fn spelled(model: &str, target: &str) -> Result<String, Error> {
         let mut origins = Origins::default();
         let mut graph = graph(model, &mut origins);
         let target = Target::find(target).unwrap();

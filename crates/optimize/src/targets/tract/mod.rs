@@ -1,7 +1,12 @@
 //! tract, an inference engine in Rust.
 
-use super::spellings::{COUNTED_LOOPS, HALF_GEMM};
+use super::spellings::{COUNTED_LOOPS, HALF_GEMM, RAISED_EXPAND};
 use super::{Spec, openvino};
 
-pub(super) static SPEC: Spec =
-    Spec { name: "tract", title: "tract", bugs: &[&COUNTED_LOOPS, &HALF_GEMM], ..openvino::SPEC };
+// It lacks the same operators of newer opsets as OpenVINO.
+pub(super) static SPEC: Spec = Spec {
+    name: "tract",
+    title: "tract",
+    bugs: &[&COUNTED_LOOPS, &HALF_GEMM, &RAISED_EXPAND],
+    ..openvino::SPEC
+};

@@ -1,0 +1,184 @@
+//! Weights that contributed operators read as integers: `MatMulNBits` and `GatherBlockQuantized`.
+//!
+//! Blocks run along the rows of the transposed weight, which is how published checkpoints store it.
+//! A tied embedding is stored once, and serves the lookup and the product.
+
+use std::panic::Location;
+
+use onnx::schema::CONTRIB;
+use onnx::{Attr, Attrs, Editor, Graph, Node, NodeId, Op, Use, ValueId, attrs};
+use tensor::{Blocks, DType, Quantized, ReduceError};
+
+use super::{NAME, beside, bytes_of, name_parts};
+use crate::recognize::{Forms, check_contrib};
+
+const PRODUCT: &str = "MatMulNBits";
+const LOOKUP: &str = "GatherBlockQuantized";
+
+/// The level at which products round the other operand to 8 bits, as runtimes do by default if they
+/// replace a product of widened integers.
+const ACCURACY: i64 = 4;
+
+/// The consumers of a weight.
+#[derive(Clone, Debug)]
+pub(super) struct Readers {
+    /// The products with the weight, or with its transpose if there are lookups.
+    products: Vec<NodeId>,
+    lookups: Vec<NodeId>,
+}
+
+/// The error if a weight cannot be stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Reduce(#[from] ReduceError),
+    #[error(transparent)]
+    Graph(#[from] super::Error),
+}
+
+impl From<onnx::Error> for Error {
+    fn from(error: onnx::Error) -> Self {
+        Self::Graph(error.into())
+    }
+}
+
+impl From<tensor::TensorError> for Error {
+    fn from(error: tensor::TensorError) -> Self {
+        Self::Reduce(error.into())
+    }
+}
+
+impl Readers {
+    /// Returns the consumers of a weight, or `None` if the operators do not support one of them or
+    /// were not requested.
+    pub(super) fn of(
+        graph: &Graph,
+        value: ValueId,
+        (dtype, size): (DType, usize),
+        forms: &Forms,
+    ) -> Option<Self> {
+        let &[rows, columns] = graph.tensor(value)?.shape() else { return None };
+        let mut found = Self { products: Vec::new(), lookups: Vec::new() };
+        for use_ in graph.value(value).uses() {
+            let Use::Operand(id, index) = use_ else { return None };
+            let node = graph.node(id);
+            match node.op.name {
+                "MatMul" if index == 1 => found.products.push(id),
+                "Gather" if index == 0 && node.int("axis", 0) == 0 => found.lookups.push(id),
+                "Transpose" => found.products.extend(products_of_transpose(graph, node)?),
+                _ => return None,
+            }
+        }
+        let has_transpose = |id: &NodeId| graph.node(*id).input(1) != Some(value);
+        let is_consistent = match found.lookups.is_empty() {
+            true => !found.products.iter().any(has_transpose),
+            false => found.products.iter().all(has_transpose),
+        };
+        let length = if found.lookups.is_empty() { rows } else { columns };
+        let wide = graph.ty(value).dtype;
+        let is_allowed = |op: &str, readers: &[NodeId]| {
+            readers.is_empty() || check_contrib(forms, op, wide).is_ok()
+        };
+        let fits = dtype == DType::I4
+            && wide == DType::F32
+            && length.is_multiple_of(size)
+            && is_consistent
+            && is_allowed(PRODUCT, &found.products)
+            && is_allowed(LOOKUP, &found.lookups);
+        fits.then_some(found)
+    }
+
+    pub(super) fn are_lookups(&self) -> bool {
+        !self.lookups.is_empty()
+    }
+
+    pub(super) fn are_both(&self) -> bool {
+        !self.lookups.is_empty() && !self.products.is_empty()
+    }
+}
+
+/// Returns the products that read a transposed matrix, or `None` if it has other consumers.
+fn products_of_transpose(graph: &Graph, node: &Node) -> Option<Vec<NodeId>> {
+    if node.ints("perm") != Some(&[1, 0]) {
+        return None;
+    }
+    let uses = graph.value(*node.outputs.first()?).uses();
+    let product = |use_| match use_ {
+        Use::Operand(id, 1) if graph.node(id).is("MatMul") => Some(id),
+        _ => None,
+    };
+    uses.map(product).collect()
+}
+
+/// Stores a weight, and returns the number of bytes.
+#[expect(clippy::cast_possible_wrap, reason = "sizes that fit the memory")]
+pub(super) fn store(
+    edit: &mut Editor<'_>,
+    value: ValueId,
+    blocks: Blocks,
+    readers: &Readers,
+) -> Result<usize, Error> {
+    let graph = edit.graph();
+    let name = graph.value(value).name.clone();
+    let Some(tensor) = graph.tensor(value) else { return Ok(0) };
+    let table = if readers.are_lookups() { tensor.clone() } else { tensor.transposed(&[1, 0])? };
+    let parts = table.quantized(blocks, &name)?;
+    let bytes = bytes_of(&parts);
+    let &[outputs, inputs] = table.shape() else { return Ok(0) };
+    let (size, wide) = (blocks.size, graph.ty(value).dtype);
+    let Quantized { values, scales, .. } = parts;
+    let values = match readers.products.is_empty() {
+        true => values,
+        false => values.reshaped(&[outputs, inputs / size, size / 2])?,
+    };
+    let graph = edit.graph_mut();
+    let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
+    let wide_scales = beside(edit, value)?.cast(scales, wide)?;
+    let block: Attrs = attrs! { bits: 4, block_size: size as i64 };
+    for id in &readers.products {
+        let attrs = [
+            ("K", Attr::Int(inputs as i64)),
+            ("N", Attr::Int(outputs as i64)),
+            ("accuracy_level", Attr::Int(ACCURACY)),
+        ];
+        let attrs = attrs.into_iter().chain(block.clone()).collect();
+        let operand = edit.graph().node(*id).input(0);
+        let inputs = vec![operand, Some(values), Some(wide_scales)];
+        replace(edit, *id, PRODUCT, inputs, attrs)?;
+    }
+    let mut rows = values;
+    if readers.are_both() {
+        let mut builder = beside(edit, value)?;
+        let shape = builder.i64s(&[outputs as i64, inputs as i64 / 2]);
+        rows = builder.op("Reshape", &[values, shape], attrs! {})?;
+    }
+    for id in &readers.lookups {
+        let axes = [("gather_axis", Attr::Int(0)), ("quantize_axis", Attr::Int(1))];
+        let attrs = block.clone().into_iter().chain(axes).collect();
+        let indices = edit.graph().node(*id).input(1);
+        replace(edit, *id, LOOKUP, vec![Some(rows), indices, Some(wide_scales)], attrs)?;
+    }
+    let graph = edit.graph_mut();
+    name_parts(graph, &name, scales, None);
+    if wide_scales != scales {
+        graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
+    }
+    graph.move_name(value, values);
+    Ok(bytes)
+}
+
+/// Replaces a node by a contributed operator with a result of the same type.
+fn replace(
+    edit: &mut Editor<'_>,
+    id: NodeId,
+    name: &'static str,
+    inputs: Vec<Option<ValueId>>,
+    attrs: Attrs,
+) -> Result<(), Error> {
+    let graph = edit.graph();
+    let types = graph.node(id).outputs.iter().map(|output| graph.ty(*output).clone()).collect();
+    let op = Op { domain: CONTRIB, name };
+    let mark = edit.mark();
+    let made = edit.builder(NAME, id).emit_typed((op, inputs, attrs), types, Location::caller());
+    Ok(edit.replace(NAME, id, &made, &edit.added_since(mark))?)
+}

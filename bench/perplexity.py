@@ -89,7 +89,9 @@ def main() -> None:
         print(f"\nperplexity, with the other operand of products in {how}:")
         for name, weights in formats.items():
             with tempfile.TemporaryDirectory() as folder:
-                example.export(parameters, Path(folder) / "model", weights=weights)
+                # The session chooses the precision of standard operators.
+                options = {"weights": weights, "operators": {"MatMulNBits": "elementary"}}
+                example.export(parameters, Path(folder) / "model", **options)
                 found = perplexity(Path(folder) / "model", unseen, level)
                 size = (Path(folder) / "model" / "weights.data").stat().st_size
             first = first or found

@@ -161,7 +161,7 @@ def decoder(parameters):
     return decode
 
 
-def export(parameters, folder, weights=None):
+def export(parameters, folder, **options):
     """Writes the folder that onnxruntime-genai loads."""
     shape = ("batch", HEADS, "past", SIZE)
     about = generation.Description(
@@ -174,9 +174,7 @@ def export(parameters, folder, weights=None):
         eos=0,
     )
     cache = [{"key": shape, "value": shape}] * LAYERS
-    generation.save(
-        folder, decoder(parameters), cache, about, weights=weights, stacktrace_metadata=True
-    )
+    generation.save(folder, decoder(parameters), cache, about, stacktrace_metadata=True, **options)
 
 
 def written_by_genai(folder, prompt, count):

@@ -1,17 +1,13 @@
 """Checks that the repository is ready for a release: a single version, a section in the changelog,
-and no placeholders. With a tag, also checks that the tag matches the version.
+and the repository's address. With a tag, also checks that the tag matches the version.
 """
 
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 TOP = Path(__file__).parent.parent
-
-# Split so that this file does not contain the placeholder.
-PLACEHOLDER = "OWNER" + "/jax2onnx"
 
 
 def problems(tag: str | None) -> list[str]:
@@ -30,11 +26,8 @@ def problems(tag: str | None) -> list[str]:
     ours = {p["version"] for p in lock if "source" not in p}
     if ours != {version}:
         found.append(f"Cargo.lock has versions {', '.join(sorted(ours))} of our crates")
-    command = ["git", "grep", "--files-with-matches", PLACEHOLDER, "--", ".", ":!RELEASING.md"]
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
-    if done.stdout:
-        files = ", ".join(done.stdout.split())
-        found.append(f"the placeholder {PLACEHOLDER} is still in {files}")
+    if "urls" not in tomllib.loads((TOP / "pyproject.toml").read_text())["project"]:
+        found.append("pyproject.toml has no [project.urls]")
     return found
 
 

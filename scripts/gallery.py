@@ -8,7 +8,6 @@ typical architectures and models of Keras, which takes minutes.
 
 import argparse
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,24 +16,26 @@ from typing import Any
 
 import jax
 import numpy as np
-import onnxruntime
 
 import jax2onnx
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+TOP = Path(__file__).parent.parent
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "bench")]
+
+from run import machine  # noqa: E402
 
 MODELS = {
     "mlp": "A perceptron",
     "cnn": "A small convolutional network",
     "vit": "A vision transformer",
-    "gpt": "A decoder of text",
-    "gpt_step": "Its step with a cache",
+    "gpt": "A text decoder",
+    "gpt_step": "Its decoding step, with a cache",
     "rnn": "A recurrent network",
     "unet": "A U-Net",
     "moe": "A mixture of experts",
-    "denoiser": "Denoising by diffusion",
+    "denoiser": "A diffusion denoiser",
     "flow": "A normalising flow",
-    "ode": "A differential equation",
+    "ode": "A solver of a differential equation",
 }
 
 # Applications of Keras, with their options.
@@ -48,10 +49,10 @@ KERAS: dict[str, dict[str, Any]] = {
 HEAD = """\
 # Gallery
 
-Models of the tests. Each links to the page that `jax2onnx view` writes for it.
-`make docs` makes this page.
+These models are part of the tests. Each links to the page that `jax2onnx view` writes for it.
+`make docs` creates this page.
 
-| model | nodes | largest difference to JAX | time of a call |
+| model | nodes | largest difference from JAX | time of a call |
 |---|---|---|---|
 """
 
@@ -102,10 +103,9 @@ def write(folder: Path, *, whole: bool = False) -> None:
         apart = _difference(model(*args), fn(*args))
         took = f"{1e3 * _seconds(model, args):.2f} ms"
         rows.append(f"| [{title}](gallery/{name}.html) | {nodes} | {apart:.1e} | {took} |")
-    versions = f"onnxruntime {onnxruntime.__version__}, JAX {jax.__version__}"
     note = (
-        f"The shortest of 20 calls with {versions}, on {platform.machine()} with "
-        f"{os.cpu_count()} CPU cores. The models are small, so much of the time is the call itself."
+        f"The shortest of 20 calls, on {machine()}. The models are small, so much of the time is "
+        "the call itself."
     )
     (folder / "gallery.md").write_text(HEAD + "\n".join(rows) + f"\n\n{note}\n")
 

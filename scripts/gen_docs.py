@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -47,7 +46,16 @@ SECTIONS = {
 NAMES = {
     "Export": ("export", "ExportedModel", "Input", "Output", "Provenance", "Profile", "Page"),
     "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
-    "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
+    "Weights": (
+        "Checkpoint",
+        "Stored",
+        "quantize",
+        "Quantization",
+        "WeightError",
+        "calibrate",
+        "CalibratedWeights",
+        "WeightRounding",
+    ),
     "Precision": ("mixed_precision", "MixedPrecision", "LinePrecision"),
     "Compare with JAX": (
         "allclose",
@@ -82,6 +90,8 @@ RETURNED = (
     "Check",
     "Quantization",
     "WeightError",
+    "CalibratedWeights",
+    "WeightRounding",
     "MixedPrecision",
     "LinePrecision",
     "SourceMap",
@@ -120,7 +130,7 @@ def command_line(*arguments: str) -> str:
 def commands() -> list[str]:
     """Returns the names of all commands, as listed in the help."""
     listed = command_line("--help").partition("Commands:\n")[2].partition("\n\n")[0]
-    names = re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
+    names = re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE)
     return [name for name in names if name != "help"]
 
 
@@ -239,30 +249,25 @@ def docstring(value: object) -> str:
     return "\n".join(lines) + "\n"
 
 
-def repository() -> str:
-    """Returns the URL of the repository's files."""
-    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
-    return f"{project['urls']['Source']}/blob/main"
-
-
 def with_links(text: str, source: Path) -> str:
-    """Redirects links to files outside the site to the repository."""
+    """Adapts links to the site. Those to files outside of it become paths in the repository."""
     inside = {(TOP / file).resolve(): page for page, file in ELSEWHERE.items()}
 
     def replaced(match: re.Match[str]) -> str:
-        link, hash_, anchor = match[1].partition("#")
+        link, hash_, anchor = match[2].partition("#")
         if not link or ":" in link:
             return match[0]
         target = (source.parent / link).resolve()
         if target in inside:
-            return f"]({inside[target]}{hash_}{anchor})"
+            return f"[{match[1]}]({inside[target]}{hash_}{anchor})"
         if target.is_relative_to(TOP / "docs"):
             # Relative to the top level of the repository, the pages are in docs/.
             here = source.parent if source.is_relative_to(TOP / "docs") else TOP / "docs"
-            return f"]({os.path.relpath(target, here)}{hash_}{anchor})"
-        return f"]({repository()}/{target.relative_to(TOP)}{hash_}{anchor})"
+            return f"[{match[1]}]({os.path.relpath(target, here)}{hash_}{anchor})"
+        path = f"`{target.relative_to(TOP)}`"
+        return path if match[1].strip("`") in path else f"{match[1]} ({path})"
 
-    return re.sub(r"\]\(([^)\s]+)\)", replaced, text)
+    return re.sub(r"\[([^]]*)\]\(([^)\s]+)\)", replaced, text)
 
 
 def navigation() -> dict[str, dict[str, str]]:

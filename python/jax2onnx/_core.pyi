@@ -43,6 +43,7 @@ __all__ = [
     "is_precision",
     "is_weight_format",
     "main",
+    "newest_versions",
     "operators",
     "primitives",
     "read_recording",
@@ -336,13 +337,17 @@ class Source:
 class SourceMap:
     """The sources of a model's nodes."""
 
+    @property
+    def digest(self) -> str | None:
+        """The digest of its text, unless it was found by means of its model."""
+
     @staticmethod
     def parse(text: str) -> SourceMap:
         """Reads the text of a map."""
 
     @staticmethod
     def read(path: str) -> SourceMap:
-        """Reads a map file, or the map inside a model file."""
+        """Reads a map file, or the map inside a model file or beside it."""
 
     def names(self) -> list[str]:
         """Returns the names of the nodes, in the order of the map."""
@@ -522,6 +527,9 @@ def is_weight_format(text: str) -> bool:
 
 def targets() -> list[str]:
     """Returns the names of the targets."""
+
+def newest_versions(target: str) -> tuple[int, int] | None:
+    """Returns the newest opset and IR version that a target loads, or None for another name."""
 
 def assumptions() -> list[str]:
     """Returns the names of the assumptions of `to_onnx`."""

@@ -44,6 +44,9 @@ _KNOWN = ("input_ids", "attention_mask", "position_ids")
 # The operator of onnxruntime that updates a shared buffer and attends to its used part.
 _GROUPED = "GroupQueryAttention"
 
+# Other operators of onnxruntime that save time in a decoder.
+_FUSED = ("GatherBlockQuantized", "MatMulNBits", "SkipSimplifiedLayerNormalization")
+
 # Options of `to_onnx` that follow from the runtime.
 _FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output_dtypes")
 
@@ -117,6 +120,7 @@ def save_checkpoint(
     *,
     context_length: int | None = None,
     adapter: str | os.PathLike[str] | None = None,
+    last_logits: bool = False,
     **options: Any,
 ) -> str:
     """Writes a folder that onnxruntime-genai generates text with, from a published checkpoint.
@@ -132,6 +136,8 @@ def save_checkpoint(
         context_length: The largest number of tokens, for which the cache has buffers. Default: that
             of the checkpoint, at most 4096.
         adapter: The folder of a LoRA adapter in peft's layout, which is merged into the weights.
+        last_logits: `True` to compute the logits of the last token of a prompt only, which is all
+            that generation needs. By default the model returns those of all tokens.
         options: Options of `save` and of `to_onnx`, such as `weights="int4"`.
 
     Returns:
@@ -141,7 +147,12 @@ def save_checkpoint(
         InvalidInputError: An argument is invalid, or the checkpoint is. Nothing is written.
         UnsupportedError: The checkpoint has a property that is not implemented. Nothing is written.
     """
-    source = published.read(checkpoint, context_length, adapter)
+    if os.path.realpath(folder) == os.path.realpath(checkpoint):
+        raise invalid(
+            f"the folder to write is the checkpoint, `{os.fspath(checkpoint)}`",
+            "choose another folder: its README.md and other files would be overwritten",
+        )
+    source = published.read(checkpoint, context_length, adapter, last_logits=last_logits)
     c = source.sizes
     about = Description(
         name=os.path.basename(os.path.abspath(checkpoint)),
@@ -314,7 +325,8 @@ class _Decoder:
             past = total - sequence
             forms = options.get("operators", {})
             forms = forms if isinstance(forms, Mapping) else {"*": forms}
-            options = {**options, "operators": {_GROUPED: "native", **forms}}
+            native = dict.fromkeys((_GROUPED, *_FUSED), "native")
+            options = {**options, "operators": {**native, **forms}}
         else:
             batch, sequence, past_and_one = jax.export.symbolic_shape(
                 "batch, sequence, past_and_one", constraints=[f"sequence <= {limit}"]

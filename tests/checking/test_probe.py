@@ -150,6 +150,26 @@ def test_a_wrong_kernel_is_found_by_line(probed: Path, recorder: ModuleType) -> 
         assert ("in JAX" in found.message) == (function is network)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_on_the_device_alone(
+    wrong: float, probed: Path, recorder: ModuleType
+) -> None:
+    dump = recorded(recorder, probed, {"x": X})
+    arrays = dict(Dump.read(dump).arrays)
+    (exponentials,) = next(n.output for n in onnx.load(probed).graph.node if n.op_type == "Exp")
+    broken = arrays[exponentials].copy()
+    broken[1, 2] = wrong
+    recorder.record(dump, probed, arrays | {exponentials: broken}, "test device")
+    found = verify(network, probed, dump=dump)
+    assert at("weights") in found.place
+    worst = found.by_line[0]
+    assert worst.place == f"{at('weights')} in network"
+    assert (worst.maximum, worst.signal_to_noise) == (np.inf, -np.inf)
+    assert worst.from_inputs == -np.inf
+    row = json.loads(found.to_json())["by_line"][0]
+    assert row["maximum"] is None, "`view` shows it as not finite"
+
+
 def test_several_nodes_between_recorded_values_are_named(
     tmp_path: Path, recorder: ModuleType
 ) -> None:
@@ -294,6 +314,21 @@ def test_dumps_of_something_else_are_errors(
     path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
     with pytest.raises(InvalidInputError, match=message):
         verify(network, probed, dump=path)
+
+
+@pytest.mark.parametrize("text", [None, b"not a dump", b""])
+def test_files_that_are_no_dumps_are_errors(
+    text: bytes | None, probed: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.safetensors"
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(
+        InvalidInputError, match=r"cannot read the dump .*run\.safetensors"
+    ) as error:
+        verify(network, probed, dump=path)
+    assert error.value.code == "wrong-dump"
+    assert "--recorder" in error.value.help
 
 
 def test_the_command_compares_a_dump(

@@ -1,5 +1,7 @@
 """Reports on models that are to be deployed."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,7 @@ import onnx.parser
 import pytest
 
 from harness.onnxruntime_web import node, package
-from jax2onnx import InvalidInputError, readiness, to_onnx
-from jax2onnx._checking.readiness import RELEASES
+from jax2onnx import InvalidInputError, _core, readiness, to_onnx
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_what_a_runtime_lacks_is_named(path: Path) -> None:
     model.graph.node[-1].op_type = "Tangle"
     report = readiness(model)
     assert not report.ready
-    assert [check.ok for check in report.checks] == [False, False]
+    assert [check.ok for check in report.checks] == [False, True, False]
     assert "Tangle" in report.checks[0].message
     assert str(report).startswith("not ready for onnxruntime\n  NO   the model is valid: ")
 
@@ -51,7 +52,7 @@ def test_onnxruntime_web_runs_the_model(path: Path, monkeypatch: pytest.MonkeyPa
     )
     double = onnx.parser.parse_model(text)
     report = readiness(double, "onnxruntime-web")
-    assert [check.ok for check in report.checks] == [True, False]
+    assert [check.ok for check in report.checks] == [True, True, False]
 
 
 def test_older_releases_limit_the_opset_and_the_ir_version(path: Path) -> None:
@@ -66,13 +67,43 @@ def test_older_releases_limit_the_opset_and_the_ir_version(path: Path) -> None:
     assert "IR version 10 is newer than 9" in str(readiness(newest, "onnxruntime>=1.17"))
 
 
-@pytest.mark.parametrize(("release", "limits"), RELEASES.items())
-def test_limits_of_releases_are_those_of_exports(
-    release: Any, limits: tuple[int, int], path: Path
-) -> None:
-    to_onnx(jnp.tanh, [("B", 4)], target=release, opset=limits[0])
+@pytest.mark.parametrize("target", _core.targets())
+def test_limits_of_targets_are_those_of_exports(target: Any) -> None:
+    limits = _core.newest_versions(target)
+    assert limits is not None
+    to_onnx(jnp.tanh, [("B", 4)], target=target, opset=limits[0])
     with pytest.raises(InvalidInputError):
-        to_onnx(jnp.tanh, [("B", 4)], target=release, opset=limits[0] + 1)
+        to_onnx(jnp.tanh, [("B", 4)], target=target, opset=limits[0] + 1)
+
+
+@pytest.mark.parametrize("target", ["any", "cuda", "rten", "tensorrt", "webgpu"])
+def test_onnxruntime_stands_for_targets_that_cannot_be_run(target: Any, path: Path) -> None:
+    report = readiness(path, target)
+    assert report.ready, report
+    assert report.checks[-1].name == "onnxruntime loads and runs it"
+    assert report.facts.get("not run in") == (None if target == "any" else target)
+
+
+def test_iree_limits_the_opset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax2onnx._checking.readiness._try", lambda runnable, name: None)
+    model = to_onnx(jnp.tanh, [("B", 4)], opset=23)
+    report = readiness(model, "iree")
+    assert not report.ready
+    assert report.checks[1].message == "opset 23 is newer than 22; export it with target='iree'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["iree", "openvino", "tract"])
+def test_other_runtimes_run_the_model(target: Any, path: Path) -> None:
+    package = Path(__file__).parents[2] / "build" / "runtimes" / target
+    if not package.is_dir():
+        pytest.skip(f"{target} is not in build/runtimes")
+    code = f"import jax2onnx; print(jax2onnx.readiness({str(path)!r}, {target!r}))"
+    environment = os.environ | {"PYTHONPATH": str(package)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"ready for {target}\n"), done.stdout
 
 
 def test_a_runtime_that_is_not_installed_is_an_error(
@@ -84,5 +115,5 @@ def test_a_runtime_that_is_not_installed_is_an_error(
 
 
 def test_other_runtimes_are_an_error(path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="choose one of: onnxruntime, onnxruntime-web"):
+    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, onnxruntime"):
         readiness(path, "toaster")  # type: ignore[arg-type]

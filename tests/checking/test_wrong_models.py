@@ -237,6 +237,32 @@ def test_a_constant_of_the_same_name_elsewhere_is_not_a_reason() -> None:
     assert "this constant was changed" not in found.message
 
 
+def test_a_changed_constant_of_merged_lines_names_them_all() -> None:
+    """A batch norm is written on several lines; the changed constant belongs to one of them."""
+    mean, variance, scale, kernel = (
+        jnp.asarray(RANDOM.uniform(0.5, 2, shape), jnp.float32)
+        for shape in [(8, 1, 1), (8, 1, 1), (8, 1, 1), (8, 3, 3, 3)]
+    )
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = jax.lax.conv(x, kernel, (1, 1), "SAME")
+        y = (y - mean) * jax.lax.rsqrt(variance + 1e-5)  # centred
+        return jax.nn.relu(y * scale + 1.0)  # scaled
+
+    proto = to_onnx(fn, [(1, 3, 8, 8)], stacktrace_metadata="sourcemap")
+    wrong = copy.deepcopy(proto)
+    (norm,) = [node for node in wrong.graph.node if node.op_type == "BatchNormalization"]
+    (tensor,) = [t for t in wrong.graph.initializer if t.name == norm.input[3]]
+    tensor.CopyFrom(
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) + 1, tensor.name)
+    )
+    found = verify(fn, wrong, [RANDOM.normal(size=(1, 3, 8, 8)).astype(np.float32)])
+    assert "this constant was changed" in found.message
+    assert "computes 2 lines at once" in found.message
+    for mark in ("centred", "scaled"):
+        assert f"test_wrong_models.py:{_line(mark)} in" in found.message, mark
+
+
 @pytest.mark.slow
 def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> None:
     found = verify(model, _wrong(exported, _weight), [X])

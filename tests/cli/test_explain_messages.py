@@ -92,14 +92,37 @@ def test_a_damaged_file(word: str, explain: Explain) -> None:
     assert found["code"] == "not-a-model"
 
 
-def test_a_data_file_that_is_missing(explain: Explain) -> None:
-    """Older releases of onnxruntime name only the file."""
-    (found,) = explain(
-        "Exception during initialization: filesystem error: cannot get file size: "
-        "No such file or directory [./m.onnx.data]"
-    )
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "Exception during initialization: filesystem error: cannot get file size: "
+            "No such file or directory [./m.onnx.data]",
+            "./m.onnx.data does not exist",
+        ),
+        (
+            "filesystem error: in file_size: No such file or directory [./m.onnx.data]",
+            "./m.onnx.data does not exist",
+        ),
+        (
+            "Deserialize tensor kernel failed.GetFileLength for ./m.onnx.data failed:open file",
+            "`kernel` is in the data file ./m.onnx.data",
+        ),
+        (
+            "onnx.checker.ValidationError: Data of TensorProto ( tensor name: kernel) should be "
+            "stored in /m.onnx.data, but it is not regular file.",
+            "`kernel` is in the data file /m.onnx.data",
+        ),
+        (
+            'Error: Failed to load external data file "m.onnx.data", file not found.',
+            "m.onnx.data was not loaded",
+        ),
+    ],
+)
+def test_a_data_file_that_is_missing(message: str, said: str, explain: Explain) -> None:
+    (found,) = explain(message)
     assert found["code"] == "missing-data"
-    assert "./m.onnx.data does not exist" in found["message"]
+    assert said in found["message"]
 
 
 def test_chains_of_nodes_name_the_innermost(explain: Explain) -> None:

@@ -6,6 +6,7 @@ import glob
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -176,10 +177,22 @@ def test_nothing_installs_the_other_package() -> None:
         assert not re.search(r"pip install [^`\n]*\bjax2onnx\b", text), page
 
 
+def test_no_address_is_a_placeholder() -> None:
+    tracked = subprocess.run(
+        ["git", "grep", "-lI", "github.com/OWN" + "ER"], cwd=TOP, capture_output=True, check=False
+    )
+    assert tracked.stdout == b""
+
+
 def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r": (\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}
     assert pages <= set(listed), "mkdocs.yml does not list all pages"
+
+
+def test_the_reference_has_every_name() -> None:
+    listed = (TOP / "scripts" / "gen_docs.py").read_text()
+    assert [name for name in jax2onnx.__all__ if f'"{name}"' not in listed] == []
 
 
 def test_links_lead_somewhere() -> None:

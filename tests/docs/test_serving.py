@@ -1,7 +1,7 @@
 """The programs of `docs/serving.md` compile, and print what JAX computes.
 
-`ONNXRUNTIME_INCLUDE` is the folder of onnxruntime's C++ headers, and `ONNXRUNTIME_JAR` its Java
-package. Neither is part of the Python package, which has the library.
+`make serving` downloads onnxruntime's C++ headers and its Java package. `ONNXRUNTIME_INCLUDE` and
+`ONNXRUNTIME_JAR` are those of a machine that has them. The Python package has the library alone.
 """
 
 import os
@@ -15,7 +15,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+TOP = Path(__file__).parents[2]
+PAGE = (TOP / "docs" / "serving.md").read_text()
+HEADERS = os.environ.get("ONNXRUNTIME_INCLUDE", TOP / "build" / "serving" / "include")
+JAR = os.environ.get("ONNXRUNTIME_JAR", TOP / "build" / "serving" / "onnxruntime.jar")
 LIBRARY = next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so.*"), None)
 
 pytestmark = pytest.mark.slow
@@ -56,13 +59,14 @@ def expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_cpp(tmp_path: Path, expected: Any) -> None:
     compiler = needed("g++")
-    headers = os.environ.get("ONNXRUNTIME_INCLUDE", "/usr/include/onnxruntime")
-    if not Path(headers, "onnxruntime_cxx_api.h").exists() or LIBRARY is None:
-        pytest.skip("serving needs C++ headers in ONNXRUNTIME_INCLUDE")
+    if LIBRARY is None:
+        pytest.skip("serving needs the library of the Python package")
+    if not Path(HEADERS, "onnxruntime_cxx_api.h").exists():
+        pytest.skip("C++ headers are not in build/serving")
     (tmp_path / "serve.cpp").write_text(block("cpp"))
     (tmp_path / "libonnxruntime.so.1").symlink_to(LIBRARY)
     warnings = ("-Wall", "-Wextra")
-    run(compiler, "-std=c++17", *warnings, "-isystem", headers, "serve.cpp", "-o", "serve", LIBRARY,
+    run(compiler, "-std=c++17", *warnings, "-isystem", HEADERS, "serve.cpp", "-o", "serve", LIBRARY,
         folder=tmp_path)  # fmt: skip
     printed = run("./serve", folder=tmp_path, LD_LIBRARY_PATH=str(tmp_path))
     np.testing.assert_allclose(np.array(printed.split(), float), expected, rtol=1e-4)
@@ -84,11 +88,9 @@ def test_rust(tmp_path: Path, expected: Any) -> None:
 
 def test_java(tmp_path: Path, expected: Any) -> None:
     compiler = needed("javac")
-    package = os.environ.get("ONNXRUNTIME_JAR")
-    if package is None:
-        pytest.skip("serving needs ONNXRUNTIME_JAR")
+    if not Path(JAR).exists():
+        pytest.skip("the Java package is not in build/serving")
     (tmp_path / "Serve.java").write_text(block("java"))
-    run(compiler, "-cp", package, "Serve.java", folder=tmp_path)
-    if package.endswith(".jar"):  # other folders have the classes without the library
-        printed = run("java", "-cp", f"{package}:.", "Serve", folder=tmp_path)
-        np.testing.assert_allclose(np.array(printed.split(), float), expected, rtol=1e-4)
+    run(compiler, "-cp", JAR, "Serve.java", folder=tmp_path)
+    printed = run("java", "-cp", f"{JAR}:.", "Serve", folder=tmp_path)
+    np.testing.assert_allclose(np.array(printed.split(), float), expected, rtol=1e-4)

@@ -1,5 +1,6 @@
 """`jax2onnx.export` and the model that it returns."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,62 @@ def test_flags_have_defaults() -> None:
     close(model(X, double=True), X * 2)
 
 
+def scaled(x: jax.Array, *, scale: jax.Array) -> jax.Array:
+    return x * scale
+
+
+def test_every_method_takes_the_keyword_arguments_of_the_function() -> None:
+    by_name: dict[str, Any] = {"x": X, "scale": 3.0}
+    model = export(scaled, "f32[B,4]", keyword_inputs={"scale": "f32[]"}, check=by_name)
+    close(model(X, scale=3.0), X * 3)
+    close(model(**by_name), X * 3)
+    assert model.verify(X, scale=3.0)
+    assert model.verify("f32[5,4]", keyword_inputs={"scale": 3.0})
+    assert model.profile(X, scale=3.0, runs=1).data["runs"] == 1
+    model.check(**by_name)
+    taken = r"the structure \(\*\), but the function takes \(\*, scale=\*\)"
+    for method in (model, model.verify, model.profile, model.check):
+        with pytest.raises(InvalidInputError, match=taken):
+            method(X)
+        with pytest.raises(InvalidInputError, match=r"`x` has the shape \[5, 3\].* \[B, 4\]"):
+            method(X[:, :3], scale=3.0)
+
+
+def test_keyword_inputs_may_be_passed_by_position() -> None:
+    model = export(lambda x, y: x - y, "f32[B,4]", keyword_inputs={"y": "f32[B,4]"})
+    close(model(X, 2 * X), -X)
+    with pytest.raises(InvalidInputError, match="the arguments have the structure"):
+        model(X, X, X)
+
+
+def test_sizes_with_one_name_are_equal() -> None:
+    model = export(lambda x, y: x + y, "f32[B,4]", "f32[B,4]")
+    for method in (model, model.verify):
+        with pytest.raises(InvalidInputError, match="`B` is 5 in the argument `x`, but 2 in `y`"):
+            method(X, X[:2])
+
+
+def test_functions_that_take_models_name_the_attribute() -> None:
+    model = export(Net(), ("B", 4))
+    for call in (
+        lambda: jax2onnx.allclose(Net(), model, [X]),
+        lambda: SourceMap.load(model),
+    ):
+        with pytest.raises(InvalidInputError, match="attribute `proto`"):
+            call()
+
+
+def test_a_model_cannot_be_traced() -> None:
+    with pytest.raises(InvalidInputError, match="traced by JAX, but the model runs in onnxruntime"):
+        jax.jit(export(Net(), ("B", 4)))(X)
+
+
+@pytest.mark.parametrize("option", [{"runs": 0}, {"top": -1}, {"runs": "3"}])
+def test_numbers_of_a_profile(option: Any) -> None:
+    with pytest.raises(InvalidInputError, match="pass a positive integer"):
+        export(Net(), ("B", 4)).profile(X, **option)
+
+
 def test_inputs_and_outputs_have_names_layouts_and_types(tmp_path: Path) -> None:
     def fn(image: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
         assert image.shape[1:] == (6, 7, 3)
@@ -123,7 +180,9 @@ def test_texts_are_inputs(spec: Any, kind: Any) -> None:
     assert (str(dtype), tuple(d.dim_param or d.dim_value for d in dims)) == kind
 
 
-@pytest.mark.parametrize("text", ["f32[B", "f33[2]", "f32[2]x", ""])
+@pytest.mark.parametrize(
+    "text", ["f32[B", "f33[2]", "f32[2]x", "", "f32[B B]", "2 3", "B T, 4", "float32", "B"]
+)
 def test_wrong_texts(text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"\[invalid-inputs\]"):
         export(lambda x: x, text)
@@ -158,6 +217,16 @@ def test_provenance(tmp_path: Path) -> None:
     assert len(SourceMap.load(file)) == 3
     assert "test_exported_model.py" in model.summary(by="line")
     assert "class Net" in model.view().content
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("names", "nope"), ("paths", "nope"), ("text", "yes"), ("file", 3), ("user_packages", 3)],
+)
+def test_wrong_provenance_is_named_as_it_was_given(option: str, value: Any) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        export(Net(), ("B", 4), provenance=Provenance(**{option: value}))
+    assert caught.value.message == f"`Provenance({option}=…)` is {value!r}"
 
 
 def test_check_refuses_a_model_that_differs(tmp_path: Path) -> None:
@@ -233,6 +302,20 @@ def test_new_weights_of_a_pytree() -> None:
     ):
         with pytest.raises(InvalidInputError, match=why):
             model.with_weights(wrong)
+
+
+def test_new_weights_that_jax_did_not_see() -> None:
+    """NumPy computes before the trace, so the model holds the results."""
+    params = {"w": np.ones(4, np.float32), "scale": 2.0}
+    more = {"w": np.full(4, 3, np.float32), "scale": 2.0}
+    model = export(lambda p, x: x * (p["w"] * 2), ("B", 4), params=params)
+    with pytest.raises(InvalidInputError, match=r"(?s)`w` is a NumPy array.*jax.numpy.asarray"):
+        model.with_weights(more)
+    close(model.with_weights({**params, "w": params["w"].copy()})(X), X * 2)
+    model = export(lambda p, x: x * p["w"] * p["scale"], ("B", 4), params=params)
+    close(model.with_weights(more)(X), X * 6)
+    with pytest.raises(InvalidInputError, match=r"hold the number 2\.0, which is part of"):
+        model.with_weights({**params, "scale": 3.0})
 
 
 class Linen(nn.Module):
@@ -311,6 +394,14 @@ def test_unknown_options_have_suggestions() -> None:
     assert caught.value.__notes__ == ["  help: did you mean 'compute_dtype'?"]
 
 
+def test_arguments_of_the_function_are_not_options() -> None:
+    for function, option in ((export, "keyword_inputs"), (to_onnx, "input_params")):
+        call: Any = function
+        with pytest.raises(TypeError) as caught:
+            call(scaled, ["f32[B,4]"], scale="f32[]")
+        assert f"pass {option}={{'scale': …}}" in caught.value.__notes__[0]
+
+
 def test_options_of_the_other_function_have_advice() -> None:
     from inspect import signature
 
@@ -360,8 +451,8 @@ def test_arguments_by_name_and_samples_as_texts() -> None:
     assert model.verify("f32[2,4]", "f32[4]")
     assert model.profile("f32[2,4]", "f32[4]", runs=1).data["runs"] == 1
     for call, message in (
-        (lambda: model.profile(), "takes 2 positional inputs, but 0 are given"),
-        (lambda: model(X[:, :3], X[0]), r"`x` is float32\[B, 4\], not float32\[5, 3\]"),
+        (lambda: model.profile(), r"the structure \(\), but the function takes \(\*, \*\)"),
+        (lambda: model(X[:, :3], X[0]), r"shape \[5, 3\], but the model takes \[B, 4\]"),
         (lambda: model.summary(by="layer"), "`by` is 'layer'"),  # type: ignore[arg-type]
         (lambda: model.with_weights({"a": X}), "export with params="),
         (lambda: model(X), r"the structure \(\*\), but the function takes \(\*, \*\)"),
@@ -405,6 +496,24 @@ def test_every_option_of_to_onnx_has_a_place() -> None:
     assert set(RENAMED.values()) <= {*signature(to_onnx).parameters}
 
 
+def test_errors_in_notebooks_contain_their_notes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Many releases of IPython do not show notes."""
+    monkeypatch.setattr("jax2onnx._python.notebooks.is_notebook", lambda: True)
+
+    def branches(x: jax.Array) -> jax.Array:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(TypeError, match=r"'opsett'\n  help: did you mean 'opset'\?"):
+        export(Net(), ("B", 4), opsett=18)
+    with pytest.raises(jax.errors.TracerBoolConversionError, match="help: Python cannot branch"):
+        export(branches, "f32[3]")
+    with pytest.raises(InvalidInputError) as caught:
+        export(Net(), ("B", 4)).save(tmp_path)
+    assert caught.value.__cause__ is None
+
+
 def test_tracebacks_in_notebooks_have_only_the_users_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -431,6 +540,10 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
         (lambda: to_onnx(jnp.sin, [Input("B, 3")]), r"only jax2onnx\.export takes these"),
         (lambda: export(jnp.sin, ("B",), outputs="y"), "one name or jax2onnx.Output"),
         (lambda: export(Net, ("B", 4)), "`fn` is the class `Net`"),
+        (lambda: export(export(Net(), ("B", 4)), ("B", 4)), "which is exported already"),
+        (lambda: export(Net(), keyword_inputs=["f32[3]"]), "pass a dict from argument names"),  # type: ignore[arg-type]
+        (lambda: export(jnp.sin, "f32[3]", outputs=[Output(layout="nchw")]), r"Output\(layout"),
+        (lambda: export(jnp.sin, "f32[3]", state={}), "are passed before the inputs"),
     ],
 )
 def test_mistakes_have_messages(call: Any, message: str) -> None:
@@ -444,3 +557,73 @@ def test_a_list_of_inputs_is_noted() -> None:
     with pytest.raises(InvalidInputError) as caught:
         export(lambda x, y: x + y, [("B", 4), ("B", 4)])
     assert caught.value.__notes__[-1].endswith("export(fn, *inputs)")
+
+
+@dataclasses.dataclass
+class Unregistered:
+    x: Any
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "advice"),
+    [
+        ({"x": "f32[B]", "mode": "train"}, "`inputs[0]['mode']` is 'train'", "functools.partial"),
+        ((X, 4), "`inputs[0][1]` is 4", "functools.partial"),
+        (Unregistered(X), "`inputs[0]` is Unregistered", "@jax.tree_util.register_dataclass"),
+    ],
+)
+def test_values_that_are_no_inputs(value: Any, place: str, advice: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        export(lambda x: x, value)
+    assert caught.value.message.startswith(place)
+    assert advice in caught.value.help
+
+
+def test_a_text_is_no_keyword_input() -> None:
+    with pytest.raises(InvalidInputError, match="`train` is not an input"):
+        export(lambda x, mode: x, "f32[B,4]", keyword_inputs={"mode": "train"})
+
+
+def test_an_equinox_model_on_a_batch_has_advice() -> None:
+    model = eqx.nn.MLP(4, 2, 8, 1, key=jax.random.key(0))
+    for batch in ("f32[B,4]", "f32[5,4]"):
+        with pytest.raises(TypeError) as caught:
+            export(model, batch)
+        assert "export `jax.vmap(model)`" in caught.value.__notes__[-1]
+
+
+def test_results_that_are_no_arrays_have_advice() -> None:
+    with pytest.raises(TypeError) as caught:
+        export(lambda x: {"x": x, "kind": "logits"}, "f32[B,4]")
+    assert "help: return arrays" in caught.value.__notes__[-1]
+
+
+def test_parameters_come_before_the_inputs() -> None:
+    with pytest.raises(InvalidInputError, match="are passed before the inputs"):
+        export(lambda x: x, "f32[B,4]", params={"w": X})
+
+
+def test_a_size_that_has_to_be_divisible_has_advice() -> None:
+    with pytest.raises(Exception, match="Cannot divide evenly") as caught:
+        export(lambda x: x.reshape(2, -1), "f32[B]")
+    assert "write `2*B`, which is always divisible" in caught.value.__notes__[-1]
+    export(lambda x: x.reshape(2, -1), "f32[2*B]", check=["f32[6]"])
+
+
+def test_a_static_argument_has_advice() -> None:
+    fn = jax.jit(lambda x, n: x * n, static_argnames="n")
+    with pytest.raises(ValueError, match="static arguments") as caught:
+        export(fn, "f32[3]", keyword_inputs={"n": 3})
+    assert "bind it with functools.partial" in caught.value.__notes__[-1]
+
+
+def test_integers_that_do_not_fit_have_the_right_advice() -> None:
+    for dtype, advice in (("u8", "pass numbers from 0 to 255"), ("i32", "x64=True")):
+        with pytest.raises(InvalidInputError, match=advice):
+            export(lambda x: x + 1, f"{dtype}[1]")(np.array([2**40]))
+
+
+def test_long_texts_of_values_are_cut() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        export({"w": X}, "f32[B,4]")
+    assert len(caught.value.message) < 100

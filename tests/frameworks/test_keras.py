@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from jax2onnx import to_onnx
+from jax2onnx import InvalidInputError, to_onnx
 
 if sys.modules.get("keras") is None:
     os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -234,3 +234,11 @@ def test_functions(tmp_path) -> None:
     assert allclose(model, found, [x])[0]
     assert [f.name for f in found.functions] == ["Dense"]
     assert [node.op_type for node in found.graph.node] == ["Dense"] * 3
+
+
+def test_a_model_without_weights_is_an_error() -> None:
+    model = keras.Sequential([keras.layers.Dense(3)])
+    with pytest.raises(InvalidInputError, match=r"`sequential.*` has no weights yet"):
+        to_onnx(model, [("B", 4)])
+    model(np.ones((2, 4), np.float32))
+    to_onnx(model, [("B", 4)])

@@ -87,7 +87,7 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "haiku/gpt_step": ({"blocks_1.attn.k.w"}, {"/blocks_1/attn/k/", "/blocks_1/attn/"}),
     "nnx/rnn": ({"lstm.cell.W", "gru.cell.dense_h.kernel"}, {"/lstm/", "/gru/", "/head/"}),
     "linen/rnn": ({"lstm.W", "gru.W"}, {"/Classifier/RNN_0/", "/Classifier/head/"}),
-    "equinox/rnn": ({"lstm.weight_ih", "gru.bias_n"}, {"/lstm/", "/gru/", "/head/"}),
+    "equinox/rnn": ({"lstm.weight_ih", "gru.weight_hh"}, {"/lstm/", "/GRU", "/head/"}),
     "haiku/rnn": ({"lstm.linear.W", "gru.w_h"}, {"/LSTM", "/GRU", "/head/"}),
     "nnx/unet": ({"down.2.conv1.kernel", "grow.0.kernel"}, {"/down.2/norm1/", "/up.1/conv2/"}),
     "linen/unet": (

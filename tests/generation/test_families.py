@@ -214,10 +214,55 @@ def test_shards_of_bfloat16_and_fewer_bits(tmp_path):
     model = onnx.load(tmp_path / "small" / "model.onnx", load_external_data=False)
     types = {t.name: t.data_type for t in model.graph.initializer}
     weights = {name for name in made["tensors"] if "mlp" in name or "head" in name}
-    assert {types[name] for name in weights} == {onnx.TensorProto.INT4}
+    # `MatMulNBits` reads bytes. Columns that do not consist of whole blocks stay standard.
+    found = {types[name] for name in weights}
+    assert found == {onnx.TensorProto.UINT8, onnx.TensorProto.INT4}
+    operators = {node.op_type for node in model.graph.node}
+    assert {"MatMulNBits", "SkipSimplifiedLayerNormalization"} <= operators
     few, _ = run(tmp_path / "small", made["prompt"], 1)
     correlation = np.corrcoef(few.ravel(), logits.ravel())[0, 1]
     assert correlation > 0.9
+    # The operators of ONNX compute the same numbers.
+    elementary = {"MatMulNBits": "elementary", "SkipSimplifiedLayerNormalization": "elementary"}
+    options = {"weights": "int4", "operators": elementary, "context_length": LENGTH}
+    generation.save_checkpoint(tmp_path / "standard", folder, **options)
+    model = onnx.load(tmp_path / "standard" / "model.onnx", load_external_data=False)
+    types = {t.name: t.data_type for t in model.graph.initializer}
+    assert {types[name] for name in weights} == {onnx.TensorProto.INT4}
+    same, _ = run(tmp_path / "standard", made["prompt"], 1)
+    np.testing.assert_allclose(few, same, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": "int4"}])
+def test_logits_of_the_last_token_alone(options, tmp_path):
+    folder, made = published_folder(tmp_path, "llama")
+    results = []
+    for last in (False, True):
+        given = {**options, "context_length": LENGTH, "last_logits": last}
+        generation.save_checkpoint(tmp_path / "model", folder, **given)
+        results.append(run(tmp_path / "model", made["prompt"], 3))
+    (every, tokens), (last, same) = results
+    assert last.shape == (1, *every.shape[1:]) if every.ndim == 2 else last.shape[1] == 1
+    np.testing.assert_allclose(last[-1], every[-1], rtol=1e-5, atol=1e-5)
+    assert tokens == same
+
+
+def test_the_checkpoint_is_not_overwritten(tmp_path):
+    folder, _ = published_folder(tmp_path, "llama")
+    (folder / "README.md").write_text("about the model")
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    for output in (folder, link):
+        with pytest.raises(InvalidInputError, match="the folder to write is the checkpoint"):
+            generation.save_checkpoint(output, folder)
+    assert (folder / "README.md").read_text() == "about the model"
+
+
+def test_a_type_that_nothing_computes_in_is_an_error(tmp_path):
+    folder, _ = published_folder(tmp_path, "llama")
+    with pytest.raises(InvalidInputError, match="nothing in `\\*` can compute in bfloat16"):
+        generation.save_checkpoint(tmp_path / "model", folder, compute="bfloat16")
+    assert not (tmp_path / "model").exists()
 
 
 REJECTED = {
@@ -330,6 +375,7 @@ def test_the_command(tmp_path, capsys):
     options = {
         "context_length": 32,
         "adapter": None,
+        "last_logits": False,
         "weights": ["lm_head.*=keep", "int4"],
         "compute": [],
         "stacktrace": "sourcemap",
@@ -346,7 +392,8 @@ def test_the_command(tmp_path, capsys):
     model = onnx.load(output / "model.onnx", load_external_data=False)
     types = {t.name: t.data_type for t in model.graph.initializer}
     assert types["lm_head.weight"] == onnx.TensorProto.FLOAT
-    assert types["model.layers.0.mlp.up_proj.weight"] == onnx.TensorProto.INT4
+    # `MatMulNBits` reads bytes.
+    assert types["model.layers.0.mlp.up_proj.weight"] == onnx.TensorProto.UINT8
     assert generate_folder.run(tmp_path / "none", output, **options) == 2
     assert "there is no file" in capsys.readouterr().err
     options["settings"] = ["opsett=3"]

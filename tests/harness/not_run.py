@@ -35,6 +35,7 @@ NEEDS = (
     ("npm", r"axe-core is not here", "run `make web`, or set AXE_CORE to its axe.min.js"),
     ("rten", r"rten is not in build/runtimes", "run `make rten`"),
     ("runtimes", r"\S+ is not in build/runtimes", "run `make runtimes`"),
+    ("serving", r"not in build/serving", "run `make serving`"),
     ("cuda", r"onnxruntime-gpu is not in build/cuda", "run `make cuda`"),
     ("packages", r"Keras runs on \S+, not on JAX", "set KERAS_BACKEND=jax"),
     ("packages", r"could not import|is not installed", "`make test` installs it"),

@@ -283,7 +283,7 @@ def test_modules():
         ({"fourth": "float16"}, "`fourth`, which matches no module, line, function or parameter"),
         ({"test_compute.py:1": "float32"}, "matches no module, line"),
         ({"third": "float16"}, "nothing in `third` can compute in float16"),
-        ("bfloat16", 'onnxruntime has no products in bfloat16; target="any"'),
+        ("bfloat16", 'onnxruntime has no `MatMul` in bfloat16; target="any"'),
         ("int8", "`compute` is 'int8'"),
         ({"*": "float32:all"}, "types are float16, bfloat16 and float32"),
         ({"": "float16"}, "patterns are names"),

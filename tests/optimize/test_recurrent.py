@@ -409,6 +409,88 @@ def test_weights_keep_their_names():
     assert shapes["cell.dense_h.bias"] == [1, 8 * UNITS]
 
 
+WIDE = random(UNITS, 4 * UNITS, seed=6)
+
+
+def upper_lstm_step(state, x):
+    return lstm_step_after_product(state, x @ WIDE)
+
+
+def upper_gru_step(hidden, x):
+    return gru_step_after_product(hidden, x @ WIDE)
+
+
+def stacked(*cells, reverse=False, reads=lambda state: state[0]):
+    """Returns layers that are computed by one scan, each of which reads the one below."""
+
+    def fn(x):
+        def step(states, x):
+            after = []
+            for cell, before in zip(cells, states, strict=True):
+                state, x = cell(before, x)
+                after.append(state)
+                x = reads(state) if isinstance(state, tuple) else x
+            return after, x
+
+        has_cell = (lstm_step, upper_lstm_step)
+        states = [(zeros(x), zeros(x)) if cell in has_cell else zeros(x) for cell in cells]
+        return lax.scan(step, states, x, reverse=reverse)
+
+    return fn
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (lstm_step, upper_lstm_step),
+        (gru_step, upper_lstm_step),
+        (lstm_step, upper_gru_step, upper_lstm_step),
+    ],
+)
+def test_layers_of_one_scan_are_one_node_each(cells, reverse):
+    fn = stacked(*cells, reverse=reverse)
+    model = check_model(fn, [TIME_FIRST], operators="native")
+    assert "Scan" not in op_types(model)
+    layers = ["GRU" if "gru" in cell.__name__ else "LSTM" for cell in cells]
+    assert [op for op in op_types(model) if op in layers] == layers
+    model = to_onnx(fn, [("T", "B", FEATURES)])
+    for value in (0.5, np.nan, np.inf):
+        special = TIME_FIRST.copy()
+        special[2, 1, 1] = value
+        assert_close(run(model, [special]), jax.tree.leaves(fn(special)))
+
+
+def test_a_layer_whose_cell_state_is_read_stays_in_the_scan():
+    fn = stacked(lstm_step, upper_lstm_step, reads=lambda state: state[0] + state[1])
+    model = check_model(fn, [TIME_FIRST], operators="native")
+    assert "Scan" in op_types(model)
+
+
+def test_layers_of_a_deep_network_are_one_node_each():
+    def forward(x):
+        core = hk.DeepRNN([hk.LSTM(UNITS), hk.GRU(UNITS)])
+        return hk.dynamic_unroll(core, x, core.initial_state(BATCH))
+
+    forward = hk.without_apply_rng(hk.transform(forward))
+    params = forward.init(jax.random.key(0), TIME_FIRST)
+    model = check_model(lambda x: forward.apply(params, x), [TIME_FIRST], operators="native")
+    assert "Scan" not in op_types(model)
+    assert {"LSTM", "GRU"} <= set(op_types(model))
+
+
+def test_layers_of_one_scan_name_their_own_cells():
+    model = to_onnx(
+        stacked(lstm_step, upper_gru_step), [TIME_FIRST], stacktrace_metadata="sourcemap"
+    )
+    (node,) = of_type(model, "LSTM")
+    lines = {s.site.line for s in SourceMap.load(model).lookup_node(node) if s.site is not None}
+    first = lstm_step.__code__.co_firstlineno
+    assert {first + 2, first + 3, first + 4} <= lines
+    other = gru_step_after_product.__code__.co_firstlineno
+    assert not lines & set(range(other + 1, other + 6))
+
+
 def both_ways(x, forth, back, order=1):
     def states(cell, reverse):
         (hidden, _), hiddens = lax.scan(cell, (zeros(x), zeros(x)), x, reverse=reverse)

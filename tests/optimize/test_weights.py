@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from flax import nnx
 
+import jax2onnx
 from jax2onnx import to_onnx, verify
 from jax2onnx.errors import InvalidInputError
 
@@ -386,6 +387,48 @@ def test_experts_of_mixtures(form):
     np.testing.assert_allclose(run(model, x), all_experts(x, router, *small), atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("mix", "shape"),
+    [
+        (lambda x, w, i: jnp.einsum("bi,bij->bj", x, jnp.take(w, i, axis=0)), (4, 64, 32)),
+        (lambda x, w, i: jnp.einsum("bi,bji->bj", x, jnp.asarray(w)[i]), (4, 32, 64)),
+    ],
+    ids=["take", "transposed"],
+)
+def test_chosen_experts_in_other_forms(mix, shape):
+    w, x, chosen = normal(*shape), normal(3, 64), np.array([2, 0, 3], np.int32)
+    held = jnp.asarray(w)
+    model = to_onnx(lambda x, chosen: mix(x, held, chosen), [x, chosen], weights="int4")
+    assert types(model)["held"] == "UINT8"
+    expected = mix(x, in_rows(w, "int4"), chosen)
+    np.testing.assert_allclose(run(model, x, chosen), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["int4", "uint4", "int8"])
+@pytest.mark.parametrize("size", [1e-30, 1e-8, 1e-6, 1, 1e8, 1e30])
+def test_weights_of_any_magnitude(form, size):
+    w, x = normal(64, 32) * np.float32(size), normal(2, 64)
+    held = jnp.asarray(w)
+    model = to_onnx(lambda x: x @ held, [x], weights=form)
+    scale = next(t for t in model.graph.initializer if t.name == "held/scale")
+    assert scale.data_type == (onnx.TensorProto.FLOAT16 if size == 1 else onnx.TensorProto.FLOAT)
+    expected = x @ w
+    limit = np.abs(expected).max() * (0.02 if form == "int8" else 0.2)
+    np.testing.assert_allclose(run(model, x), expected, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_stay_as_they_are(bad):
+    w, v = normal(64, 32), normal(32, 64)
+    w[3, 5] = bad
+    first, second = jnp.asarray(w), jnp.asarray(v)
+    exported = jax2onnx.export(lambda x: (x @ first) @ second, (2, 64), weight_format="int4")
+    stored = {weight.name: weight for weight in exported.stored_weights.weights}
+    assert stored["first"].format is None
+    assert stored["first"].reason == "it holds NaN or infinity"
+    assert stored["second"].format is not None
+
+
 def test_stacked_heads():
     ws, x = normal(3, 64, 4, 16) * 0.1, normal(2, 64)
     stacked = jnp.asarray(ws)
@@ -553,11 +596,11 @@ def test_weights_that_cannot_be_rounded_leave_the_old_model(size, tmp_path):
     path.write_text("old")
     w = normal(size, size)
     w[3, 5] = np.nan
-    options = {"weights": "int4", "return_mode": "file", "output_path": path}
-    with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
+    options = {"weights": {"w": "int4"}, "return_mode": "file", "output_path": path}
+    with pytest.raises(InvalidInputError, match="it holds NaN or infinity"):
         to_onnx(lambda x: x @ w, [(1, size)], **options)
-    with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
-        to_onnx(lambda x: x @ w, [(1, size)], weights="int4")
+    with pytest.raises(InvalidInputError, match="it holds NaN or infinity"):
+        to_onnx(lambda x: x @ w, [(1, size)], weights={"w": "int4"})
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
 

@@ -19,6 +19,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from harness.provenance_of import line_of
 from jax2onnx import SourceMap, _core, to_onnx
 
 SHAPE = (1, 16, 16, 3)
@@ -279,3 +280,70 @@ def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
     found = charged(exported, "ALL", tmp_path, capfd)
     expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
     assert {name: {line - first for line in found[name]} for name in expected} == expected
+
+
+# A parameter, which the user may replace, so that the export keeps the branch.
+DONE = jnp.array(False)
+
+
+def split(x: jax.Array) -> jax.Array:
+    y = jnp.sin(x)
+    a = y[:, 0] * 2.0  # first
+    b = jnp.cos(y[:, 1])  # second
+    c = jnp.tanh(y[:, 2])  # third
+    z = jnp.exp(x)
+    return a + b * c + z[0] * z[1] * z[2]  # others
+
+
+def test_parts_of_a_value_that_onnxruntime_splits_have_their_own_lines(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime replaces the three by a `Split` and a `Squeeze` for each."""
+    exported = to_onnx(split, [(3, 3)], stacktrace_metadata="sourcemap")
+    optimised = optimise(exported, "ALL", tmp_path / "optimised.onnx")
+    marks = ("first", "second", "third", "others")
+    first, second, third, others = (line_of(mark, split) for mark in marks)
+    nodes = SourceMap.load(exported).lookup_model(optimised)
+    squeezed = [{*lines(own)} for node, own in nodes if node.op_type == "Squeeze"]
+    expected = [{first}, {second}, {third}, {others}, {others}, {others}]
+    assert sorted(squeezed, key=min) == expected
+    charges = charged(exported, "ALL", tmp_path, capfd)
+    groups = [own for name, own in charges.items() if name.endswith("/GatherSliceToSplitFusion")]
+    assert sorted(groups, key=len) == [{others}, {first, second, third}]
+    squeezed_too = [own for name, own in charges.items() if name.startswith("Squeeze")]
+    assert sorted(squeezed_too, key=len) == [{others}] * 3 + [{first, second, third}] * 3
+
+
+def chosen(x: jax.Array) -> jax.Array:
+    def first(y: jax.Array) -> jax.Array:
+        y = jnp.sin(y)  # not taken
+        return y * 2
+
+    def second(y: jax.Array) -> jax.Array:
+        y = jnp.cos(y) + DONE.astype("float32")  # cosine
+        y = jnp.cumsum(jnp.cos(y), 0)  # again
+        return jnp.tanh(y) @ y.T  # result
+
+    return jax.lax.cond(DONE, first, second, x) + 1
+
+
+def test_a_branch_that_onnxruntime_inlines_has_its_own_lines(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    exported = to_onnx(chosen, [(3, 3)], stacktrace_metadata="sourcemap")
+    assert "If" in {node.op_type for node in exported.graph.node}
+    optimised = optimise(exported, "ALL", tmp_path / "optimised.onnx")
+    assert "If" not in {node.op_type for node in optimised.graph.node}
+    marks = ("cosine", "again", "result")
+    cosine, again, result = (line_of(mark, chosen) for mark in marks)
+    nodes = SourceMap.load(exported).lookup_model(optimised)
+    found = [(node.op_type, {*lines(own)}) for node, own in nodes]
+    assert [own for op, own in found if op == "Cos"] == [{cosine}, {again}]
+    assert [own for op, own in found if op == "CumSum"] == [{again}]
+    assert [own for op, own in found if op == "Tanh"] == [{result}]
+    charges = charged(exported, "ALL", tmp_path, capfd)
+    moved = {name: own for name, own in charges.items() if name.startswith("_if_else_branch_")}
+    assert moved["_if_else_branch_Cos"] == {cosine}
+    assert [own for name, own in moved.items() if "Cos_token" in name] == [{again}]
+    assert moved["_if_else_branch_CumSum"] == {again}
+    assert moved["_if_else_branch_Tanh"] == {result}

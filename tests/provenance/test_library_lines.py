@@ -9,9 +9,11 @@ from types import ModuleType
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx
 import pytest
 
+from harness.profiles import profile
 from harness.provenance_of import line_of
 from jax2onnx import InvalidInputError, SourceMap, _core, to_onnx
 
@@ -31,6 +33,11 @@ def step(x):
 
 def _integrate(x, force):
     return x + 0.1 * force
+
+
+def dense(x, weights, bias):
+    y = x @ weights
+    return y + bias
 """
 
 
@@ -74,7 +81,10 @@ def test_a_line_unfolds_into_the_librarys_lines(physics: ModuleType, tmp_path: P
     assert here in unfolded
     assert "→ physics/world.py:15 in _integrate" in unfolded
     assert "physics/" not in _printed("show", path, "--by", "line", "--frames", "user")
-    assert "physics/" not in _printed("show", path, "--by", "line", "--package", "flax")
+    assert "physics/" in _printed("show", path, "--by", "line", "--package", "physics.world")
+    status, _, errors = _core.command(["show", path, "--by", "line", "--package", "flax"])
+    assert status == 1
+    assert "no line of the package `flax`" in errors
     chain = _printed("show", path, "--by", "line", "--frames", "all")
     assert chain.index("→ physics/world.py:11 in step") < chain.index("→ physics/world.py:15")
     tree = _printed("show", path, "--frames", "library")
@@ -97,6 +107,21 @@ def test_the_librarys_source_is_found_and_checked(
     said = _printed("explain", path, add)
     assert "physics/world.py:15 in _integrate\n" in said
     assert "return x + 0.1 * force" not in said
+
+
+def test_a_profile_divides_a_fused_node_among_the_librarys_lines(
+    physics: ModuleType, tmp_path: Path
+) -> None:
+    dense = importlib.import_module("physics.world").dense
+    weights, bias = np.ones((3, 4), np.float32), np.ones(4, np.float32)
+    x = np.ones((2, 3), np.float32)
+    model = to_onnx(lambda x: dense(x, weights, bias), [x], stacktrace_metadata="sourcemap")
+    assert [node.op_type for node in model.graph.node] == ["Gemm"]
+    path = _saved(model, tmp_path)
+    times = profile(Path(path), [x], 2)
+    (line,) = json.loads(_printed("profile", path, str(times), "--json"))["lines"]
+    below = {entry["line"]: entry["ns"] for entry in line["below"]}
+    assert below == {19: line["ns"] / 2, 20: line["ns"] / 2}
 
 
 def test_frames_tell_whose_they_are(physics: ModuleType, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from harness.other_tools import TOOLS, export
 from harness.provenance_of import all_nodes
-from jax2onnx import InvalidInputError, SourceMap, to_onnx
+from jax2onnx import InvalidInputError, SourceMap, _core, to_onnx
 from models.equinox.mlp import mlp as eqx_mlp
 from models.linen.cnn import cnn as linen_cnn
 from models.nnx.cnn import cnn
@@ -248,3 +248,43 @@ def test_a_reduction_names_its_own_line_and_no_other_ones() -> None:
     ]
     # The sum and the reshape of the first line are two expressions.
     assert lines == [["first", "first"], ["second"], ["third", "axis"]]
+
+
+def test_a_map_beside_its_model_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    beside = tmp_path / "model.onnx.map"
+    to_onnx(jnp.sin, [(3,)], return_mode="file", output_path=path, source_map=beside)
+    expected = repr(SourceMap.load(beside).lookup("/Sin"))
+    assert expected != "[]"
+    assert repr(SourceMap.load(path).lookup("/Sin")) == expected
+    with pytest.raises(InvalidInputError, match="is a separate file") as error:
+        SourceMap.load(onnx.load(path))
+    assert "pass the path" in error.value.help
+    beside.rename(tmp_path / "model.onnx.map.next")
+    assert repr(SourceMap.load(path).lookup("/Sin")) == expected
+    (tmp_path / "model.onnx.map.next").rename(tmp_path / "elsewhere.map")
+    with pytest.raises(InvalidInputError, match="separate file that was not found"):
+        SourceMap.load(path)
+    to_onnx(jnp.cos, [(3,)], return_mode="file", output_path=tmp_path / "b.onnx", source_map=beside)
+    with pytest.raises(InvalidInputError, match="belongs to another export"):
+        SourceMap.load(path)
+
+
+@pytest.mark.parametrize("level", [False, "sourcemap"])
+def test_the_map_of_another_export_is_refused(
+    level: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its lines would be wrong: two exports number their nodes alike."""
+    maps = {}
+    for name, fn in (("sin", jnp.sin), ("cos", jnp.cos)):
+        path, maps[name] = tmp_path / f"{name}.onnx", tmp_path / f"{name}.map"
+        options: dict[str, Any] = {"source_map": maps[name], "stacktrace_metadata": level}
+        to_onnx(fn, [(3,)], return_mode="file", output_path=path, **options)
+    model = onnx.load(tmp_path / "sin.onnx")
+    assert SourceMap.load(maps["sin"]).lookup_model(model)
+    with pytest.raises(InvalidInputError, match="belongs to another export"):
+        SourceMap.load(maps["cos"]).lookup_model(model)
+    command = ["show", str(tmp_path / "sin.onnx"), "--map"]
+    assert _core.main([*command, str(maps["sin"])]) == 0
+    assert _core.main([*command, str(maps["cos"])]) == 2
+    assert "belongs to another export" in capfd.readouterr().err

@@ -268,6 +268,100 @@ def test_a_failure_that_needs_a_loop() -> None:
     assert found.is_reproduced
 
 
+def calling_python(x: jax.Array) -> jax.Array:
+    """Fails for other shapes than that of `X`."""
+
+    def two_rows(array: np.ndarray) -> np.ndarray:
+        if array.shape != X.shape:
+            raise ValueError("two rows are wanted")
+        return np.sin(array)
+
+    return jnp.exp(jax.pure_callback(two_rows, jax.ShapeDtypeStruct(X.shape, X.dtype), x * 2)) + 1
+
+
+def test_candidates_that_jax_cannot_evaluate_are_dropped() -> None:
+    found = jax2onnx.reduce(calling_python, [X])
+    assert found.equations[1] == 1
+    assert [array.shape for array in found.inputs.values()] == [X.shape]
+    assert found.verdict.name == "pure_callback"
+
+
+def test_a_program_that_jax_cannot_evaluate() -> None:
+    def failing(x: jax.Array) -> jax.Array:
+        def unfinished(_: np.ndarray) -> np.ndarray:
+            raise KeyError("no such table")
+
+        return jnp.exp(jax.pure_callback(unfinished, jax.ShapeDtypeStruct(X.shape, X.dtype), x))
+
+    with pytest.raises(InvalidInputError, match="JAX cannot evaluate `pure_callback`") as error:
+        jax2onnx.reduce(failing, [X])
+    assert "KeyError: 'no such table'" in error.value.message
+    assert "test_reduce.py" in error.value.place
+
+
+def test_a_check_that_cannot_be_made() -> None:
+    def beyond(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.op("Gather", x, ctx.constant(np.arange(4) + 7), axis=0)
+
+    with rule("rev", beyond), pytest.raises(InvalidInputError, match="data bounds") as error:
+        jax2onnx.reduce(lambda x: jnp.flip(x, 0), [X], check="nan")
+    assert 'check="error"' in error.value.help
+
+
+def test_an_option_that_permits_other_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    weights = np.random.default_rng(1).standard_normal((64, 32)).astype(np.float32)
+    given = np.random.default_rng(2).standard_normal((3, 64)).astype(np.float32)
+    found = jax2onnx.reduce(lambda x: jnp.tanh(x @ weights), [given], weights="int4")
+    assert (found.verdict.kind, found.verdict.name) == ("option", "weights=int4")
+    assert found.is_reproduced
+    exec(found.program, {})
+    assert capsys.readouterr().out.startswith("False `output_0` differs")
+
+
+def test_the_script_contains_the_rules_that_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with rule("cumsum", exclusive):
+        found = jax2onnx.reduce(recurrent, [X])
+    head = "def exclusive(ctx: LoweringContext, x: Value) -> Value:"
+    assert f'@jax2onnx.lowering("cumsum", override=True)\n{head}\n' in found.program
+    assert "it is `exclusive`, a rule of your own" in found.verdict.reason
+    with jax2onnx.local_lowerings():
+        exec(found.program, {})
+    assert capsys.readouterr().out.startswith("False `output_0` differs")
+
+
+def test_a_rule_that_a_script_cannot_contain_is_mentioned() -> None:
+    operator = "Cos"
+
+    def closure(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.op(operator, x)
+
+    with rule("sin", closure):
+        found = jax2onnx.reduce(lambda x: jnp.sin(x) + 1, [X])
+    assert "# This script needs your rule of `sin`, which it does not contain:" in found.program
+    assert "test_reduce.py" in found.program
+    assert "closure" in found.program
+    assert found.is_reproduced, "with the rule, it fails"
+
+
+def test_a_primitive_that_has_no_name_in_jax() -> None:
+    from jax.extend.core import Primitive
+
+    sine = Primitive("own_sine")
+    sine.def_abstract_eval(lambda x: x)
+    sine.def_impl(jnp.sin)
+    with rule("own_sine", lambda ctx, x: ctx.op("Cos", x)):
+        found = jax2onnx.reduce(lambda x: jnp.exp(sine.bind(x * 2)), [X])
+    assert found.verdict.name == "own_sine"
+    assert "# This program cannot be printed: no module of JAX has the primitive" in found.program
+    assert "own_sine" in str(found.closed)
+    assert not found.is_reproduced
+
+
+def test_one_node_is_singular() -> None:
+    found = jax2onnx.reduce(attention, [X], check=lambda model, *_: len(model.graph.node) > 0)
+    assert "1 node (" in str(found)
+
+
 def test_a_model_that_is_right_has_nothing_to_reduce() -> None:
     with pytest.raises(InvalidInputError, match="nothing-fails"):
         jax2onnx.reduce(attention, [X])

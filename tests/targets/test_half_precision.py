@@ -224,7 +224,7 @@ def test_rotary_embeddings_and_norms_need_no_island(dtype: Any) -> None:
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_models_compute_in_half_precision(name: str) -> None:
     fn, args = catalogue.build(name)
-    if name.endswith(("/rnn", "/ode")):
+    if name.endswith("/ode"):
         return  # There are no products but the last ones.
     with warnings.catch_warnings():
         warnings.simplefilter("error")

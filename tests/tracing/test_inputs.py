@@ -157,6 +157,10 @@ ACCEPTED = (
 )
 
 
+BOUND = (
+    "  help: a value that never changes is not an input: bind it with functools.partial(fn, …); for"
+)
+NUMBER = f"{BOUND} an input, pass an array (np.asarray) or jax.ShapeDtypeStruct((), dtype)"
 DIMENSION = '  help: a dimension must be a non-negative integer or a name such as "B", not'
 
 
@@ -178,15 +182,20 @@ DIMENSION = '  help: a dimension must be a non-negative integer or a name such a
             "[invalid-inputs] `inputs` is {'x': (2,)}\n"
             "  help: pass a list with one entry for each argument",
         ),
-        ([{"x": "B"}], f"[invalid-inputs] `inputs[0]` is 'B'\n{ACCEPTED}"),
-        ([0.5], f"[invalid-inputs] `inputs[0]` is 0.5\n{ACCEPTED}"),
-        ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]` is 3\n{ACCEPTED}"),
+        (
+            [{"x": "B"}],
+            f"[invalid-inputs] `inputs[0]['x']` is 'B'\n{BOUND} an array of this size, pass ('B',)",
+        ),
+        ([0.5], f"[invalid-inputs] `inputs[0]` is 0.5\n{NUMBER}"),
+        ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]['n']` is 3\n{NUMBER}"),
+        ([print], f"[invalid-inputs] `inputs[0]` is {print}\n{ACCEPTED}"),
         (
             [(2, -1)],
             f"[invalid-inputs] `inputs[0]` is (2, -1)\n{DIMENSION} -1",
         ),
+        ([("None", 3)], f"[invalid-inputs] `inputs[0]` is ('None', 3)\n{DIMENSION} 'None'"),
         ([(None, 3)], f"[invalid-inputs] `inputs[0]` is (None, 3)\n{DIMENSION} None"),
-        ([{"x": (2.0, 3)}], f"[invalid-inputs] `inputs[0]` is (2.0, 3)\n{DIMENSION} 2.0"),
+        ([{"x": (2.0, 3)}], f"[invalid-inputs] `inputs[0]['x']` is (2.0, 3)\n{DIMENSION} 2.0"),
         ([(3, True)], f"[invalid-inputs] `inputs[0]` is (3, True)\n{DIMENSION} True"),
         (
             [("", 3)],

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -137,6 +138,33 @@ def test_scopes_that_jax_opens_are_no_modules() -> None:
         for node in to_onnx(fn, [("B", 3)], stacktrace_metadata="sourcemap").graph.node
     }
     assert names == {"/mine", "/in->out"}
+
+
+def einsum(x: jax.Array) -> jax.Array:
+    """A function of the user's, with the name of JAX's."""
+    return jax.named_call(jnp.tanh, name="ij")(x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda x: jnp.einsum("i,j", x[0], x[1]), {""}),
+        (lambda x: jnp.einsum("ij,kl", x, x), {""}),
+        (lambda x: jnp.einsum("ji", x), {""}),
+        (lambda x: jnp.sin(jnp.einsum("ii", x)), {""}),
+        (lambda x: jax.vmap(lambda row: jnp.einsum("i,j", row, row))(x), {""}),
+        (jax.named_scope("q,k")(lambda x: jnp.einsum("i,j", x[0], x[1])), {"/q,k"}),
+        (jax.named_scope("ij")(lambda x: jnp.einsum(x, [1, 0])), {"/ij"}),
+        (jax.named_scope("ij")(jnp.sin), {"/ij"}),
+        (einsum, {"/ij"}),
+    ],
+)
+@pytest.mark.parametrize("metadata", [False, "sourcemap"])
+def test_specifications_without_a_result_are_no_modules(
+    fn: Callable[[jax.Array], jax.Array], expected: set[str], metadata: Any
+) -> None:
+    nodes = to_onnx(fn, [(3, 3)], stacktrace_metadata=metadata).graph.node
+    assert {node.name.rpartition("/")[0] for node in nodes} == expected
 
 
 def test_what_ran_before_changes_nothing() -> None:

@@ -102,3 +102,28 @@ def test_what_cannot_be_calibrated_is_said(held):
     other = jnp.ones((64, 64))
     with pytest.raises(InvalidInputError, match="calibrated for another function: it has no"):
         to_onnx(lambda x: x @ other, [(1, 64)], weights=found)
+
+
+@pytest.mark.parametrize(
+    ("ids", "x", "message"),
+    [
+        (np.zeros(2, np.int32), np.full((2, 64), np.nan, np.float32), "reads NaN or infinity"),
+        (np.zeros(2, np.int32), jax.ShapeDtypeStruct((2, 64), np.float32), r"`args\[1\]` has"),
+        (np.zeros(0, np.int32), np.zeros((0, 64), np.float32), r"`args\[0\]` has no elements"),
+    ],
+)
+def test_samples_have_to_be_numbers(held, ids, x, message):
+    with pytest.raises(InvalidInputError, match=message):
+        calibrate(lambda ids, x: model(held, ids, x), [ids, x])
+
+
+def test_samples_are_a_list(held):
+    with pytest.raises(InvalidInputError, match="the samples are not a list"):
+        calibrate(lambda x: x @ held["up"], np.zeros((2, 64), np.float32))
+
+
+def test_tokens_are_integers(held):
+    _, x = samples(2)
+    with pytest.raises(TypeError) as caught:
+        calibrate(lambda ids, x: model(held, ids, x), [np.zeros(2, np.float32), x])
+    assert "used as an index has to be an integer" in caught.value.__notes__[-1]

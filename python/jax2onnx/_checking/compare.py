@@ -121,8 +121,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class Error:
-    """The distance of a value from the expected one. Elements that are not finite in either do not
-    count.
+    """The distance of a value from the expected one. Elements that are NaN or the same infinity in
+    both do not count. One that is finite in only one of them is infinitely wrong.
 
     Attributes:
         largest: The largest absolute difference.
@@ -143,6 +143,8 @@ def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
         return None
     a, b = _wide(expected), _wide(found)
     finite = np.isfinite(a) & np.isfinite(b)
+    if (~finite & ~_same(a, b)).any():
+        return Error(math.inf, math.inf, int(a.size), math.inf)
     a, b = np.where(finite, a, 0.0), np.where(finite, b, 0.0)
     off = np.abs(a - b)
     signal = float(np.sum(np.square(a)))

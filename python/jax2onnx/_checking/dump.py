@@ -38,7 +38,13 @@ class Dump:
     def read(cls, path: "str | os.PathLike[str]") -> "Dump":
         """Reads the file of a recorder."""
         path = os.fspath(path)
-        tensors = Safetensors(path)
+        written = "write it with a recorder of `jax2onnx probe --recorder`"
+        try:
+            tensors = Safetensors(path)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                "wrong-dump", f"cannot read the dump {error.message}", help=written
+            ) from error
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header: dict[str, Any] = json.loads(file.read(length))
@@ -48,7 +54,7 @@ class Dump:
                 "wrong-dump",
                 f"`{path}` is not a dump that this version reads: its metadata has the format "
                 f"{about.get('format')!r} and the version {about.get('version')!r}",
-                help="write it with a recorder of `jax2onnx probe --recorder`",
+                help=written,
             )
         data = np.memmap(path, np.uint8, "r") if os.path.getsize(path) else np.zeros(0, np.uint8)
         arrays = {}

@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx._checking.compare import coarser, difference, not_finite, same_nan, statistics
 from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.source_lines import SourceLines
+from jax2onnx._checking.source_lines import Line, SourceLines
 from jax2onnx._checking.verification import Verification, agreement, said_skipped
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
         text.append(f"  node:  {node_text(node)}")
         if finding.references and not _same_kind(finding):
             text.append(f"         {reference} has {_kinds(finding.references)} here")
-    fused = _fused_lines(finding, source_lines)
+    fused = _fused_lines(finding, source_lines) or _merged_lines(finding, lines)
     text += [f"  {'lines: ' if i == 0 else '       '}{line}" for i, line in enumerate(fused)]
     text += [f"  module: {module}"] if module else []
     text += [f"  rule:  {rule}"] if rule else []
@@ -180,6 +180,14 @@ def _fused_lines(finding: Finding, source_lines: SourceLines) -> list[str]:
     return lines if len(lines) > 1 else []
 
 
+def _merged_lines(finding: Finding, lines: Sequence[Line]) -> list[str]:
+    """Returns the lines of a node that the export made of several, if constants of it changed."""
+    if not finding.constants:
+        return []
+    merged = list(dict.fromkeys(str(line) for line in lines if line.file))
+    return merged if len(merged) > 1 else []
+
+
 def _certainty(finding: Finding, others: int, lines: int) -> str:
     count = len(finding.nodes)
     guessed = finding.by_name and not finding.keeps_names
@@ -187,6 +195,8 @@ def _certainty(finding: Finding, others: int, lines: int) -> str:
     if finding.constants:
         known = "likely" if guessed else "certain"
         sure = f"{known}: this constant was changed, and this value is computed from it."
+        if lines:
+            sure += f" The node computes {lines} lines at once, and one of them reads the constant."
     elif count <= 1:
         sure = f"{known}: the result of this node is wrong although its operands are right."
         if lines:

@@ -2,44 +2,28 @@
 
 import importlib
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from jax2onnx import _core
 from jax2onnx._checking import onnxruntime_web
 from jax2onnx._checking.runtime import Runnable, dtype_of
+from jax2onnx._export.to_onnx import Target
 from jax2onnx.errors import InvalidInputError, bad_option
 
 if TYPE_CHECKING:
     import onnx
 
-Runtime = Literal[
-    "onnxruntime",
-    "onnxruntime-web",
-    "onnxruntime>=1.17",
-    "onnxruntime>=1.18",
-    "onnxruntime>=1.19",
-    "onnxruntime>=1.20",
-    "onnxruntime>=1.21",
-    "onnxruntime>=1.22",
-    "onnxruntime>=1.23",
-    "openvino",
-    "tract",
-]
-
-# The newest opset and IR version that releases of onnxruntime load.
-RELEASES = {
-    "onnxruntime>=1.17": (20, 9),
-    "onnxruntime>=1.18": (21, 10),
-    "onnxruntime>=1.19": (21, 10),
-    "onnxruntime>=1.20": (21, 10),
-    "onnxruntime>=1.21": (22, 10),
-    "onnxruntime>=1.22": (22, 10),
-    "onnxruntime>=1.23": (23, 11),
-}
+# The packages of runtimes that run a file.
+_PACKAGES = {"iree": "iree.compiler", "openvino": "openvino", "tract": "tract"}
+# Targets that onnxruntime's CPU provider stands for, because they need a device or another program.
+_NOT_RUN = ("cuda", "rten", "tensorrt", "webgpu")
 
 # The size of symbolic dimensions in a trial run.
 _SIZE = 2
@@ -89,33 +73,39 @@ class Readiness:
         return "\n".join(lines)
 
 
-def readiness(model: Any, target: Runtime = "onnxruntime") -> Readiness:
+def readiness(model: Any, target: Target = "onnxruntime") -> Readiness:
     """Reports whether a runtime accepts and runs a model.
 
-    The model is checked against ONNX's specification, loaded by the runtime, and run once on zeros,
-    with every symbolic dimension 2. onnxruntime-web runs as in `allclose_onnxruntime_web`, OpenVINO
-    and tract in their Python packages. For an older release of onnxruntime, the opset and the IR
-    version are compared with what it loads, and the installed release runs the model.
+    The model is checked against ONNX's specification, its opset and IR version are compared with
+    the newest that the target loads, and it is run once on zeros, with every symbolic dimension 2.
+    onnxruntime-web runs as in `allclose_onnxruntime_web`, and OpenVINO, tract and IREE in their
+    Python packages. The installed onnxruntime runs the model on the CPU for all other targets,
+    which the facts of the report mention.
 
     Args:
         model: A path, an `onnx.ModelProto` or an `onnx_ir.Model`. The weights of a path may be in
             other files.
-        target: The runtime.
+        target: The runtime: any target of `to_onnx`.
 
     Returns:
         The report, which is printed as text. `ready` is its result.
     """
-    if target not in get_args(Runtime):
-        raise bad_option("target", target, get_args(Runtime))
+    limits = _core.newest_versions(target)
+    if limits is None:
+        raise bad_option("target", target, get_args(Target))
     runnable = Runnable(model)
-    checks = [_checked("the model is valid", lambda: _validate(model, runnable))]
-    name = target
-    if target in RELEASES:
-        name = "onnxruntime"
-        loads = f"{target} loads its opset and IR version"
-        checks.append(_checked(loads, lambda: _load(runnable, target)))
+    loads = f"{target} loads its opset and IR version"
+    checks = [
+        _checked("the model is valid", lambda: _validate(model, runnable)),
+        _checked(loads, lambda: _load(runnable, target, *limits)),
+    ]
+    runs_itself = target in _PACKAGES or target == "onnxruntime-web"
+    name = target if runs_itself else "onnxruntime"
     checks.append(_checked(f"{name} loads and runs it", lambda: _try(runnable, name)))
-    return Readiness(target, tuple(checks), dict(_facts(model, runnable)))
+    facts = dict(_facts(model, runnable))
+    if target in _NOT_RUN:
+        facts["not run in"] = target
+    return Readiness(target, tuple(checks), facts)
 
 
 def _checked(name: str, run: Callable[[], None]) -> Check:
@@ -152,17 +142,17 @@ def _try(runnable: Runnable, target: str) -> None:
             _run_file(runnable, target, feeds)
 
 
-def _load(runnable: Runnable, release: str) -> None:
-    opset, ir_version = RELEASES[release]
+def _load(runnable: Runnable, target: str, opset: int, ir_version: int) -> None:
     proto = runnable.proto
-    found = max(e.version for e in proto.opset_import if e.domain in ("", "ai.onnx"))
+    versions = [e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")]
+    found = max(versions, default=0)
     if found > opset:
-        advice = f"export it with target={release!r}"
+        advice = f"export it with target={target!r}"
         raise ValueError(f"opset {found} is newer than {opset}; {advice}")
     if proto.ir_version > ir_version:
         raise ValueError(
             f"IR version {proto.ir_version} is newer than {ir_version}; export it with "
-            f"target={release!r} and without `stacktrace_metadata`"
+            f"target={target!r} and without `stacktrace_metadata`"
         )
 
 
@@ -171,18 +161,38 @@ def _run_file(runnable: Runnable, target: str, feeds: Sequence[np.ndarray]) -> N
     import onnx
 
     try:
-        runtime = importlib.import_module(target)
+        runtime = importlib.import_module(_PACKAGES[target])
     except ImportError as error:
+        needed = "iree-base-compiler iree-base-runtime" if target == "iree" else target
         raise InvalidInputError(
-            "no-package", f"{target} is not installed", help=f"pip install {target}"
+            "no-package", f"{target} is not installed", help=f"pip install {needed}"
         ) from error
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         onnx.save(runnable.whole(), path)
-        if target == "openvino":
-            runtime.Core().compile_model(path, "CPU")(list(feeds))
-        else:
-            runtime.onnx().load(path).into_model().into_runnable().run(list(feeds))
+        match target:
+            case "openvino":
+                runtime.Core().compile_model(path, "CPU")(list(feeds))
+            case "tract":
+                runtime.onnx().load(path).into_model().into_runnable().run(list(feeds))
+            case _:
+                _run_in_iree(runtime, path, feeds)
+
+
+def _run_in_iree(compiler: Any, path: str, feeds: Sequence[np.ndarray]) -> None:
+    text = f"{path}.mlir"
+    importer = [sys.executable, "-m", "iree.compiler.tools.import_onnx", path, "-o", text]
+    done = subprocess.run(importer, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip().splitlines()[-1])
+    code = compiler.compile_file(text, target_backends=["llvm-cpu"], input_type="onnx")
+    runtime = importlib.import_module("iree.runtime")
+    config = runtime.Config("local-task")
+    module = runtime.VmModule.copy_buffer(config.vm_instance, code)
+    bound = runtime.load_vm_module(module, config)
+    # The function is called like the graph.
+    names = (name for name in module.function_names if not name.endswith(("$async", "__init")))
+    getattr(bound, next(names))(*feeds)
 
 
 def _shape(value: "onnx.ValueInfoProto") -> tuple[int, ...]:

@@ -264,7 +264,8 @@ def _from_ir(model: Any) -> "onnx.ModelProto":
         raise InvalidInputError(
             "no-model",
             f"`{model!r}` is not a model",
-            help="pass the path of a model, a ModelProto or an ir.Model",
+            help="pass the path of a model, a ModelProto or an ir.Model; an `ExportedModel` has "
+            "methods of its own (verify, check), and a ModelProto in its attribute `proto`",
         )
     proto: onnx.ModelProto = ir.serde.serialize_model(model)
     return proto

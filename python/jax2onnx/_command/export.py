@@ -16,19 +16,19 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any, Literal
 
 from jax2onnx._export.option_names import IN_COMMAND, RENAMED
 from jax2onnx._export.options import is_same_file
-from jax2onnx._python.objects import PACKAGE
+from jax2onnx._python.notebooks import without_own_frames
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError, nearest, reworded
 
 FAILED, WRONG_USAGE = 1, 2
 
 _PLACEMENTS: dict[str, bool | Literal["auto"]] = {"true": True, "false": False, "auto": "auto"}
 
-_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<spec>\w*\[[^\[\]]*\])")
+_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)\s*=\s*)?(?P<spec>\w*\s*\[[^\[\]]*\])")
 
 
 def run(
@@ -197,7 +197,7 @@ def _load(function: str) -> tuple[Any, str, str | None]:
     file = getattr(value, "__file__", None)
     for part in path.split("."):
         if not hasattr(value, part):
-            known = [n for n in sorted(vars(value)) if not n.startswith("_")]
+            known = [n for n, v in sorted(vars(value).items()) if n[0] != "_" and callable(v)]
             has = f"{nearest(part, known)}it has {', '.join(known)}" if known else ""
             raise _wrong(f"`{source}` has no `{path}`", has)
         value = getattr(value, part)
@@ -209,7 +209,10 @@ def _load(function: str) -> tuple[Any, str, str | None]:
             f"write {function}() to export an instance, if its constructor needs no arguments",
         )
     if not callable(value):
-        raise _wrong(f"`{path}` is of type {type(value).__name__}, which is not callable", "")
+        raise _wrong(
+            f"`{path}` is of type {type(value).__name__}, which is not callable",
+            "choose a function, a model, or a function that returns one: FILE.py:load()",
+        )
     return value, path.rpartition(".")[2], file
 
 
@@ -304,7 +307,7 @@ def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[
     args: list[str] = []
     kwargs: dict[str, str] = {}
     for text in texts:
-        match = _INPUT.fullmatch(text.replace(" ", ""))
+        match = _INPUT.fullmatch(text.strip())
         if match is None:
             raise _wrong(
                 f"`{text}` is not an input", "write type and shape: f32[2,3], i32[B,16], u8[]"
@@ -361,15 +364,15 @@ def _value(text: str) -> Any:
 
 
 def _show_traceback(error: Exception) -> None:
-    """Prints a traceback without the frames of this package."""
-    frames = error.__traceback__
-    while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+    """Prints a traceback without the frames of this package and of imports."""
+    frames = without_own_frames(error.__traceback__)
+    while frames and frames.tb_next and _is_import(frames):
         frames = frames.tb_next
     traceback.print_exception(type(error), error, frames)
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith((PACKAGE, "<frozen importlib"))
+def _is_import(frame: TracebackType) -> bool:
+    return frame.tb_frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def size_of(paths: Iterable[str]) -> str:

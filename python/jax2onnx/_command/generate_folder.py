@@ -18,6 +18,7 @@ def run(
     *,
     context_length: int | None,
     adapter: Path | None,
+    last_logits: bool,
     weights: Sequence[str],
     compute: Sequence[str],
     stacktrace: str | None,
@@ -40,7 +41,12 @@ def run(
                 options[option] = patterns(option, texts)
         with progress.shown(), short_warnings():
             folder = generation.save_checkpoint(
-                output, checkpoint, context_length=context_length, adapter=adapter, **options
+                output,
+                checkpoint,
+                context_length=context_length,
+                adapter=adapter,
+                last_logits=last_logits,
+                **options,
             )
     except Exception as error:
         return reported(error)

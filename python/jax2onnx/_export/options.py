@@ -1,5 +1,6 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import inspect
 import operator
 import os
 import re
@@ -214,7 +215,7 @@ def check_options(
         target=_target(target, export),
         reports=True,
         training=_choice("training", training, TRAINING),
-        source_text=bool(source_text),
+        source_text=flag("source_text", source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
         user_packages=_packages(user_packages),
         function_scopes=_choice("node_names", node_names, NODE_NAMES) == "functions",
@@ -242,7 +243,7 @@ def _packages(given: object) -> list[str]:
     """Returns the packages whose owner the user chooses."""
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise bad_option("user_packages", given, ("a package", "a list of packages"))
+        raise _invalid("user_packages", given, "pass the name of a package, or a list of names")
     for name in names:
         if not _PACKAGE.fullmatch(name):
             raise InvalidInputError(
@@ -303,12 +304,20 @@ def _operators(value: object) -> dict[str, str]:
 
 
 def unknown_option(
-    function: str, name: str, known: Sequence[str], elsewhere: Mapping[str, str]
+    function: str,
+    name: str,
+    known: Sequence[str],
+    elsewhere: Mapping[str, str],
+    signature: inspect.Signature | None = None,
+    keywords: str = "",
 ) -> TypeError:
     """Returns the error for a keyword argument that a function does not have. `elsewhere` has the
-    advice for those of another function.
+    advice for those of another function. `signature` is that of the user's function, whose keyword
+    arguments belong into the option `keywords`.
     """
     near = elsewhere.get(name) or nearest(name, known).strip()
+    if signature is not None and name in signature.parameters:
+        near = f"it is an argument of your function: pass {keywords}={{{name!r}: …}}"
     near = near or f"the options are: {', '.join(known)}"
     error = TypeError(f"{function}() got an unexpected keyword argument {name!r}")
     error.add_note(f"  help: {near}")

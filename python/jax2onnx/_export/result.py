@@ -77,7 +77,9 @@ def writing(**paths: str | None) -> "Iterator[None]":
             f"cannot write `{path}`: {error.strerror or error}",
             help=_FULL.get(
                 error.errno or 0,
-                f"`{option}` needs a file name in a directory that you can write to",
+                f"`{option}` needs a file name in a directory that you can write to"
+                if option != "output_path"
+                else "choose a file name in a directory that you can write to",
             ),
         ) from error
 

@@ -1,5 +1,6 @@
 """Source maps of models."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from html import escape
@@ -12,6 +13,7 @@ from jax2onnx.errors import InvalidInputError
 _ROWS = 50
 
 KEY = "pkg.jax2onnx.sourcemap"
+DIGEST = "pkg.jax2onnx.sourcemap.digest"
 
 
 class SourceMap:
@@ -26,12 +28,26 @@ class SourceMap:
 
     @classmethod
     def load(cls, source: Any) -> "SourceMap":
-        """Reads a map from a map file, a model file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+        """Reads a map from a map file, a model file with the map inside it or beside it, an
+        `onnx.ModelProto` or an `onnx_ir.Model`.
+        """
         if isinstance(source, (str, os.PathLike)):
             return cls(_core.SourceMap.read(os.fspath(source)))
-        props = source.metadata_props
-        if not isinstance(props, dict):
-            props = {entry.key: entry.value for entry in props}
+        props = getattr(source, "metadata_props", None)
+        if props is None:
+            raise InvalidInputError(
+                "no-source-map",
+                f"`{source!r}` is not a model",
+                help="pass the path of a map or of a model, a ModelProto or an ir.Model; an "
+                "`ExportedModel` has a ModelProto in its attribute `proto`",
+            )
+        props = _as_dict(props)
+        if KEY not in props and DIGEST in props:
+            raise InvalidInputError(
+                "no-source-map",
+                "the model's source map is a separate file",
+                help="pass the path of the model or of the map",
+            )
         if KEY not in props:
             raise InvalidInputError(
                 "no-source-map",
@@ -64,15 +80,30 @@ class SourceMap:
         values that the runtime introduced. Otherwise, nodes connected by such values share the
         sources of everything between the known values around them.
         """
+        self._check_model(_as_dict(model.metadata_props))
         bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]
         nodes = [(node, number) for number, body in enumerate(bodies) for node in body.node]
         rows = [(n.name, n.op_type, number, list(n.input), list(n.output)) for n, number in nodes]
         sources = self._core.lookup_nodes(rows)
         return [(node, found) for (node, _), found in zip(nodes, sources, strict=True)]
 
+    def _check_model(self, props: dict[str, str]) -> None:
+        """Raises if a model with these properties has another source map."""
+        own, wanted = self._core.digest, props.get(DIGEST)
+        if own is None:
+            return
+        if wanted is None and KEY in props:
+            wanted = f"sha256:{hashlib.sha256(props[KEY].encode()).hexdigest()}"
+        if wanted not in (None, own):
+            raise InvalidInputError(
+                "other-source-map",
+                "this source map belongs to another export than the model",
+                help="load the map of this model: SourceMap.load(model), or the path of its map",
+            )
+
     def __repr__(self) -> str:
         """Returns the number of nodes."""
-        return f"<SourceMap of {len(self)} nodes>"
+        return f"<SourceMap of {len(self)} node{'' if len(self) == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -86,6 +117,10 @@ class SourceMap:
     def __len__(self) -> int:
         """Returns the number of nodes in the map."""
         return len(self._core)
+
+
+def _as_dict(props: Any) -> dict[str, str]:
+    return props if isinstance(props, dict) else {entry.key: entry.value for entry in props}
 
 
 def bodies_of(graph: Any) -> Iterator[Any]:

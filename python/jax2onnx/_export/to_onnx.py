@@ -340,33 +340,40 @@ def to_onnx(
     dimensions, a note names the inputs that these belong to. A model cannot print:
     `jax.debug.print` and `jax.debug.callback` are omitted.
     """
-    for name in unknown:
-        raise unknown_option("to_onnx", name, option_names(to_onnx), NOT_IN_TO_ONNX)
-    options = check_options(
-        model_name=model_name,
-        opset=opset,
-        return_mode=return_mode,
-        output_path=output_path,
-        export_mode=export_mode,
-        target=target,
-        normalization_mode=normalization_mode,
-        operators=operators,
-        assume=assume,
-        compute=compute,
-        weights=weights,
-        stacktrace_metadata=stacktrace_metadata,
-        source_map=source_map,
-        source_text=source_text,
-        paths=paths,
-        user_packages=user_packages,
-        node_names=node_names,
-        record_primitive_calls_file=record_primitive_calls_file,
-        record=record,
-        record_weights=record_weights,
-        functions=functions,
-        training=training,
-    )
     with HiddenFrames(), collected_rarely(), progress.shown_in_notebook():
+        for name in unknown:
+            raise unknown_option(
+                "to_onnx",
+                name,
+                option_names(to_onnx),
+                NOT_IN_TO_ONNX,
+                signature_of(fn),
+                "input_params",
+            )
+        options = check_options(
+            model_name=model_name,
+            opset=opset,
+            return_mode=return_mode,
+            output_path=output_path,
+            export_mode=export_mode,
+            target=target,
+            normalization_mode=normalization_mode,
+            operators=operators,
+            assume=assume,
+            compute=compute,
+            weights=weights,
+            stacktrace_metadata=stacktrace_metadata,
+            source_map=source_map,
+            source_text=source_text,
+            paths=paths,
+            user_packages=user_packages,
+            node_names=node_names,
+            record_primitive_calls_file=record_primitive_calls_file,
+            record=record,
+            record_weights=record_weights,
+            functions=functions,
+            training=training,
+        )
         model = convert(
             fn,
             inputs,
@@ -463,7 +470,7 @@ def convert(
     progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
     with (
-        explained(signature, args, kwargs),
+        explained(fn, signature, args, kwargs),
         concretization_errors.explained(),
         training.explained(),
     ):
@@ -483,7 +490,9 @@ def convert(
         )
 
     if options.calibrated:
-        traced = with_calibrated(traced, options.calibrated, in_set=shared is not None)
+        traced = with_calibrated(
+            traced, options.calibrated, in_set=shared is not None and shared.functions > 1
+        )
 
     if options.training != "allow" and not flags:
         for error in training_errors(training_calls(traced.jaxpr)):
@@ -528,7 +537,7 @@ def convert(
     options = replace(
         options,
         keep_results=keep_results,
-        in_set=shared is not None,
+        in_set=shared is not None and shared.functions > 1,
         report_missed=_log.isEnabledFor(logging.INFO),
     )
     name_of = traced.tree.name_of if shared is None else shared.names_in(traced.tree)

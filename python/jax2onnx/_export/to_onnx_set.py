@@ -99,7 +99,7 @@ def converted(
     may raise for a converted function.
     """
     _check_files(entries)
-    shared = SharedParameters()
+    shared = SharedParameters(len(entries))
     # The number of functions with a pattern, by option, and the number in which it matches nothing.
     asked: Counter[tuple[str, str]] = Counter()
     unmatched: Counter[tuple[str, str]] = Counter()
@@ -130,13 +130,13 @@ def converted(
             continue
         if (option, pattern) == ("weights", ALL):
             raise useless_weights()
-        if pattern != ALL:
-            kind, how = _MATCHED[option]
-            raise InvalidInputError(
-                f"unsuitable-{option}",
-                f"`{option}` names `{pattern}`, which matches no {kind} of {_those(count)}",
-                help=f"patterns match whole names; {how}",
-            )
+        kind, how = _MATCHED[option]
+        raise InvalidInputError(
+            f"unsuitable-{option}",
+            f"`{option}` names `{pattern}`, which matches no {kind} of {_those(count)}"
+            + (" that can compute in the type" if option == "compute" else ""),
+            help=f"patterns match whole names; {how}",
+        )
 
 
 def _those(count: int) -> str:

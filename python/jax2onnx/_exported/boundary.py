@@ -10,7 +10,7 @@ import numpy as np
 
 from jax2onnx import _core
 from jax2onnx._tracing.inputs import Specs
-from jax2onnx.errors import InvalidInputError, bad_option
+from jax2onnx.errors import InvalidInputError
 
 Layout = Literal["nchw"]
 LAYOUTS = ("nchw",)
@@ -62,18 +62,30 @@ class Output:
 
 def parsed(text: str) -> Input:
     """Parses an input such as `f32[B,3]`, or a shape such as `B, 3`."""
-    match = _TYPED.fullmatch(text.replace(" ", ""))
+    match = _TYPED.fullmatch(_without_spaces(text))
     if match is None:
-        if not text.strip() or "[" in text or "]" in text or _CALL.fullmatch(text):
+        if len(_split(text)) < 2 or "[" in text or "]" in text or _CALL.fullmatch(text):
             raise InvalidInputError(
                 "invalid-inputs",
                 f"`{text}` is not an input",
-                help="write type and shape: f32[2,3], i32[B,16], u8[]",
+                help="write type and shape: f32[2,3], i32[B,16], u8[]; a value that never changes "
+                "is not an input: bind it with functools.partial(fn, …)",
             )
         return Input(text)
     shape = match["shape"]
     dims = tuple(int(dim) if dim.isdigit() else dim for dim in _split(shape)) if shape else ()
     return Input(dims, _dtype(match["dtype"], text) if match["dtype"] else None)
+
+
+def _without_spaces(text: str) -> str:
+    """Removes spaces, which must not separate two dimensions."""
+    if apart := re.search(r"\w+\s+\w+", text):
+        raise InvalidInputError(
+            "invalid-inputs",
+            f"`{text}` has a space in a dimension, or lacks a comma: `{apart[0]}`",
+            help="separate dimensions by commas: f32[B,3]",
+        )
+    return re.sub(r"\s", "", text)
 
 
 def _split(shape: str) -> list[str]:
@@ -111,6 +123,12 @@ def input_options(
             help=f"for one argument of this shape, pass {inputs!r}; if the argument is a number, "
             f'pass its type, as "i32[]" or "f32[]"',
         )
+    if keywords is not None and not isinstance(keywords, Mapping):
+        raise InvalidInputError(
+            "invalid-inputs",
+            f"`keyword_inputs` is of type {type(keywords).__name__}",
+            help="pass a dict from argument names to inputs",
+        )
     given = (tuple(map(_read, inputs)), {k: _read(v) for k, v in (keywords or {}).items()})
     default = np.float64 if double else np.float32
 
@@ -122,7 +140,7 @@ def input_options(
             dtype = inner.dtype if spec.dtype is None else spec.dtype
             spec = replace(spec, shape=inner.shape, dtype=dtype)
         shape = spec.shape
-        dims = tuple(_split(shape.replace(" ", ""))) if isinstance(shape, str) else tuple(shape)
+        dims = tuple(_split(_without_spaces(shape))) if isinstance(shape, str) else tuple(shape)
         dims = tuple(int(d) if isinstance(d, str) and d.isdigit() else d for d in dims)
         if _layout(spec.layout):
             if len(dims) != len(_NHWC):
@@ -173,7 +191,12 @@ def _is_input(value: Any) -> bool:
 
 def _layout(layout: str | None) -> bool:
     if layout is not None and layout not in LAYOUTS:
-        raise bad_option("layout", layout, LAYOUTS)
+        raise InvalidInputError(
+            "invalid-option",
+            f"`layout` is {layout!r}",
+            help='pass "nchw" if the model takes or returns NCHW where the function has NHWC, or '
+            "omit it if both are the same",
+        )
     return layout is not None
 
 

@@ -10,12 +10,13 @@ from jax2onnx._export.options import check_options, flag, unknown_option
 from jax2onnx._export.provenance_level import LEVELS, Level, Provenance
 from jax2onnx._export.to_onnx import Assumption, Form, Path, Target, convert, option_names
 from jax2onnx._exported.boundary import Outputs, input_options, output_options
-from jax2onnx._exported.exported_model import ExportedModel, ExternalData, Source
+from jax2onnx._exported.exported_model import ExportedModel, ExternalData, Source, own_words
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing.checkpoint import Checkpoint
+from jax2onnx._tracing.names import signature_of
 from jax2onnx._tracing.training import Training
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError, bad_option
+from jax2onnx.errors import InvalidInputError, bad_option
 
 
 def export(
@@ -28,7 +29,7 @@ def export(
     outputs: Outputs | None = None,
     output_path: Path | None = None,
     external_data: ExternalData = "auto",
-    check: Sequence[Any] | None = None,
+    check: Sequence[Any] | Mapping[str, Any] | None = None,
     name: str = "jax_model",
     provenance: Provenance | Level = "sourcemap",
     opset: int | None = None,
@@ -64,8 +65,8 @@ def export(
             or a mapping that renames outputs by pattern.
         output_path: Writes the model to this file, as `ExportedModel.save` does.
         external_data: The location of weights in that file, as in `ExportedModel.save`.
-        check: Positional arguments of `fn` to compare the model with. A model that differs is not
-            written.
+        check: Positional arguments of `fn` to compare the model with, or all arguments by name. A
+            model that differs is not written.
         name: The name of the model's graph.
         provenance: The record of sources: "sourcemap" puts a source map into the model, which
             survives optimisers; "minimal" and "full" write metadata of nodes, and False nothing. A
@@ -95,9 +96,22 @@ def export(
         MismatchError: The model computes something else than the function on `check`.
         InternalError: There is a bug in jax2onnx.
     """
-    with HiddenFrames(), _own_words():
+    with HiddenFrames(), own_words():
         for key in unknown:
-            raise unknown_option("export", key, option_names(export), NOT_IN_EXPORT)
+            raise unknown_option(
+                "export",
+                key,
+                option_names(export),
+                NOT_IN_EXPORT,
+                signature_of(fn),
+                "keyword_inputs",
+            )
+        if isinstance(fn, ExportedModel):
+            raise InvalidInputError(
+                "not-callable",
+                f"`fn` is {fn!r}, which is exported already",
+                help="pass the function or the model that it was made from",
+            )
         source = Source(fn, _one_of(params, variables), state)
         chosen = provenance if isinstance(provenance, Provenance) else Provenance(provenance)
         if chosen.level not in (True, False, *LEVELS):
@@ -124,7 +138,12 @@ def export(
             **chosen.options(),
         )
         call = source.callable()
-        with _one_list(inputs), collected_rarely(), progress.shown_in_notebook():
+        with (
+            _one_list(inputs),
+            _first_argument(source),
+            collected_rarely(),
+            progress.shown_in_notebook(),
+        ):
             converted = convert(
                 call,
                 args,
@@ -138,20 +157,13 @@ def export(
             )
         model = ExportedModel(converted, source, call)
         if check is not None:
-            model.check(*_arguments(check), keyword_inputs=kwargs or None)
+            if isinstance(check, Mapping):
+                model.check(keyword_inputs=check)
+            else:
+                model.check(*_arguments(check), keyword_inputs=kwargs or None)
         if output_path is not None:
             model.save(output_path, external_data=external_data)
         return model
-
-
-@contextmanager
-def _own_words() -> Iterator[None]:
-    """Replaces the names that options have in `to_onnx` in errors."""
-    try:
-        yield
-    except Jax2OnnxError as error:
-        error.reword(IN_EXPORT)
-        raise
 
 
 @contextmanager
@@ -174,6 +186,21 @@ def _one_list(inputs: Sequence[Any]) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _first_argument(source: Source) -> Iterator[None]:
+    """Adds to errors about arguments that the parameters are the first one."""
+    try:
+        yield
+    except InvalidInputError as error:
+        given = source.params is not None or source.state is not None
+        if given and error.code == "wrong-arguments":
+            error.help = (
+                f"the signature is {signature_of(source.fn)}; `params` and `state` are passed "
+                "before the inputs"
+            )
+        raise
+
+
 def _one_of(params: Any, variables: Any) -> Any:
     if params is not None and variables is not None:
         raise InvalidInputError(
@@ -190,5 +217,5 @@ def _arguments(check: Any) -> Sequence[Any]:
     raise InvalidInputError(
         "invalid-option",
         f"`check` is {type(check).__name__}",
-        help="pass a list with one entry for each argument",
+        help="pass a list with one entry for each argument, or a dict with their names",
     )

@@ -21,6 +21,7 @@ from jax2onnx._checking.runtime import MESSAGE, NCHW, NHWC, Runnable, as_tensor
 from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
 from jax2onnx._export import result
+from jax2onnx._export.option_names import IN_EXPORT
 from jax2onnx._export.stored_weights import StoredWeights, stored_weights
 from jax2onnx._export.to_onnx import Converted
 from jax2onnx._exported.boundary import input_options
@@ -30,7 +31,7 @@ from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
 from jax2onnx._tracing.names import component, signature_of
 from jax2onnx._tracing.parameters import tree_of
-from jax2onnx.errors import InvalidInputError, MismatchError, bad_option
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, bad_option
 
 if TYPE_CHECKING:
     import onnx
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 ExternalData = bool | Literal["auto"]
 _GROUPS = ("module", "line", "op", "rule")
 _PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
+
+
+@contextmanager
+def own_words() -> Iterator[None]:
+    """Replaces the names that options have in `to_onnx` in errors."""
+    try:
+        yield
+    except Jax2OnnxError as error:
+        error.reword(IN_EXPORT)
+        raise
 
 
 @dataclass(frozen=True)
@@ -90,13 +101,19 @@ class ExportedModel:
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the leaves of arguments. Flags that are omitted have their defaults."""
-        expected = self._converted.arguments
-        args, kwargs = self._by_position(args, kwargs)
-        defaults = self._flags()
-        given = (tuple(args), {**{k: v for k, v in defaults.items() if k in expected[1]}, **kwargs})
-        structure: Any
-        specs, structure = jax.tree_util.tree_flatten(expected)
-        leaves, found = jax.tree_util.tree_flatten(given)
+        leaves = self._leaves(*self._placed(args, kwargs))
+        specs = jax.tree_util.tree_leaves(self._converted.arguments)
+        names = self._converted.boundary.input_names
+        return [
+            _as_argument(name, leaf, spec)
+            for name, leaf, spec in zip(names, leaves, specs, strict=True)
+        ]
+
+    def _leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Returns the leaves of arguments, which must have the structure of the exported ones."""
+        structure: Any = jax.tree_util.tree_structure(self._converted.arguments)
+        found: Any
+        leaves, found = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         if found != structure:
             raise InvalidInputError(
                 "wrong-arguments",
@@ -105,38 +122,63 @@ class ExportedModel:
                 help="pass the function's own arguments, with arrays for: "
                 + ", ".join(self._converted.boundary.input_names),
             )
+        specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
-        return [
-            _as_argument(name, leaf, spec)
-            for name, leaf, spec in zip(names, leaves, specs, strict=True)
-        ]
+        sizes: dict[str, tuple[int, str]] = {}
+        for name, leaf, spec in zip(names, leaves, specs, strict=True):
+            shape = np.shape(leaf)
+            wrong = len(shape) != len(spec.shape)
+            for size, wanted in zip(shape, spec.shape, strict=False):
+                wrong = wrong or (isinstance(wanted, int) and size != wanted)
+                known, where = sizes.setdefault(str(wanted), (size, name))
+                if not isinstance(wanted, int) and known != size:
+                    raise InvalidInputError(
+                        "wrong-arguments",
+                        f"`{wanted}` is {known} in the argument `{where}`, but {size} in `{name}`",
+                    )
+            if wrong:
+                raise InvalidInputError(
+                    "wrong-arguments",
+                    f"the argument `{name}` has the shape {_shape(shape)}, but the model takes "
+                    f"{_shape(spec.shape)}",
+                )
+        return leaves
 
-    def _by_position(
+    def _placed(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Moves arguments that are given by name, but were exported by position, to their place."""
+        """Moves arguments to the positions and names that they were exported with. Flags that are
+        omitted have their defaults.
+        """
+        positional, keyword = self._converted.arguments
         signature = signature_of(self._function)
-        names = [] if signature is None else [*signature.parameters]
-        placed, rest = list(args), dict(kwargs)
-        for name in names[len(placed) : len(self._converted.arguments[0])]:
+        parameters = () if signature is None else signature.parameters.values()
+        names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        placed, rest = list(args[: len(positional)]), dict(kwargs)
+        for name in names[len(placed) : len(positional)]:
             if name not in rest:
                 break
             placed.append(rest.pop(name))
-        return placed, rest
+        others = args[len(positional) :]
+        named = dict(zip(names[len(positional) :], others, strict=False))
+        if len(named) < len(others) or not named.keys() <= keyword.keys():
+            return list(args), rest
+        flags = {k: v for k, v in self._flags().items() if k in keyword}
+        return placed, {**flags, **named, **rest}
 
     def _samples(
-        self, inputs: Sequence[Any], keyword_inputs: Mapping[str, Any] | None
+        self,
+        inputs: Sequence[Any],
+        keyword_inputs: Mapping[str, Any] | None,
+        named: Mapping[str, Any],
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns arguments to compare with: arrays, shapes, or texts as `export` takes them."""
-        args, kwargs, _ = input_options(inputs, keyword_inputs, double=self._converted.double)
-        positional = len(self._converted.arguments[0])
-        if len(args) != positional:
-            raise InvalidInputError(
-                "wrong-arguments",
-                f"the function takes {positional} positional inputs, but {len(args)} are given",
-                help="pass arrays or shapes for: "
-                + ", ".join(self._converted.boundary.input_names),
-            )
+        double = self._converted.double
+        placed = self._placed(inputs, {**(keyword_inputs or {}), **named})
+        args, kwargs, _ = input_options(*placed, double=double)
+        with _jax.precision(double=double):
+            args, kwargs = arguments(args, kwargs, double=double)
+        self._leaves(args, kwargs)
         return args, kwargs
 
     def _flags(self) -> dict[str, bool]:
@@ -171,7 +213,7 @@ class ExportedModel:
         checked.check_apart()
         if self._converted.function is not None:
             checked.check_sources({"the source file of the function": self._converted.function[0]})
-        with result.source_map_at(self._model, options.source_map):
+        with own_words(), result.source_map_at(self._model, options.source_map):
             return result.save(self._model, file, placement=_PLACEMENTS[external_data])
 
     @property
@@ -194,12 +236,13 @@ class ExportedModel:
         keyword_inputs: Mapping[str, Any] | None = None,
         rtol: float = 1e-3,
         atol: float = 1e-5,
+        **named: Any,
     ) -> None:
         """Compares the outputs with the function's results. Raises a `MismatchError` if they
-        differ, and warns if they contain NaN.
+        differ, and warns if they contain NaN. The arguments are those of `verify`.
         """
         boundary = self._converted.boundary
-        args, kwargs = self._samples(inputs, keyword_inputs)
+        args, kwargs = self._samples(inputs, keyword_inputs, named)
         ok, message = compare(
             self._function,
             self._runnable,
@@ -230,12 +273,20 @@ class ExportedModel:
         keyword_inputs: Mapping[str, Any] | None = None,
         rtol: float | None = None,
         atol: float | None = None,
+        **named: Any,
     ) -> Verification:
         """Compares every value of the model with the function's, and finds the first line that
         differs, as `jax2onnx.verify` does.
+
+        Args:
+            inputs: The positional arguments of the function. Shapes are filled with random numbers.
+            keyword_inputs: Keyword arguments of the function that have the name of an option here.
+            rtol: The relative tolerance for floats. None depends on the element type.
+            atol: The absolute tolerance for floats.
+            named: The function's other keyword arguments.
         """
         boundary = self._converted.boundary
-        args, kwargs = self._samples(inputs, keyword_inputs)
+        args, kwargs = self._samples(inputs, keyword_inputs, named)
         with self._readable() as model:
             return verify(
                 self._function,
@@ -256,22 +307,28 @@ class ExportedModel:
         keyword_inputs: Mapping[str, Any] | None = None,
         runs: int = 20,
         top: int = 15,
+        **named: Any,
     ) -> "Profile":
         """Runs the model in onnxruntime and returns the time of each line, module and operator.
 
         Args:
             inputs: The positional arguments of the function. Shapes are filled with random numbers.
-            keyword_inputs: The keyword arguments that are inputs.
+            keyword_inputs: Keyword arguments of the function that have the name of an option here.
             runs: The number of runs, after one that does not count.
             top: The number of rows in the text.
+            named: The function's other keyword arguments.
         """
+        for name, number in {"runs": runs, "top": top}.items():
+            if not isinstance(number, int) or number < 1:
+                raise InvalidInputError(
+                    "invalid-option", f"`{name}` is {number!r}", help="pass a positive integer"
+                )
         require("onnxruntime", "profiling")
         import onnxruntime
 
         double = self._converted.double
-        args, kwargs = self._samples(inputs, keyword_inputs)
+        args, kwargs = self._samples(inputs, keyword_inputs, named)
         with _jax.precision(double=double), self._saved() as path:
-            args, kwargs = arguments(args, kwargs, double=double)
             feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
             for i in self._converted.boundary.inputs_as_nchw:
                 feeds[i] = feeds[i].transpose(NCHW)
@@ -343,8 +400,33 @@ class ExportedModel:
                     f"instead of {constant.dtype}{list(constant.shape)}"
                 )
             constants.append(value)
+        self._check_computed(source, values)
         jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
         return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
+
+    def _check_computed(self, source: Source, values: dict[str | None, Any]) -> None:
+        """Raises if a NumPy array or a number changes that JAX did not see: what the function
+        computed from it is in the model.
+        """
+        traced = self._converted.traced
+        seen = {traced.tree.name_of(constant) for constant in traced.jaxpr.consts}
+        for old in traced.tree.objects:
+            name = traced.tree.name_of(old) if isinstance(old, np.ndarray) else None
+            if name in values and name not in seen and not np.array_equal(old, values[name]):
+                raise InvalidInputError(
+                    "other-weights",
+                    f"`{name}` is a NumPy array that JAX did not trace, so the model holds numbers "
+                    "that were computed from it, or none",
+                    help="export with JAX arrays: jax.tree.map(jax.numpy.asarray, params)",
+                )
+        pairs = zip(*map(jax.tree.leaves, (self._source.params, source.params)), strict=False)
+        for old, new in pairs:
+            if isinstance(old, bool | int | float | complex) and old != new:
+                raise InvalidInputError(
+                    "other-weights",
+                    f"the parameters hold the number {old}, which is part of the model",
+                    help="export with an array instead, such as jax.numpy.float32(…)",
+                )
 
     @property
     def stored_weights(self) -> StoredWeights:
@@ -470,13 +552,27 @@ def _structure(tree: Any) -> str:
     return f"({', '.join([*map(str, positional), *named])})".replace("'*'", "*")
 
 
+def _shape(shape: Sequence[Any]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
 def _as_argument(name: str, value: Any, spec: Any) -> Any:
     """Converts an argument of the function to an array that the model takes. Numbers get the type
     of the input, and arrays may become narrower, as in JAX, but not another kind of number.
     """
+    if isinstance(value, jax.core.Tracer):
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the argument `{name}` is traced by JAX, but the model runs in onnxruntime",
+            help="call the model outside of jax.jit, jax.grad and other transformations",
+        )
     if isinstance(value, jax.Array):
         return value
     array = np.asarray(value)
+    if array.dtype.kind not in "biufcV":
+        raise InvalidInputError(
+            "wrong-arguments", f"the argument `{name}` is {value!r}", help="pass an array"
+        )
     # JAX gives a number of Python the type of the other operand, unless its kind is larger.
     is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)
     is_number = isinstance(value, bool | int) or (isinstance(value, float) and is_float)
@@ -499,7 +595,9 @@ def _as_argument(name: str, value: Any, spec: Any) -> Any:
                 "wrong-arguments",
                 f"the argument `{name}` has values that {spec.dtype} cannot hold: "
                 f"{array.min()} to {array.max()}",
-                help="export with x64=True to compute with 64 bits",
+                help="export with x64=True to compute with 64 bits"
+                if bounds.bits == 32
+                else f"pass numbers from {bounds.min} to {bounds.max}",
             )
     return jax.numpy.asarray(array, dtype=spec.dtype)
 
@@ -518,6 +616,6 @@ def _other_weights(message: str) -> InvalidInputError:
     return InvalidInputError(
         "other-weights",
         f"the new weights do not fit: {message}",
-        help="a model of another form has to be exported again; if only names differ, copy the "
-        "weights into the exported model, as with Keras's set_weights, and pass that one",
+        help="a model with a different structure has to be exported again; if only names differ, "
+        "copy the weights into the exported model, as with Keras's set_weights, and pass that one",
     )

@@ -27,6 +27,7 @@ __all__ = [
     "TRACE_MARKS",
     "Isolated",
     "advice",
+    "advice_on_batches",
     "bare",
     "has_parameters",
     "holding",
@@ -69,6 +70,11 @@ def advice(file: str) -> str:
     path = file.replace(os.sep, "/")
     folders = ((f"/{framework.module.replace('.', '/')}/", framework) for framework in ALL)
     return next((framework.inference for folder, framework in folders if folder in path), "")
+
+
+def advice_on_batches(fn: Any) -> str:
+    """Returns advice for a model that fails on a batch, or an empty string."""
+    return next((one.batches for one in ALL if one.batches and one.owns(type(fn))), "")
 
 
 def name_of(variable: Any) -> str | None:

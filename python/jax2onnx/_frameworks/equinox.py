@@ -29,6 +29,10 @@ class Equinox(Framework):
     """Modules are pytrees, which transformations flatten and rebuild."""
 
     module = "equinox"
+    batches = (
+        "Equinox models take one example without a batch axis: if the first axis is a batch, "
+        "export `jax.vmap(model)`"
+    )
     inference = "export `eqx.nn.inference_mode(model)`"
     holders: ClassVar[Holders] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}
     rebuilds = True

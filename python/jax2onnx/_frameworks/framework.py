@@ -53,6 +53,9 @@ class Framework:
     #: How a model is switched to inference.
     inference: ClassVar[str]
 
+    #: Advice for models that fail on a batch, or an empty string.
+    batches: ClassVar[str] = ""
+
     #: Types with the only attributes of theirs that are walked, by module and qualified name.
     #: Neither adds to a path.
     holders: ClassVar[Holders] = {}

@@ -23,6 +23,19 @@ class Keras(Framework):
         kind: type | None = getattr(sys.modules.get(self.module), "Layer", None)
         return kind
 
+    def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
+        """Returns the message for a model whose layers have no weights yet: they would be drawn at
+        random while the model is traced.
+        """
+        base = getattr(sys.modules.get(self.module), "Model", None)
+        if base is None or not isinstance(fn, base) or fn.built:
+            return None
+        return (
+            f"the Keras model `{fn.name}` has no weights yet",
+            "",
+            "call it once on an array, or start it with keras.Input(shape)",
+        )
+
     def names_variables(self, kind: type, /) -> bool:
         """Returns `True` for Keras's variables."""
         base = getattr(sys.modules.get(self.module), "Variable", None)

@@ -76,6 +76,8 @@ def read(
     folder: str | os.PathLike[str],
     context_length: int | None = None,
     adapter: str | os.PathLike[str] | None = None,
+    *,
+    last_logits: bool = False,
 ) -> Published:
     """Reads the description of a checkpoint. Raises if anything in it is not implemented."""
     config, source = Config.load(folder), Safetensors(folder)
@@ -116,7 +118,7 @@ def read(
         model.sizes,
         length,
         params,
-        functools.partial(model.decode, params),
+        functools.partial(model.decode, params, last_logits=last_logits),
         Checkpoint(folder, names, cast=True),
         tokens,
         search,

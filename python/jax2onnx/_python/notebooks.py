@@ -1,5 +1,6 @@
 """Notebooks: detecting one, and short tracebacks in it."""
 
+import contextlib
 import functools
 import linecache
 import os
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from jax2onnx._python.objects import PACKAGE
+from jax2onnx.errors import InvalidInputError
 
 # The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise.
 PRE = '<pre style="font-family:monospace;line-height:1.25">'
@@ -46,7 +48,9 @@ def name_of_file(path: str) -> str:
 
 
 class HiddenFrames:
-    """Removes the frames of this package from the tracebacks of errors, in notebooks.
+    """Shortens errors in notebooks: removes the frames of this package, and the errors that led to
+    one about a wrong argument. Moves notes into the message, since many releases of IPython do not
+    show them.
 
     A generator could not do this: `contextlib` restores the traceback.
     """
@@ -61,9 +65,21 @@ class HiddenFrames:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        """Shortens the traceback of an error."""
-        if error is not None and is_notebook():
-            error.__traceback__ = _without_own_frames(error.__traceback__)
+        """Shortens an error."""
+        if error is None or not is_notebook():
+            return
+        error.__traceback__ = without_own_frames(error.__traceback__)
+        if isinstance(error, InvalidInputError):
+            error.__cause__, error.__suppress_context__ = None, True
+        _show_notes(error)
+
+
+def _show_notes(error: BaseException) -> None:
+    """Moves the notes of an error into its message, if that is its first argument."""
+    notes = [note for note in getattr(error, "__notes__", ()) if "help: " in note]
+    if notes and error.args and str(error) == error.args[0]:
+        error.args = ("\n".join([error.args[0], *notes]), *error.args[1:])
+        error.__notes__ = [note for note in error.__notes__ if note not in notes]
 
 
 def hidden_frames(method: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -77,10 +93,11 @@ def hidden_frames(method: Callable[Given, Result]) -> Callable[Given, Result]:
     return called
 
 
-def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Removes the frames of this package, and of context managers, from a traceback."""
     kept = []
     while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        if not traceback.tb_frame.f_code.co_filename.startswith((PACKAGE, contextlib.__file__)):
             kept.append(traceback)
         traceback = traceback.tb_next
     rest: TracebackType | None = None

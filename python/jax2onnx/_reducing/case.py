@@ -11,6 +11,9 @@ import jax
 
 from jax2onnx import _jax
 from jax2onnx._checking.evaluate import evaluate
+from jax2onnx._tracing.inputs import place_of
+from jax2onnx._tracing.user_frames import user_frame
+from jax2onnx.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,23 @@ class Case:
 
     @cached_property
     def values(self) -> dict[Any, Any]:
-        """JAX's value of every variable."""
+        """JAX's value of every variable.
+
+        Raises:
+            InvalidInputError: JAX cannot evaluate an equation.
+        """
         jaxpr = self.jaxpr
         known = dict(zip(jaxpr.constvars, self.closed.consts, strict=True))
         known.update(zip(jaxpr.invars, self.args, strict=True))
-        for done in evaluate(self.closed, self.args, lambda name: self.sizes.get(name, 2)):
-            if len(done.path) == 1:
-                outvars = jaxpr.eqns[done.path[0]].outvars
-                known.update(zip(outvars, done.values, strict=True))
+        next_equation = 0
+        try:
+            for done in evaluate(self.closed, self.args, lambda name: self.sizes.get(name, 2)):
+                if len(done.path) == 1:
+                    outvars = jaxpr.eqns[done.path[0]].outvars
+                    known.update(zip(outvars, done.values, strict=True))
+                    next_equation = done.path[0] + 1
+        except Exception as error:
+            raise _not_evaluated(self.eqns[next_equation], error) from error
         return known
 
     @cached_property
@@ -128,6 +140,19 @@ class Case:
         for eqn in _jax.equations_in(self.jaxpr):
             length += eqn.params["length"] if eqn.primitive.name == "scan" else 0
         return count(self.jaxpr), len(self.jaxpr.outvars), elements + length
+
+
+def _not_evaluated(eqn: Any, error: Exception) -> InvalidInputError:
+    # The reason is the last line of what JAX says, before its remarks about tracebacks.
+    lines = str(error).partition("\n-----")[0].strip().splitlines() or [""]
+    reason = lines[-1] if len(lines) > 1 else f"{type(error).__name__}: {lines[0]}"
+    frame = user_frame(_jax.frames_of(eqn))
+    return InvalidInputError(
+        "cannot-evaluate",
+        f"JAX cannot evaluate `{eqn.primitive.name}` on these inputs: {reason}",
+        place_of((frame.file_name, frame.function_name, frame.line_num)) if frame else "",
+        help="pass inputs that the function itself can be called with",
+    )
 
 
 def count(jaxpr: Any) -> int:

@@ -111,7 +111,7 @@ class Raises(Check):
         error = self.error(case, way)
         if error is None or (self.kind is not None and kind_of(error) != self.kind):
             return None
-        return f"{type(error).__name__}: {_first_line(error)}"
+        return f"{type(error).__name__}: {first_line(error)}"
 
     def error(self, case: Case, way: Way = USUAL) -> Exception | None:
         """Returns the error, or None."""
@@ -218,12 +218,13 @@ class Asks(Check):
 def kind_of(error: Exception) -> str:
     """Returns the part of an error that does not depend on names, sizes and paths."""
     operator = re.search(r"while running (\w+) node", str(error))
-    text = re.sub(r"Name:'.*?'", "", _first_line(error))
+    text = re.sub(r"Name:'.*?'", "", first_line(error))
     text = re.sub(r"`.*?`|'.*?'|\".*?\"|\{.*?\}|\(.*?\)|/\S+|\d+", "…", text)
     return " ".join([type(error).__name__, operator[1] if operator else "", text[:80]])
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error that is not empty."""
     return next((line for line in str(error).splitlines() if line.strip()), "").strip()
 
 

@@ -39,9 +39,6 @@ def distance(exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
         if not is_float(one.dtype):
             largest = max(largest, float("inf") if (one != other).any() else 0.0)
             continue
-        wide = other.astype(np.float64)
-        if (np.isfinite(one) != np.isfinite(wide)).any():
-            return float("inf")
-        error = error_of(one, wide)
+        error = error_of(one, other.astype(np.float64))
         largest = max(largest, 0.0 if error is None else error.largest)
     return largest

@@ -18,7 +18,7 @@ from jax2onnx._export.to_onnx import option_names
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._reducing import recording
 from jax2onnx._reducing.case import Case, count
-from jax2onnx._reducing.checks import Check, Predicate, check_of
+from jax2onnx._reducing.checks import Asks, Check, Predicate, check_of, first_line
 from jax2onnx._reducing.export import Exporter
 from jax2onnx._reducing.program_text import line_of_equation
 from jax2onnx._reducing.reduction import Reduction
@@ -30,7 +30,7 @@ from jax2onnx._tracing.inputs import Specs, check_arguments, check_callable
 from jax2onnx._tracing.names import boundary_names, paths_of, signature_of
 from jax2onnx._tracing.parameters import function_of
 from jax2onnx._tracing.trace import trace
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError
 
 # The options of `to_onnx` that decide what a program becomes.
 OPTIONS = (
@@ -203,7 +203,7 @@ def reduced(
                 if isinstance(wanted, Check)
                 else check_of(wanted, exporter, case, *tolerance)
             )
-            failure = check.failure(case)
+            failure = _failure(check, case)
             if failure is not None:
                 break
         else:
@@ -212,6 +212,7 @@ def reduced(
                 "the check passes, so there is nothing to reduce",
                 help=check.advice(case),
             )
+        _ = case.values  # fails with the reason if JAX cannot evaluate the program
         search = Search(case, failure, check, seconds, program.line_of)
         best = search.run()
         verdict = verdict_of(best, check)
@@ -231,6 +232,22 @@ def reduced(
             is_reproduced=is_reproduced,
             closed=best.closed,
         )
+
+
+def _failure(check: Check, case: Case) -> str | None:
+    """Checks the whole program."""
+    try:
+        return check.failure(case)
+    except Jax2OnnxError:
+        raise
+    except Exception as error:
+        if isinstance(check, Asks):  # an error of the user's own function
+            raise
+        raise InvalidInputError(
+            "cannot-check",
+            f"the check cannot be made: {first_line(error)}",
+            help='check="error" preserves this error instead',
+        ) from error
 
 
 def _model(case: Case, exporter: Exporter) -> Any:

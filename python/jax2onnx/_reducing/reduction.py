@@ -52,8 +52,8 @@ class Reduction:
             self.program,
             f"failure  {self.failure}",
             f"verdict  {self.verdict}",
-            f"size     {after} of {before} equations, {self._nodes()} nodes "
-            f"({self.tried} candidates)",
+            f"size     {after} of {before} equations, {_counted(self._nodes(), 'node')} "
+            f"({_counted(self.tried, 'candidate')})",
         ]
         if not self.is_complete:
             lines.append("note     the time was up: the program may not be the smallest")
@@ -97,3 +97,7 @@ class Reduction:
             (at / "model.onnx").write_bytes(self.model.SerializeToString())
             files.append("model.onnx")
         return [str(at / name) for name in files]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

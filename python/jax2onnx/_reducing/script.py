@@ -1,19 +1,25 @@
 """The script that shows a failure."""
 
+import ast
+import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import CodeType
 from typing import Any
 
 import jax
 
 from jax2onnx import _jax
+from jax2onnx._export.lowering_rules import local_lowerings, registered
 from jax2onnx._reducing.array_text import array_text
 from jax2onnx._reducing.calls import dtype_text
 from jax2onnx._reducing.case import Case
 from jax2onnx._reducing.checks import Check
 from jax2onnx._reducing.program_text import ProgramText
+from jax2onnx._tracing.inputs import place_of
+from jax2onnx._tracing.trace import trace
 
 
 def script_of(
@@ -25,27 +31,22 @@ def script_of(
 ) -> tuple[str, bool]:
     """Returns a script that shows the failure, and `True` if it fails in the same way."""
     double = check.exporter.double
-    text = ProgramText(case.closed, case.names, double=double, line_of=line_of)
+    head = [comment for line in title.splitlines() for comment in _comment(line)]
+    try:
+        text = ProgramText(case.closed, case.names, double=double, line_of=line_of)
+    except ValueError as error:  # a primitive without a name in JAX
+        lines = [f"This program cannot be printed: {error}.", *str(case.closed).splitlines()]
+        return "\n".join([*head, *(f"# {line}" for line in lines), ""]), False
+    rules = _rules_of(case)
+    sources = [_source_of(name, code) for name, _, code, _ in rules]
+    with local_lowerings():
+        is_reproduced = _reproduces(_definitions(text, case, sources), case, check)
+    if rules and not is_reproduced:
+        head += [line for rule in rules for line in _mentioned(rule)]
+        sources = []
+        is_reproduced = _reproduces(_definitions(text, case), case, check)
     options = _options(settings, double)
     shapes = _specs(case)
-    before = [
-        *(comment for line in title.splitlines() for comment in _comment(line)),
-        "import jax",
-        "import jax.numpy as jnp",
-        "import jax2onnx",
-        "import numpy as np",
-        "from jax import lax",
-        *sorted(text.imports),
-        "",
-    ]
-    definitions = [
-        *([*text.constants, ""] if text.constants else []),
-        "",
-        *text.lines,
-        "",
-        "",
-        *_listed("inputs", map(array_text, case.args)),
-    ]
     after = [
         *shapes,
         f"model = jax2onnx.to_onnx(program, {'specs' if shapes else 'inputs'}{options})",
@@ -53,9 +54,63 @@ def script_of(
         + (", enable_double_precision=True))" if double else "))"),
         "",
     ]
-    is_reproduced = _reproduces("\n".join([*before, *definitions]), case, check)
-    wide = ['jax.config.update("jax_enable_x64", True)', ""] if double else []
-    return "\n".join([*before, *wide, *definitions, *after]), is_reproduced
+    definitions = _definitions(text, case, sources, double=double)
+    return "\n".join([*head, definitions, *after]), is_reproduced
+
+
+def _definitions(
+    text: ProgramText, case: Case, rules: Sequence[str] = (), *, double: bool = False
+) -> str:
+    """Returns the part of the script that defines the program and its inputs. `rules` are the
+    definitions of lowering rules. With `double`, it also enables 64-bit types.
+    """
+    lines = [
+        # Types in the signatures of rules need not be imported.
+        *(["from __future__ import annotations", ""] if rules else []),
+        "import jax",
+        "import jax.numpy as jnp",
+        "import jax2onnx",
+        "import numpy as np",
+        "from jax import lax",
+        *sorted(text.imports),
+        "",
+        *(['jax.config.update("jax_enable_x64", True)', ""] if double else []),
+        *([*text.constants, ""] if text.constants else []),
+        "",
+        *(line for rule in rules for line in (rule, "", "")),
+        *text.lines,
+        "",
+        "",
+        *_listed("inputs", map(array_text, case.args)),
+    ]
+    return "\n".join(lines)
+
+
+def _rules_of(case: Case) -> list[Any]:
+    """Returns the users' rules of the primitives in a program."""
+    used = {eqn.primitive.name for eqn in _jax.equations_in(case.jaxpr)}
+    return [rule for rule in registered() if rule[0] in used]
+
+
+def _source_of(primitive: str, code: CodeType) -> str:
+    """Returns the definition of a rule without its decorators, or an empty string."""
+    try:
+        text = textwrap.dedent(inspect.getsource(code))
+        node = ast.parse(text).body[0]
+    except (OSError, SyntaxError):
+        return ""
+    if not isinstance(node, ast.FunctionDef):
+        return ""
+    body = "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+    return f'@jax2onnx.lowering("{primitive}", override=True)\n{body}'
+
+
+def _mentioned(rule: Any) -> list[str]:
+    name, _, _, place = rule
+    return _comment(
+        f"This script needs your rule of `{name}`, which it does not contain: "
+        f"{place_of(place).removeprefix('  --> ')}"
+    )
 
 
 def _comment(text: str) -> list[str]:
@@ -91,12 +146,13 @@ def _reproduces(definitions: str, case: Case, check: Check) -> bool:
     space: dict[str, Any] = {}
     try:
         exec(compile(definitions, "<reduced>", "exec"), space)
-        specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in case.jaxpr.invars]
-        closed = jax.make_jaxpr(space["program"])(*specs)
+        specs = tuple(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in case.jaxpr.invars)
+        traced = trace(space["program"], specs, {}, double=check.exporter.double)
+        closed, name_of = traced.jaxpr, traced.tree.name_of
         args = tuple(jax.numpy.asarray(array) for array in space["inputs"])
-        again = Case(closed, args, case.names, (None,) * len(closed.consts))
+        again = Case(closed, args, case.names, tuple(map(name_of, closed.consts)))
         other = copy(check)
-        other.exporter = replace(check.exporter, name_of=lambda _: None)
+        other.exporter = replace(check.exporter, name_of=name_of)
         return other.failure(again) is not None
     except Exception:  # the text may lack something that the program has
         return False

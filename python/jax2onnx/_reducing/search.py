@@ -85,11 +85,13 @@ class Search:
                 if not self._is_simpler(case):
                     return False
                 failure = self._check.failure(case)
+                if failure is None:
+                    return False
+                _ = case.values  # the candidates after this one need them
         except Exception:  # a candidate may be an invalid program
             return False
-        if failure is not None:
-            self.best, self.failure = case, failure
-        return failure is not None
+        self.best, self.failure = case, failure
+        return True
 
     def _is_simpler(self, case: Case) -> bool:
         """Returns `False` for a program that is as large as the best one on the same inputs, and if

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jax2onnx._checking.compare import not_numbers
-from jax2onnx._export import result
+from jax2onnx._export.lowering_rules import registered
 from jax2onnx._reducing.case import Case
 from jax2onnx._reducing.checks import Asks, Check, Differs, Fires, NotANumber, Raises, Slower
 from jax2onnx._reducing.export import USUAL, Runtime, Way
@@ -80,9 +80,17 @@ def _option(case: Case, check: Check) -> Verdict | None:
         other = copy(check)
         other.exporter = replace(check.exporter, options=options)
         if _fails(case, other, USUAL) is False:
-            texts = [entry if isinstance(entry, str) else "=".join(entry) for entry in given]
-            return Verdict("option", f"{name}={', '.join(texts)}", "without it the model is right")
+            texts = ", ".join(map(_entry, given))
+            return Verdict("option", f"{name}={texts}", "without it the model is right")
     return None
+
+
+def _entry(entry: str | tuple[str, str]) -> str:
+    """Formats an entry of an option: a word, or a value for a pattern."""
+    if isinstance(entry, str):
+        return entry
+    pattern, value = entry
+    return value if pattern == "*" else f"{pattern}={value}"
 
 
 def _fails(case: Case, check: Check, way: Way) -> bool | None:
@@ -195,19 +203,11 @@ def _rule(case: Case, check: Check) -> Verdict:
         return Verdict("unknown", "", "the check returns True without any rewrite as well")
     if isinstance(check, Slower):
         return Verdict("unknown", "", "the model is slow without any rewrite as well")
-    custom = _custom_rules(case, check)
+    custom = [
+        f"`{function}`, a rule of your own"
+        for name, _, _, (_, function, _) in registered()
+        if name in primitives
+    ]
     if custom:
-        return Verdict("rule", ", ".join(primitives), f"{reason}; it is {custom}")
+        reason = f"{reason}; it is {', '.join(custom)}"
     return Verdict("rule", ", ".join(primitives), reason)
-
-
-def _custom_rules(case: Case, check: Check) -> str:
-    """Returns the users' rules that lowered the program, if any."""
-    skeleton: Any = result.skeleton(check.exporter.model(case, 0, detail="minimal"))
-    found = {
-        entry.value: None
-        for node in skeleton.graph.node
-        for entry in node.metadata_props
-        if entry.key == "pkg.jax2onnx.plugin"
-    }
-    return ", ".join(f"`{name}`, a rule of your own" for name in found if ".lower" not in name)

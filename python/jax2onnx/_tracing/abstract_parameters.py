@@ -18,8 +18,8 @@ from jax2onnx._tracing.parameters import Tree, tree_of
 from jax2onnx.errors import InvalidInputError
 
 _INSTEAD = (
-    "`to_onnx` reads them from a `checkpoint`; for everything else, pass a function that holds "
-    "arrays"
+    "pass checkpoint= to the export, which reads them from a file; elsewhere, pass a function that "
+    "holds arrays"
 )
 
 

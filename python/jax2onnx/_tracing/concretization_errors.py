@@ -1,4 +1,6 @@
-"""Notes for JAX's errors about values that are needed while a function is traced."""
+"""Notes for errors of tracing: about values that are needed before the model runs, and about
+indices that are floats.
+"""
 
 import traceback
 from collections.abc import Iterator
@@ -21,14 +23,16 @@ _INSTEAD: dict[type[Exception], str] = {
     ),
     jax.errors.TracerIntegerConversionError: (
         "Python cannot use an integer that is known only when the model runs: use "
-        "jax.lax.fori_loop instead of range, or pass a Python number"
+        "jax.lax.fori_loop instead of range; a number that never changes is not an input, so bind "
+        "it with functools.partial"
     ),
     jax.errors.TracerArrayConversionError: (
         "NumPy cannot compute with values that are known only when the model runs: use jax.numpy"
     ),
     jax.errors.ConcretizationTypeError: (
         "the shape of a result cannot depend on values: compute the largest possible shape "
-        "and mask the rest (jnp.arange(10) < n), or pass `size=` to functions that have it"
+        "and mask the rest (jnp.arange(10) < n), or pass `size=` to functions that have it; a "
+        "number that never changes is not an input, so bind it with functools.partial"
     ),
 }
 
@@ -46,22 +50,35 @@ _SLICE = (
     "or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
 )
 
+_STATIC = (
+    "this argument has to be a Python number or another static value, so it cannot be an input: "
+    "bind it with functools.partial"
+)
+
 # Advice for plain errors of JAX and Python, by a part of the message.
 _PLAIN: dict[str, str] = {
     "Shapes must be 1D sequences of concrete values": _INSTEAD[jax.errors.ConcretizationTypeError],
     "Slice entries must be static integers": _SLICE,
     "Array slice indices must have static start/stop/step": _SLICE,
-    "was not hashable": (
-        "this argument has to be a Python number: it cannot be known only when the model runs"
-    ),
+    "was not hashable": _STATIC,
+    "Non-hashable static arguments": _STATIC,
 }
+
+# Parts of JAX's and Flax's messages about indices that are no integers.
+_FLOAT_INDICES = ("Indexer must have integer", "Input type must be an integer")
+
+_INTEGERS = (
+    "an input that is used as an index has to be an integer, but a shape alone means float32: "
+    'pass jax.ShapeDtypeStruct(shape, "int32") or an array of integers'
+)
+
+
+_RESULTS = "return arrays, or a dict, list, tuple or other pytree of arrays"
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds a note to errors about values that are known only when the model runs. The note has the
-    line of the user's program, and advice.
-    """
+    """Adds a note with the line of the user's program, and advice."""
     try:
         yield
     except Exception as error:
@@ -78,9 +95,13 @@ def _advice(error: Exception) -> str | None:
     for kind, advice in _INSTEAD.items():
         if isinstance(error, kind):
             return advice
-    # The name of a tracer in the message distinguishes them from other errors.
     message = str(error)
-    if isinstance(error, TypeError | IndexError) and "Tracer" in message:
+    if any(part in message for part in _FLOAT_INDICES):
+        return _INTEGERS
+    if isinstance(error, TypeError) and "returned a value of type" in message:
+        return _RESULTS
+    # The name of a tracer in the message distinguishes them from other errors.
+    if isinstance(error, TypeError | IndexError | ValueError) and "Tracer" in message:
         return next((advice for part, advice in _PLAIN.items() if part in message), None)
     return None
 

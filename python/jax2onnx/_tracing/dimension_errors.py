@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _jax
+from jax2onnx import _frameworks, _jax
 from jax2onnx._tracing.names import boundary_names, paths_of
 
 # The positions of dimensions in messages: in quotes, in shapes, at the end.
@@ -18,17 +18,25 @@ _SHAPE = re.compile(r"\([^()]*\)")
 _NAME = re.compile(r"[^\W\d]\w*")
 _ALIKE = re.compile("incompatible|same|differ")  # of shapes that have to be equal
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
+# The divisor is negative if JAX computes a size that is given as -1.
+_MULTIPLE = re.compile(r"mod\(([^\W\d]\w*), (?:- ?)?(\d+)\) == 0")
 _REMAINDER = re.compile(r"The remainder (.+) should be 0")
 
 
 @contextmanager
 def explained(
-    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    fn: Any, signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[None]:
-    """Adds a note to errors that mention symbolic dimensions of the arguments."""
+    """Adds a note to errors that mention symbolic dimensions of the arguments, or that a model for
+    single examples raises.
+    """
     try:
         yield
     except Exception as error:
+        batches = _frameworks.advice_on_batches(fn)
+        if batches and isinstance(error, TypeError | ValueError):
+            error.add_note(f"\n  help: {batches}")
+            raise
         shapes = _shapes(signature, args, kwargs)
         note = _note(error, _axes(shapes), shapes)
         if note:
@@ -102,7 +110,9 @@ def _note(
     constraints = _constraints(message)
     if constraints or "inconclusive" in message:
         advice = "write a number instead, or add a constraint with jax.export.symbolic_shape"
-        if constraints:
+        if multiple := _MULTIPLE.fullmatch("".join(constraints)):
+            advice = f"write `{multiple[2]}*{multiple[1]}`, which is always divisible, or a number"
+        elif constraints:
             advice += ": " + " or ".join(f"`{text}`" for text in constraints)
     elif fixed := _fixed_partner(message, found, shapes):
         advice = fixed

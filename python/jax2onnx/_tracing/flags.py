@@ -201,7 +201,7 @@ def _check_results(
         "different-results",
         f"the function returns {_shown(outputs)} for {_case(asked, wanted, names)}, but "
         f"{_shown(others)} for {_case(asked, values, names)}",
-        help="the outputs of a model have fixed types: fix the flag with "
+        help="the outputs of a model have fixed types: bind the flag with "
         "functools.partial, and export one model for each value",
     )
 

@@ -1,5 +1,6 @@
 """Turns `inputs` and `input_params` into abstract values that JAX can trace."""
 
+import dataclasses
 import inspect
 import numbers
 import os
@@ -71,8 +72,9 @@ class Specs:
         }
 
     def _tree(self, where: str, entry: Any, *, scalars: bool = False) -> Any:
-        def leaf(value: Any) -> jax.ShapeDtypeStruct:
-            return self._leaf(where, value, scalars)
+        def leaf(path: Any, value: Any) -> jax.ShapeDtypeStruct:
+            inside = jax.tree_util.keystr(path)
+            return self._leaf(f"{where[:-1]}{inside}`", value, scalars)
 
         if _is_shape_with_dtype(entry):
             shape, dtype = entry
@@ -85,7 +87,7 @@ class Specs:
         def is_leaf(value: Any) -> bool:
             return is_shape(value) and (empty_is_shape or value != ())
 
-        return jax.tree_util.tree_map(leaf, entry, is_leaf=is_leaf)
+        return jax.tree_util.tree_map_with_path(leaf, entry, is_leaf=is_leaf)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
         # A malformed shape arrives here whole, so that it can have its own message.
@@ -110,7 +112,7 @@ class Specs:
         if type(value).__module__.startswith("jax2onnx."):
             raise _invalid(where, value, f"only jax2onnx.export takes these; {_ACCEPTED}")
         if shape is None or dtype is None:
-            raise _invalid(where, value, _ACCEPTED)
+            raise _invalid(where, value, _instead_of(value))
         weak = bool(getattr(value, "weak_type", False))
         if dtype in _WIDE:
             dtype = jax.dtypes.canonicalize_dtype(dtype)
@@ -128,7 +130,7 @@ class Specs:
         return tuple(self._dimension(where, shape, dim) for dim in shape)
 
     def _dimension(self, where: str, shape: Any, dim: Any) -> Any:
-        if isinstance(dim, str):
+        if isinstance(dim, str) and dim != "None":
             return self._symbolic(where, shape, dim)[0]
         if _jax.is_symbolic(dim):
             if self._symbols is None:
@@ -237,7 +239,7 @@ def check_callable(fn: Any) -> None:
         )
     if not callable(fn):
         raise InvalidInputError(
-            "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
+            "not-callable", f"`fn` is {_shown(fn)}", help="pass a function or another callable"
         )
 
 
@@ -259,7 +261,9 @@ def check_arguments(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
-            help=f"its signature is {_without_annotations(signature)}",
+            help=f"its signature is {_without_annotations(signature)}"
+            if signature.parameters
+            else "it takes no arguments; if it returns the model, call it: load()",
         ) from None
 
 
@@ -340,15 +344,39 @@ def _is_shape_text(value: Any) -> bool:
     return isinstance(value, str) and "," in _PARENTHESES.sub("", value)
 
 
+def _instead_of(value: Any) -> str:
+    """Returns advice for a value that is not a specification."""
+    if isinstance(value, str | bool | int | float | complex):
+        spec = f"an array of this size, pass ({value!r},)"
+        if not isinstance(value, str):
+            spec = "an input, pass an array (np.asarray) or jax.ShapeDtypeStruct((), dtype)"
+        return (
+            "a value that never changes is not an input: bind it with functools.partial(fn, …); "
+            f"for {spec}"
+        )
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (
+            "register the class, so that JAX sees its fields: write "
+            f"@jax.tree_util.register_dataclass above `class {type(value).__name__}`"
+        )
+    return _ACCEPTED
+
+
 def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
-    text = repr(value)
-    shown = text if len(text) <= 80 else f"{text[:77]}..."
-    return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)
+    return InvalidInputError("invalid-inputs", f"{where} is {_shown(value)}", help=help)
+
+
+def _shown(value: Any) -> str:
+    """Returns the text of a value, shortened to one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
     kind = "shape" if _is_shape_text(text) else "dimension"
     right = "write a name or an expression such as 2*T + 1"
+    if "[" in text:
+        right = "only jax2onnx.export takes types in texts: pass a jax.ShapeDtypeStruct, or a shape"
     return _invalid(where, shape, f"{text!r} is not a {kind}; {right}")
 
 

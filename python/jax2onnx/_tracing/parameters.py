@@ -70,7 +70,8 @@ class SharedParameters:
     checkpoint is one array.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, functions: int) -> None:
+        self.functions = functions
         self.weights = Weights()
         self._names = Names()
         self._arrays: dict[object, str] = {}

@@ -66,6 +66,7 @@ def calibrate(
         model_name="calibration", weights=weights, stacktrace_metadata=False, training="allow"
     )
     options = replace(options, reports=False)
+    _check_samples(args, input_params)
     made = convert(fn, args, input_params, options, double=double)
     sizes = {name: _block_size(form) for name, _, _, form, _, _ in made.model.weights}
     wanted = {name: size for name, size in sizes.items() if size is not None}
@@ -85,6 +86,26 @@ def calibrate(
         arrays={row.name: run.rounded[row.name] for row in run.errors},
         by_weight=tuple(run.errors),
     )
+
+
+def _check_samples(args: Sequence[Any], input_params: Mapping[str, Any] | None) -> None:
+    """Raises for samples that say nothing about the inputs of the model."""
+    if not isinstance(args, list | tuple):
+        raise _bad_samples("the samples are not a list", "pass a list with one entry per argument")
+    entries = {f"args[{i}]": arg for i, arg in enumerate(args)}
+    entries |= {f"input_params[{name!r}]": arg for name, arg in (input_params or {}).items()}
+    for name, entry in entries.items():
+        for leaf in jax.tree_util.tree_leaves(entry):
+            if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
+                raise _bad_samples(
+                    f"`{name}` has {leaf!r}", "pass arrays like those that the model will see"
+                )
+            if not np.size(leaf):
+                raise _bad_samples(f"`{name}` has no elements", "pass a few thousand rows")
+
+
+def _bad_samples(message: str, help: str) -> InvalidInputError:
+    return InvalidInputError("bad-samples", message, help=help)
 
 
 def _block_size(form: str | None) -> int | None:
@@ -182,6 +203,11 @@ class _Calibration:
         weight = _as_matrix(np.asarray(values[side], np.float32), contracted[side])
         indices = _as_matrix(view.indices, contracted[side])
         inputs = _as_matrix(jnp.asarray(values[1 - side], jnp.float32), contracted[1 - side])
+        if not bool(jnp.isfinite(inputs).all()):
+            raise _bad_samples(
+                f"the product with `{view.name}` reads NaN or infinity",
+                "look for these numbers in the samples, or in what the function makes of them",
+            )
         # Elements that are broadcast are read more than once.
         parameter = next(
             c for c in self._traced.jaxpr.consts if self._traced.tree.name_of(c) == view.name

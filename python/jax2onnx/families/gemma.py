@@ -95,8 +95,16 @@ class Gemma:
         }
         return layers.model_parameters(c, layer)
 
-    def decode(self, params: Any, input_ids: jax.Array, position_ids: jax.Array, cache: Any) -> Any:
-        """Returns the logits and the new cache."""
+    def decode(
+        self,
+        params: Any,
+        input_ids: jax.Array,
+        position_ids: jax.Array,
+        cache: Any,
+        *,
+        last_logits: bool = False,
+    ) -> Any:
+        """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         x = model["embed_tokens"]["weight"][input_ids] * c.width**0.5
         new_cache = []
@@ -105,6 +113,7 @@ class Gemma:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, window, old)
             new_cache.append(new)
+        x = x[:, -1:] if last_logits else x
         logits = layers.logits(params, rms_norm(model["norm"], x, c.epsilon))
         if self.logit_cap is not None:
             logits = self.logit_cap * jnp.tanh(logits / self.logit_cap)

@@ -45,8 +45,16 @@ class Llama:
         }
         return layers.model_parameters(c, layer)
 
-    def decode(self, params: Any, input_ids: jax.Array, position_ids: jax.Array, cache: Any) -> Any:
-        """Returns the logits and the new cache."""
+    def decode(
+        self,
+        params: Any,
+        input_ids: jax.Array,
+        position_ids: jax.Array,
+        cache: Any,
+        *,
+        last_logits: bool = False,
+    ) -> Any:
+        """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
         mask = layers.visible(position_ids, cache[0]["key"].shape[2])
@@ -56,6 +64,7 @@ class Llama:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, angles, mask, old)
             new_cache.append(new)
+        x = x[:, -1:] if last_logits else x
         return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
 
     def layer(

@@ -66,8 +66,16 @@ class Qwen:
         }
         return layers.model_parameters(c, layer)
 
-    def decode(self, params: Any, input_ids: jax.Array, position_ids: jax.Array, cache: Any) -> Any:
-        """Returns the logits and the new cache."""
+    def decode(
+        self,
+        params: Any,
+        input_ids: jax.Array,
+        position_ids: jax.Array,
+        cache: Any,
+        *,
+        last_logits: bool = False,
+    ) -> Any:
+        """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
         x = model["embed_tokens"]["weight"][input_ids]
@@ -77,6 +85,7 @@ class Qwen:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, angles, window, old)
             new_cache.append(new)
+        x = x[:, -1:] if last_logits else x
         return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
 
     def layer(

@@ -36,7 +36,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web cuda runtimes rten opsets lint audit fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web cuda runtimes rten serving opsets lint audit fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test rust-test-all python-lint python-test python-test-all \
 	workflow-lint
 
@@ -112,6 +112,20 @@ rten: build/runtimes/rten ## Install rten for tests, which is compiled for a few
 build/runtimes/rten: $(wildcard tests/harness/rten/Cargo.* tests/harness/rten/src/*)
 	cargo install --quiet --locked --path tests/harness/rten --root $@
 	touch $@
+
+serving: build/serving/include build/serving/onnxruntime.jar ## Download onnxruntime's C++ headers and Java package for tests.
+
+# Debian packages the headers apart from the library. Newer libraries accept programs compiled with them.
+build/serving/include:
+	rm -rf $@ $@.part
+	mkdir -p $@.part
+	cd $@.part && apt-get download libonnxruntime-dev && dpkg-deb --extract *.deb .
+	mv $@.part/usr/include/onnxruntime $@
+	rm -rf $@.part
+
+build/serving/onnxruntime.jar:
+	mvn --quiet --batch-mode dependency:copy -Dartifact=com.microsoft.onnxruntime:onnxruntime:1.22.0 \
+		-DoutputDirectory=$(@D) -Dmdep.stripVersion=true
 
 opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m harness.every_opset

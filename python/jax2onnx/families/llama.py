@@ -18,6 +18,7 @@ class Llama:
     rotary: Rotary
     attention_bias: bool
     mlp_bias: bool
+    window: int | None = None
 
     @classmethod
     def read(cls, config: Config, context_length: int) -> "Llama":
@@ -57,7 +58,7 @@ class Llama:
         """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
-        mask = layers.visible(position_ids, cache[0]["key"].shape[2])
+        mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
         x = model["embed_tokens"]["weight"][input_ids]
         new_cache = []
         for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):

@@ -356,7 +356,7 @@ impl<'a> Match<'a> {
     /// input of the root's block, so that equal requests result in the same nodes, or else from
     /// `x`.
     pub fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
-        if let Some(known) = dims.iter().map(Dim::as_known).collect::<Option<Vec<_>>>() {
+        if let Some(known) = Dim::all_known(dims) {
             return Ok(self.i64s(&known));
         }
         let inputs = self.graph().block(self.root().block()).inputs.clone();

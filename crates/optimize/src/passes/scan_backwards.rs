@@ -1,7 +1,7 @@
 //! A scan of a reversed sequence → a backward scan of the sequence. A reversed stacked result → a
 //! result that is stacked backwards.
 
-use onnx::{Attr, Graph, NodeId, Use, ValueId, reversed};
+use onnx::{Attr, Graph, NodeId, ValueId, reversed};
 
 use crate::loops::Loop;
 use crate::{Changed, Editor, Error, Pass};
@@ -53,7 +53,7 @@ impl Way {
         let value = graph.node(scan).input(index)?;
         let id = graph.producer(value)?;
         let node = graph.node(id);
-        if node.is("Transpose") && is_read_once(graph, value) {
+        if node.is("Transpose") && graph.value(value).uses().len() == 1 {
             let first = usize::try_from(*node.ints("perm")?.first()?).ok()?;
             let slice = graph.producer(node.input(0)?)?;
             let source = reversed(graph, graph.node(slice), first)?;
@@ -89,16 +89,9 @@ fn out_of(graph: &Graph, scan: NodeId, index: usize) -> Option<(NodeId, ValueId)
     (reversed(graph, graph.node(id), axis)? == value).then_some((id, value))
 }
 
+/// Returns the only consumer of `value`, which reads it as its first operand.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
-    let mut uses = graph.value(value).uses();
-    match (uses.next(), uses.next()) {
-        (Some(Use::Operand(id, 0)), None) => Some(id),
-        _ => None,
-    }
-}
-
-fn is_read_once(graph: &Graph, value: ValueId) -> bool {
-    graph.value(value).uses().len() == 1
+    graph.value(value).only_consumer().filter(|(_, index)| *index == 0).map(|(reader, _)| reader)
 }
 
 /// Reverses one of the directions in an attribute.

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use pipeline::Target;
 
 use crate::failure::Failure;
 
@@ -29,9 +30,9 @@ pub struct Conversion {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
-    /// The runtime to export for: `onnxruntime`, `cuda`, `onnxruntime-web`,
-    /// `tensorrt`, `webgpu`, or `any`.
-    #[arg(long, value_name = "NAME")]
+    /// The runtime to export for.
+    #[arg(long, value_name = "NAME",
+          value_parser = PossibleValuesParser::new(Target::all().map(|target| target.name)))]
     pub target: Option<String>,
     /// Write operators that ONNX has and JAX spells out as one node (`native`) or as several
     /// (`elementary`): `LayerNormalization=native`. Without OPERATOR=, the option applies to all.

@@ -1,6 +1,6 @@
 //! Loops: `Loop` and `Scan`, whose bodies carry values between iterations.
 
-use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId, collect_operands};
+use onnx::{BlockId, Graph, Node, NodeId, Op, Producer, ValueId, collect_operands};
 
 use crate::{Editor, Error};
 
@@ -181,4 +181,10 @@ fn remove_unread(edit: &mut Editor<'_>, body: BlockId) {
             edit.remove_dead(id);
         }
     }
+}
+
+/// Returns `true` if a `Scan` reads or stacks the sequence at `index` from its last row. `attr` is
+/// `scan_input_directions` or `scan_output_directions`.
+pub(crate) fn is_backwards(scan: &Node, attr: &str, index: usize) -> bool {
+    scan.ints(attr).and_then(|all| all.get(index)) == Some(&1)
 }

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::Type;
 
 use super::{State, all};
-use crate::loops::{Carried, Loop};
+use crate::loops::{Carried, Loop, is_backwards};
 use crate::recognize::choice::check_form;
 use crate::{Changed, Editor, Error, Pass, Problem};
 
@@ -126,7 +126,8 @@ impl FirstLayer {
     fn split(self, edit: &mut Editor<'_>) -> Result<NodeId, Error> {
         let node = edit.graph().node(self.scan.id).clone();
         let carried = self.scan.state(edit.graph());
-        let direction = direction(&node.attrs, self.sequence);
+        let direction_of = |k| i64::from(is_backwards(&node, "scan_input_directions", k));
+        let direction = direction_of(self.sequence);
         let made = self.emit(edit, &node.inputs, &carried, direction);
         let (finals, stacked) = made.map_err(|error| Error {
             rewrite: PASS.name,
@@ -161,7 +162,7 @@ impl FirstLayer {
         let scanned = kept.iter().filter(|k| **k >= self.scan.carried);
         let directions = scanned.clone().map(|k| match k - self.scan.carried {
             k if k + self.scan.carried + 1 == inputs.len() => direction,
-            k => self::direction(&node.attrs, k),
+            k => direction_of(k),
         });
         let directions: Vec<i64> = directions.collect();
         let count = scanned.count() as i64;
@@ -233,15 +234,6 @@ impl FirstLayer {
             b.like(origin, |b| b.emit(op, inputs, attrs, count, Location::caller()))?;
         let stacked = results.split_off(own.len());
         Ok((results, stacked[0]))
-    }
-}
-
-/// Returns the direction in which a sequence is scanned.
-fn direction(attrs: &Attrs, index: usize) -> i64 {
-    let directions = attrs.iter().find(|(name, _)| *name == "scan_input_directions");
-    match directions {
-        Some((_, Attr::Ints(directions))) => directions.get(index).copied().unwrap_or(0),
-        _ => 0,
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::panic::Location;
 
-use onnx::{Attrs, Builder, Node, NodeId, Op, Result, ValueId, attrs};
+use onnx::{Attrs, Builder, NodeId, Op, Result, ValueId, attrs};
 use tensor::{DType, Tensor, Type};
 
 use crate::Roots;
 use crate::legalize::{Error, Work};
-use crate::loops::Loop;
+use crate::loops::{Loop, is_backwards};
 use crate::targets::Bug;
 
 pub(in crate::targets) static SCANS: Bug =
@@ -72,11 +72,6 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
         }
     }
     Ok(work.substitute(id, &results)?)
-}
-
-/// Returns `true` if the operand or result at `index` is scanned from its last row.
-pub(super) fn is_backwards(node: &Node, attr: &str, index: usize) -> bool {
-    node.ints(attr).and_then(|all| all.get(index)) == Some(&1)
 }
 
 /// Returns the row at `index`, counted from the end if the number of rows is given.

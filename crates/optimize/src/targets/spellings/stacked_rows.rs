@@ -6,10 +6,9 @@ use std::panic::Location;
 use onnx::{Attr, Builder, Node, NodeId, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
-use super::scans::is_backwards;
 use crate::Roots;
 use crate::legalize::{Error, Work};
-use crate::loops::Loop;
+use crate::loops::{Loop, is_backwards};
 use crate::targets::Bug;
 
 pub(in crate::targets) static STACKED_ROWS: Bug =

@@ -310,14 +310,19 @@ def unknown_option(
     elsewhere: Mapping[str, str],
     signature: inspect.Signature | None = None,
     keywords: str = "",
+    called: str = "fn",
 ) -> TypeError:
     """Returns the error for a keyword argument that a function does not have. `elsewhere` has the
     advice for those of another function. `signature` is that of the user's function, whose keyword
-    arguments belong into the option `keywords`.
+    arguments belong into the option `keywords`, and `called` the name of that function.
     """
     near = elsewhere.get(name) or nearest(name, known).strip()
     if signature is not None and name in signature.parameters:
-        near = f"it is an argument of your function: pass {keywords}={{{name!r}: …}}"
+        near = (
+            "it is an argument of your function: bind it with "
+            f"functools.partial({called}, {name}=…), or pass {keywords}={{{name!r}: …}} to make it "
+            "an input of the model"
+        )
     near = near or f"the options are: {', '.join(known)}"
     error = TypeError(f"{function}() got an unexpected keyword argument {name!r}")
     error.add_note(f"  help: {near}")

@@ -1,6 +1,7 @@
 """The model that `export` returns."""
 
 import html
+import inspect
 import json
 import os
 import tempfile
@@ -30,7 +31,7 @@ from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
 from jax2onnx._tracing.names import component, signature_of
-from jax2onnx._tracing.parameters import tree_of
+from jax2onnx._tracing.parameters import Tree, tree_of
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, bad_option
 
 if TYPE_CHECKING:
@@ -66,9 +67,26 @@ class Source:
         check_callable(made)
         return made  # type: ignore[no-any-return]
 
+    def signature(self) -> inspect.Signature | None:
+        """Returns the signature of that callable, as far as it is known."""
+        try:
+            return signature_of(self.callable())
+        except Jax2OnnxError:
+            return signature_of(self.fn)
+
     def with_weights(self, tree: Any) -> "Source":
         """Replaces the parameters, or the model itself if it holds them."""
-        return replace(self, **({"fn": tree} if self.params is None else {"params": tree}))
+        if self.params is not None:
+            return replace(self, params=tree)
+        fn = _frameworks.with_variables(self.fn, tree)
+        if fn is None and not callable(tree):
+            raise InvalidInputError(
+                "other-weights",
+                f"the exported function holds its weights, and {type(tree).__name__} is not one",
+                help="pass a function or a model like the exported one; to pass a pytree here, "
+                "export with params=",
+            )
+        return replace(self, fn=tree if fn is None else fn)
 
 
 class ExportedModel:
@@ -367,19 +385,15 @@ class ExportedModel:
 
     @hidden_frames
     def with_weights(self, tree: Any) -> "ExportedModel":
-        """Returns the model with other weights. The function is not traced again.
+        """Returns the model with other weights. The function is traced again only if more than the
+        arrays that JAX saw differs: a number, or an array that the function read with NumPy.
 
         Args:
             tree: The new value of `params` or `variables`, or else a model or a function like the
-                exported one. Names, shapes and element types of all arrays have to be the same.
+                exported one. A Flax NNX model also takes `nnx.state(model)` or a part of it, and a
+                bound Linen module its variables. Names, shapes and element types of all arrays have
+                to be the same.
         """
-        if self._source.params is None and not callable(tree):
-            raise InvalidInputError(
-                "other-weights",
-                f"the exported function holds its weights, and {type(tree).__name__} is not one",
-                help="pass a function or a model like the exported one; to pass a pytree here, "
-                "export with params=",
-            )
         source = self._source.with_weights(tree)
         function = source.callable()
         traced = self._converted.traced
@@ -400,33 +414,24 @@ class ExportedModel:
                     f"instead of {constant.dtype}{list(constant.shape)}"
                 )
             constants.append(value)
-        self._check_computed(source, values)
-        jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
-        return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
+        if self._depends_on_more(new, values):
+            converted = self._converted.traced_again(function)
+        else:
+            jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
+            converted = self._converted.with_constants(jaxpr, new)
+        return ExportedModel(converted, source, function)
 
-    def _check_computed(self, source: Source, values: dict[str | None, Any]) -> None:
-        """Raises if a NumPy array or a number changes that JAX did not see: what the function
-        computed from it is in the model.
+    def _depends_on_more(self, new: Tree, values: Mapping[str | None, Any]) -> bool:
+        """Returns `True` if the traced function could depend on a difference besides the arrays
+        that JAX saw: a number, or an array that is unused or was read as numbers.
         """
         traced = self._converted.traced
         seen = {traced.tree.name_of(constant) for constant in traced.jaxpr.consts}
-        for old in traced.tree.objects:
-            name = traced.tree.name_of(old) if isinstance(old, np.ndarray) else None
-            if name in values and name not in seen and not np.array_equal(old, values[name]):
-                raise InvalidInputError(
-                    "other-weights",
-                    f"`{name}` is a NumPy array that JAX did not trace, so the model holds numbers "
-                    "that were computed from it, or none",
-                    help="export with JAX arrays: jax.tree.map(jax.numpy.asarray, params)",
-                )
-        pairs = zip(*map(jax.tree.leaves, (self._source.params, source.params)), strict=False)
-        for old, new in pairs:
-            if isinstance(old, bool | int | float | complex) and old != new:
-                raise InvalidInputError(
-                    "other-weights",
-                    f"the parameters hold the number {old}, which is part of the model",
-                    help="export with an array instead, such as jax.numpy.float32(…)",
-                )
+        return traced.tree.settings != new.settings or any(
+            name in values and name not in seen and not _equal(old, values[name])
+            for old in traced.tree.objects
+            if (name := traced.tree.name_of(old)) is not None
+        )
 
     @property
     def stored_weights(self) -> StoredWeights:
@@ -543,6 +548,13 @@ def _answer(command: Sequence[str]) -> str:
     if status > 1:
         raise InvalidInputError("failed-command", errors.strip().removeprefix("error: "))
     return output
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Returns `True` if two arrays hold the same numbers."""
+    if jax.numpy.issubdtype(old.dtype, jax.dtypes.prng_key):
+        old, new = map(jax.random.key_data, (old, new))
+    return np.array_equal(old, new)
 
 
 def _structure(tree: Any) -> str:

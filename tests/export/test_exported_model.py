@@ -379,9 +379,9 @@ def test_nan_on_both_sides_is_mentioned() -> None:
         return jnp.log(x)
 
     x = np.array([-1, 1], np.float32)
-    with pytest.warns(UserWarning, match="has 1 NaN of 2 elements on both sides"):
+    with pytest.warns(UserWarning, match="is NaN on both sides in 1 of 2 elements"):
         model = export(fn, "f32[2]", check=[x])
-    assert "`output` has 1 NaN of 2 elements on both sides" in str(model.verify(x))
+    assert "`output` is NaN on both sides in 1 of 2 elements" in str(model.verify(x))
 
 
 def test_more_than_protobuf_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from jax2onnx._command.arrays import read_arrays
 from jax2onnx._command.export import (
     FAILED,
-    WRONG_USAGE,
+    NO,
     loaded,
     read_inputs,
     to_onnx_options,
@@ -53,7 +53,7 @@ def run(
         )
     except InvalidInputError as error:
         print(f"error: {error}", file=sys.stderr)
-        return FAILED if error.code == "nothing-fails" else WRONG_USAGE
+        return NO if error.code == "nothing-fails" else FAILED
     except Jax2OnnxError as error:
         print(f"{type(error).__name__}{error}", file=sys.stderr)
         return FAILED

@@ -268,10 +268,10 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise _invalid(option, entry, f"pass positions below {len(names)} or names; {known}")
         if ranks[index] != 4:
-            raise _invalid(
-                option,
-                entry,
-                f"only rank 4 has a layout, but `{names[index]}` has rank {ranks[index]}",
+            raise InvalidInputError(
+                "invalid-option",
+                f"`{option}` is given for `{names[index]}`, which has rank {ranks[index]}",
+                help="only arrays with four axes have a layout",
             )
         found.append(index)
     return sorted(set(found))

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import jax
+
 from jax2onnx._export import progress
 from jax2onnx._export.option_names import IN_EXPORT, NOT_IN_EXPORT
 from jax2onnx._export.options import check_options, flag, unknown_option
@@ -143,6 +145,7 @@ def export(
         with (
             _one_list(inputs),
             _held_arguments(source, call),
+            _layouts(of_inputs["inputs_as_nchw"], (args, kwargs)),
             collected_rarely(),
             progress.shown_in_notebook(),
         ):
@@ -185,6 +188,24 @@ def _one_list(inputs: Sequence[Any]) -> Iterator[None]:
     except Exception as error:
         if len(inputs) == 1 and isinstance(inputs[0], list):
             error.add_note("  help: `export` takes inputs one by one: export(fn, *inputs)")
+        raise
+
+
+@contextmanager
+def _layouts(as_nchw: Sequence[int], arguments: Any) -> Iterator[None]:
+    """Adds the shapes that the function gets to errors of a model with layouts."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except (TypeError, ValueError) as error:
+        leaves = jax.tree_util.tree_leaves(arguments, is_leaf=lambda leaf: hasattr(leaf, "shape"))
+        for i in as_nchw:
+            shape = ", ".join(map(str, leaves[i].shape))
+            error.add_note(
+                f'\n  help: a shape with layout="nchw" is that of the model; the function gets '
+                f"NHWC, here [{shape}]"
+            )
         raise
 
 

@@ -155,10 +155,14 @@ class ExportedModel:
                         f"`{wanted}` is {known} in the argument `{where}`, but {size} in `{name}`",
                     )
             if wrong:
+                other = names.index(name) in self._converted.boundary.inputs_as_nchw
                 raise InvalidInputError(
                     "wrong-arguments",
-                    f"the argument `{name}` has the shape {_shape(shape)}, but the model takes "
-                    f"{_shape(spec.shape)}",
+                    f"the argument `{name}` has the shape {_shape(shape)}, but the "
+                    f"{'function' if other else 'model'} takes {_shape(spec.shape)}",
+                    help="pass NHWC as to the function; only the saved model takes NCHW"
+                    if other
+                    else None,
                 )
         return leaves
 

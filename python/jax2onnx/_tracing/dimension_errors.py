@@ -38,6 +38,12 @@ def explained(
             error.add_note(f"\n  help: {batches}")
             raise
         shapes = _shapes(signature, args, kwargs)
+        if "lhs feature dimension" in str(error) and any(len(shape) == 4 for _, shape in shapes):
+            error.add_note(
+                "\n  help: convolutions of JAX's frameworks take NHWC: write that shape, with "
+                'layout="nchw" in jax2onnx.Input if the model should take NCHW'
+            )
+            raise
         note = _note(error, _axes(shapes), shapes)
         if note:
             error.add_note(note)

@@ -307,6 +307,28 @@ def test_unknown_options_have_suggestions() -> None:
     assert caught.value.__notes__ == ["  help: did you mean 'compute_dtype'?"]
 
 
+def test_misspelt_options_of_the_other_function_have_suggestions() -> None:
+    with pytest.raises(TypeError) as caught:
+        export(Net(), ("B", 4), stacktrace_metdata=True)
+    assert "did you mean 'stacktrace_metadata'? pass provenance=" in caught.value.__notes__[0]
+
+
+def test_shapes_with_a_layout_are_those_of_the_function() -> None:
+    conv = nnx.Conv(3, 8, (3, 3), rngs=nnx.Rngs(0))
+    model = export(conv, Input("B, 3, 6, 6", layout="nchw"))
+    with pytest.raises(InvalidInputError, match=r"(?s)function takes \[B, 6, 6, 3\].*pass NHWC"):
+        model(np.ones((2, 3, 6, 6), np.float32))
+    with pytest.raises(InvalidInputError, match=r"model takes \[B, 4\]$"):
+        export(Net(), ("B", 4), check=[np.ones((3, 5), np.float32)])
+    for wrong, advice in (
+        ("f32[B,3,6,6]", "take NHWC"),
+        (Input("B, 6, 6, 3", layout="nchw"), "the function gets NHWC, here [B, 6, 3, 6]"),
+    ):
+        with pytest.raises(ValueError, match="feature dimension") as caught:
+            export(conv, wrong)
+        assert advice in caught.value.__notes__[-1]
+
+
 def test_arguments_of_the_function_are_not_options() -> None:
     for function, option in ((export, "keyword_inputs"), (to_onnx, "input_params")):
         call: Any = function

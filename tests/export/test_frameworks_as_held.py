@@ -1,13 +1,17 @@
 """Models of every framework, as their users hold them."""
 
 import functools
+import os
 import warnings
 from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
 
 import equinox as eqx
 import haiku as hk
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 import pytest
 from flax import linen as nn
@@ -220,6 +224,24 @@ def test_an_equinox_model_on_a_batch_has_advice() -> None:
             with pytest.raises((TypeError, ValueError)) as caught:
                 export(fn, batch, state=held)
             assert "export `jax.vmap(model)`" in caught.value.__notes__[-1]
+
+
+def test_mistakes_with_models_have_messages() -> None:
+    dense = nn.Dense(3)
+    variables = dense.init(KEY, X)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    calls: list[tuple[Any, str]] = [
+        (lambda: export(nn.Dense, "f32[B,4]", variables=variables), "is the class `Dense`"),
+        (lambda: export(dense, "f32[B,4]", variables=X), "`Dense` are of type ndarray"),
+        (lambda: export(model.predict, "f32[B,4]"), "(?s)`predict` of .*export the model itself"),
+        (lambda: export(dense.bind(variables)), "for each argument"),
+    ]
+    for call, message in calls:
+        with pytest.raises(InvalidInputError, match=message):
+            call()
+    with pytest.raises(TypeError) as caught:
+        export(jax.grad(dense.bind(variables)), "f32[B,4]")
+    assert not any("write a number" in note for note in caught.value.__notes__)
 
 
 class Scaled(nnx.Module):

@@ -1,5 +1,6 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import difflib
 import inspect
 import operator
 import os
@@ -317,6 +318,8 @@ def unknown_option(
     arguments belong into the option `keywords`, and `called` the name of that function.
     """
     near = elsewhere.get(name) or nearest(name, known).strip()
+    if not near and (there := difflib.get_close_matches(name, elsewhere, 1)):
+        near = f"did you mean {there[0]!r}? {elsewhere[there[0]]}"
     if signature is not None and name in signature.parameters:
         near = (
             "it is an argument of your function: bind it with "

@@ -63,7 +63,9 @@ class Source:
 
     def callable(self) -> Callable[..., Any]:
         """Returns the callable that takes the inputs of the model."""
-        made: Any = _frameworks.holding(self.fn, self.params, self.state)
+        made: Any = self.fn
+        if not isinstance(made, type):
+            made = _frameworks.holding(made, self.params, self.state)
         check_callable(made)
         return made  # type: ignore[no-any-return]
 
@@ -162,7 +164,7 @@ class ExportedModel:
                     f"{'function' if other else 'model'} takes {_shape(spec.shape)}",
                     help="pass NHWC as to the function; only the saved model takes NCHW"
                     if other
-                    else None,
+                    else "",
                 )
         return leaves
 

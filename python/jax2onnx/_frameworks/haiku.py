@@ -27,9 +27,9 @@ class Haiku(Framework):
         apply = fn.apply if self._is_pair(fn) else fn
         # Haiku stores the user's function there.
         own = getattr(inspect.unwrap(apply), "_original_fn", None)
-        if own is None:
+        names = [] if own is None else list(inspect.signature(apply).parameters)
+        if "params" not in names[:1]:  # not one of Haiku's, or `init`
             return None
-        names = list(inspect.signature(apply).parameters)
         given = {"params": params, "state": state, "rng": None}
         if "state" in names[:2] and state is None:
             raise InvalidInputError(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Holders, Marks, Run
 from jax2onnx._python.objects import instance_dict
+from jax2onnx.errors import InvalidInputError
 
 #: The collection of parameters in a dictionary of variables.
 PARAMETERS = "params"
@@ -56,7 +57,13 @@ class Linen(Framework):
         module, method = self._method(fn)
         if module is None:
             return None
-        variables = params if isinstance(params, Mapping) and PARAMETERS in params else None
+        if not isinstance(params, Mapping):
+            raise InvalidInputError(
+                "invalid-option",
+                f"the variables of `{type(module).__name__}` are of type {type(params).__name__}",
+                help="pass the dictionary that `init` returned as variables=",
+            )
+        variables = params if PARAMETERS in params else None
         bound: Callable[..., Any]
         bound = module.bind({PARAMETERS: params, **(state or {})} if variables is None else params)
         return bound if method in ("__call__", "apply") else getattr(bound, method)

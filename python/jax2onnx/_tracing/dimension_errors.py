@@ -110,7 +110,7 @@ def _note(
     mentioned = {name for text in _PLACES.findall(message) for name in _NAME.findall(text)}
     # Python's own messages mention only the type.
     found = [name for name in axes if name in mentioned or "_DimExpr" in mentioned]
-    if not found:
+    if not found or "scalar-output" in message:  # of jax.grad
         return None
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
     constraints = _constraints(message)

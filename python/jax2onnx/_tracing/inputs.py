@@ -269,15 +269,17 @@ def check_arguments(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
-            help=_advice_on(signature, str(error)),
+            help=_advice_on(signature, str(error), any_given=bool(args or kwargs)),
         ) from None
 
 
-def _advice_on(signature: inspect.Signature, message: str) -> str:
+def _advice_on(signature: inspect.Signature, message: str, *, any_given: bool) -> str:
     """Returns advice for arguments that a function cannot be called with."""
     if not signature.parameters:
         return "it takes no arguments; if it returns the model, call it: load()"
     advice = f"its signature is {_without_annotations(signature)}"
+    if not any_given:
+        return f"{advice}; pass an array or a shape for each argument"
     if missing := _MISSING.search(message):
         name = missing[1]
         advice += f"; if `{name}` never changes, bind it: functools.partial(fn, {name}=…)"

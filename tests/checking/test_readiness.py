@@ -121,7 +121,8 @@ def test_other_runtimes_are_an_error(path: Path) -> None:
 
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
-    export(lambda x: x @ jnp.ones((4, 3)), "f32[B,4]", output_path=file, external_data=True)
+    weights = jnp.ones((4, 900))
+    export(lambda x: x @ weights, "f32[B,4]", output_path=file, external_data=True)
     (tmp_path / "model.onnx.data").rename(tmp_path / "other.data")
     for check in (readiness, lambda path: allclose(jnp.tanh, path, [(2, 4)])):
         with pytest.raises(

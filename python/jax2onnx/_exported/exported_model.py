@@ -219,7 +219,8 @@ class ExportedModel:
             path: The file. Missing folders are created, and an existing model is replaced
                 atomically.
             external_data: True puts the weights in a file beside it, with `.data` appended to the
-                name, False into the model. "auto" does the former for large models only.
+                name, False into the model. "auto" does the former for large models only. Tensors
+                below 1 KB stay in the model.
 
         Returns:
             The path.

@@ -25,7 +25,9 @@ from jax2onnx._export import result
 from jax2onnx._export.option_names import IN_EXPORT
 from jax2onnx._export.stored_weights import StoredWeights, stored_weights
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._exported.arguments import as_argument, as_result, shape_text, structure_text
 from jax2onnx._exported.boundary import input_options
+from jax2onnx._exported.displays import Page, Profile
 from jax2onnx._python.notebooks import PRE, cells, hidden_frames
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
@@ -44,12 +46,12 @@ _PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
 
 
 @contextmanager
-def own_words() -> Iterator[None]:
+def own_words(more: Mapping[str, str] | None = None) -> Iterator[None]:
     """Replaces the names that options have in `to_onnx` in errors."""
     try:
         yield
     except Jax2OnnxError as error:
-        error.reword(IN_EXPORT)
+        error.reword({**IN_EXPORT, **(more or {})})
         raise
 
 
@@ -116,7 +118,7 @@ class ExportedModel:
         for i in boundary.outputs_as_nchw:
             results[i] = results[i].transpose(NHWC)
         specs, structure = jax.tree_util.tree_flatten(traced.outputs)
-        leaves = [_as_result(*pair) for pair in zip(results, specs, strict=True)]
+        leaves = [as_result(*pair) for pair in zip(results, specs, strict=True)]
         return jax.tree_util.tree_unflatten(structure, leaves)
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -125,7 +127,7 @@ class ExportedModel:
         specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
         return [
-            _as_argument(name, leaf, spec)
+            as_argument(name, leaf, spec)
             for name, leaf, spec in zip(names, leaves, specs, strict=True)
         ]
 
@@ -137,8 +139,8 @@ class ExportedModel:
         if found != structure:
             raise InvalidInputError(
                 "wrong-arguments",
-                f"the arguments have the structure {_structure(found)}, but the function takes "
-                f"{_structure(structure)}",
+                f"the arguments have the structure {structure_text(found)}, but the function takes "
+                f"{structure_text(structure)}",
                 help="pass the function's own arguments, with arrays for: "
                 + ", ".join(self._converted.boundary.input_names),
             )
@@ -160,8 +162,8 @@ class ExportedModel:
                 other = names.index(name) in self._converted.boundary.inputs_as_nchw
                 raise InvalidInputError(
                     "wrong-arguments",
-                    f"the argument `{name}` has the shape {_shape(shape)}, but the "
-                    f"{'function' if other else 'model'} takes {_shape(spec.shape)}",
+                    f"the argument `{name}` has the shape {shape_text(shape)}, but the "
+                    f"{'function' if other else 'model'} takes {shape_text(spec.shape)}",
                     help="pass NHWC as to the function; only the saved model takes NCHW"
                     if other
                     else "",
@@ -235,9 +237,10 @@ class ExportedModel:
             )
         file, options = os.fspath(path), self._converted.options
         checked = replace(options, path=file, self_contained=external_data is False)
-        checked.check_apart()
-        if self._converted.function is not None:
-            checked.check_sources({"the source file of the function": self._converted.function[0]})
+        with own_words({"`output_path`": "`path`"}):
+            checked.check_apart()
+            if (function := self._converted.function) is not None:
+                checked.check_sources({"the source file of the function": function[0]})
         with own_words(), result.source_map_at(self._model, options.source_map):
             return result.save(self._model, file, placement=_PLACEMENTS[external_data])
 
@@ -333,7 +336,7 @@ class ExportedModel:
         runs: int = 20,
         top: int = 15,
         **named: Any,
-    ) -> "Profile":
+    ) -> Profile:
         """Runs the model in onnxruntime and returns the time of each line, module and operator.
 
         Args:
@@ -374,7 +377,7 @@ class ExportedModel:
             )
 
     @hidden_frames
-    def view(self, path: str | os.PathLike[str] | None = None) -> "Page":
+    def view(self, path: str | os.PathLike[str] | None = None) -> Page:
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
         Args:
@@ -506,49 +509,6 @@ class ExportedModel:
         return None if self._converted.options.source_map is None else f"{path}.map"
 
 
-@dataclass(frozen=True, repr=False)
-class Profile:
-    """The time of each line, module and operator.
-
-    Attributes:
-        text: The tables.
-        data: The same as a dictionary, with total and median nanoseconds, as
-            `jax2onnx profile --json` prints it.
-    """
-
-    text: str
-    data: dict[str, Any]
-
-    def __repr__(self) -> str:
-        """Returns the tables."""
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return f"{PRE}{html.escape(self.text)}</pre>"
-
-
-@dataclass(frozen=True, repr=False)
-class Page:
-    """A page that shows the source beside the graph.
-
-    Attributes:
-        content: The page, as HTML.
-        path: The file, if it was written.
-    """
-
-    content: str
-    path: str | None = None
-
-    def __repr__(self) -> str:
-        """Returns the path and the size."""
-        where = f" {self.path}" if self.path else ""
-        return f"<Page{where}, {len(self.content) / 1e6:.1f} MB>"
-
-    def _repr_html_(self) -> str:
-        inside = html.escape(self.content, quote=True)
-        return f'<iframe srcdoc="{inside}" style="width:100%;height:640px;border:0"></iframe>'
-
-
 def _answer(command: Sequence[str]) -> str:
     """Runs a command of the command line, and returns its output."""
     status, output, errors = _core.command(list(command))
@@ -562,73 +522,6 @@ def _equal(old: Any, new: Any) -> bool:
     if jax.numpy.issubdtype(old.dtype, jax.dtypes.prng_key):
         old, new = map(jax.random.key_data, (old, new))
     return np.array_equal(old, new)
-
-
-def _structure(tree: Any) -> str:
-    """Returns the text of a structure of positional and keyword arguments."""
-    positional, keyword = jax.tree_util.tree_unflatten(tree, ["*"] * tree.num_leaves)
-    named = [f"{name}={value}" for name, value in keyword.items()]
-    return f"({', '.join([*map(str, positional), *named])})".replace("'*'", "*")
-
-
-def _shape(shape: Sequence[Any]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
-
-
-def _as_argument(name: str, value: Any, spec: Any) -> Any:
-    """Converts an argument of the function to an array that the model takes. Numbers get the type
-    of the input, and arrays may become narrower, as in JAX, but not another kind of number.
-    """
-    if isinstance(value, jax.core.Tracer):
-        raise InvalidInputError(
-            "wrong-arguments",
-            f"the argument `{name}` is traced by JAX, but the model runs in onnxruntime",
-            help="call the model outside of jax.jit, jax.grad and other transformations",
-        )
-    if isinstance(value, jax.Array):
-        return value
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufcV":
-        raise InvalidInputError(
-            "wrong-arguments", f"the argument `{name}` is {value!r}", help="pass an array"
-        )
-    # JAX gives a number of Python the type of the other operand, unless its kind is larger.
-    is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)
-    is_number = isinstance(value, bool | int) or (isinstance(value, float) and is_float)
-    if not is_number and array.dtype != spec.dtype:
-        kinds: Any = (np.bool_, np.integer, np.floating, np.complexfloating)
-        if not any(
-            jax.numpy.issubdtype(array.dtype, kind) and jax.numpy.issubdtype(spec.dtype, kind)
-            for kind in kinds
-        ):
-            raise InvalidInputError(
-                "wrong-arguments",
-                f"the argument `{name}` is {array.dtype}, but the model takes {spec.dtype}",
-                help=f"convert it: x.astype({str(spec.dtype)!r})",
-            )
-    if jax.numpy.issubdtype(spec.dtype, np.integer) and array.size:
-        info: Any = jax.numpy.iinfo
-        bounds = info(spec.dtype)
-        if array.min() < bounds.min or array.max() > bounds.max:
-            raise InvalidInputError(
-                "wrong-arguments",
-                f"the argument `{name}` has values that {spec.dtype} cannot hold: "
-                f"{array.min()} to {array.max()}",
-                help="export with x64=True to compute with 64 bits"
-                if bounds.bits == 32
-                else f"pass numbers from {bounds.min} to {bounds.max}",
-            )
-    return jax.numpy.asarray(array, dtype=spec.dtype)
-
-
-def _as_result(array: np.ndarray, spec: Any) -> Any:
-    """Converts an output of the model to a result of the function."""
-    if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):
-        implementation = _jax.key_implementation(spec.dtype).name
-        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=implementation)
-    if jax.numpy.issubdtype(spec.dtype, np.complexfloating):
-        return (array[..., 0] + 1j * array[..., 1]).astype(spec.dtype)
-    return array
 
 
 def _other_weights(message: str) -> InvalidInputError:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jax2onnx._export.to_onnx import to_onnx
     from jax2onnx._export.to_onnx_set import to_onnx_set
     from jax2onnx._exported.boundary import Input, Output
-    from jax2onnx._exported.export import export
     from jax2onnx._exported.displays import Page, Profile
+    from jax2onnx._exported.export import export
     from jax2onnx._exported.exported_model import ExportedModel
     from jax2onnx._reducing.reduce import reduce
     from jax2onnx._reducing.reduction import Reduction

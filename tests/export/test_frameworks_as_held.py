@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+import optax
 import pytest
 from flax import linen as nn
 from flax import nnx
+from flax.training import train_state
 
 from jax2onnx import InvalidInputError, export, to_onnx
 
@@ -236,6 +238,11 @@ def test_mistakes_with_models_have_messages() -> None:
         (lambda: export(model.predict, "f32[B,4]"), "(?s)`predict` of .*export the model itself"),
         (lambda: export(dense.bind(variables)), "for each argument"),
     ]
+    held = train_state.TrainState.create(
+        apply_fn=dense.apply, params=variables["params"], tx=optax.sgd(0.1)
+    )
+    calls.append((lambda: export(held, "f32[B,4]"), r"(?s)is a TrainState.*fn\.apply_fn"))
+    close(export(held.apply_fn, "f32[B,4]", params=held.params)(X), dense.apply(variables, X))
     for call, message in calls:
         with pytest.raises(InvalidInputError, match=message):
             call()
@@ -250,8 +257,12 @@ class Scaled(nnx.Module):
         self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(seed), use_running_average=True)
         self.scale = scale
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.norm(self.linear(x)) * self.scale
+    def __call__(self, x: jax.Array, *, twice: bool = False) -> jax.Array:
+        x = self.norm(self.linear(x)) * self.scale
+        return 2 * x if twice else x
+
+    def features(self, x: jax.Array) -> jax.Array:
+        return self.linear(x)
 
 
 def _never(*_: Any, **__: Any) -> Any:
@@ -265,6 +276,11 @@ def test_new_weights_of_an_nnx_state(monkeypatch: pytest.MonkeyPatch) -> None:
     for state in (nnx.state(new), nnx.state(new, nnx.Param), nnx.to_pure_dict(nnx.state(new))):
         close(model.with_weights(state)(X), new(X))
     close(model(X), old(X))
+    monkeypatch.undo()
+    doubled = export(functools.partial(old, twice=True), ("B", 4))
+    close(doubled.with_weights(nnx.state(new))(X), new(X, twice=True))
+    features = export(old.features, ("B", 4))
+    close(features.with_weights(nnx.state(new))(X), new.features(X))
     for wrong, message in (
         ({"linear": {"weight": X}}, "`linear.weight`, but `Scaled` has no such variable"),
         ({"linear": {"bias": X}}, r"`linear.bias` is float32\[5, 4\] instead of float32\[3\]"),

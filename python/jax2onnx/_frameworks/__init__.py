@@ -6,6 +6,7 @@ only after the user's program has loaded it.
 
 import functools
 import os
+import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -192,9 +193,15 @@ def holding(fn: Any, params: Any, state: Any) -> Any:
 
 
 def with_variables(fn: Any, variables: Any) -> Any | None:
-    """Returns a model like `fn` with other values of its variables, or None if these are not
-    variables of its framework.
+    """Returns a model like `fn`, or a method or a partial call of one, with other values of its
+    variables. Returns None if these are not variables of its framework.
     """
+    if isinstance(fn, functools.partial):
+        model = with_variables(fn.func, variables)
+        return None if model is None else functools.partial(model, *fn.args, **fn.keywords)
+    if isinstance(fn, types.MethodType):
+        model = with_variables(fn.__self__, variables)
+        return None if model is None else getattr(model, fn.__name__)
     found = (framework.with_variables(fn, variables) for framework in ALL)
     return next((model for model in found if model is not None), None)
 

@@ -87,7 +87,13 @@ class Linen(Framework):
         return (module, fn.__name__) if is_method else (None, "")
 
     def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
-        """Returns the message for a module that is not bound."""
+        """Returns the message for a module that is not bound, and for a `TrainState`."""
+        if {"apply_fn", "params"} <= instance_dict(fn).keys() and not callable(fn):
+            return (
+                f"`fn` is a {type(fn).__name__}, which holds a function and its parameters",
+                "",
+                'export `fn.apply_fn` with variables={"params": fn.params}',
+            )
         module, method = self._method(fn)
         if module is None or instance_dict(module).get("scope") is not None:
             return None

@@ -214,9 +214,13 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 
-def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
+def profile(
+    model: onnx.ModelProto, level: str, folder: Path, settings: dict[str, str] | None = None
+) -> Path:
     """Returns the profile of one run. It shares only node names with the model."""
     options = onnxruntime.SessionOptions()
+    for key, value in (settings or {}).items():
+        options.add_session_config_entry(key, value)
     name = f"ORT_ENABLE_{level}"
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
     options.log_severity_level = 3
@@ -230,11 +234,15 @@ def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
 
 
 def charged(
-    model: onnx.ModelProto, level: str, folder: Path, capfd: pytest.CaptureFixture[str]
+    model: onnx.ModelProto,
+    level: str,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    settings: dict[str, str] | None = None,
 ) -> dict[str, set[int]]:
     """Returns the lines that `profile` attributes each kernel to, given the exported model."""
     onnx.save(model, folder / "model.onnx")
-    times = profile(model, level, folder)
+    times = profile(model, level, folder, settings)
     assert _core.main(["profile", str(folder / "model.onnx"), str(times), "--json"]) == 0
     kernels = json.loads(capfd.readouterr().out)["kernels"]
     return {
@@ -280,6 +288,37 @@ def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
     found = charged(exported, "ALL", tmp_path, capfd)
     expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
     assert {name: {line - first for line in found[name]} for name in expected} == expected
+
+
+def spelled(x: jax.Array, bias: jax.Array, weights: jax.Array) -> jax.Array:
+    y = x @ weights  # product
+    y = y + bias  # bias
+    z = y / np.float32(np.sqrt(2))  # quotient
+    z = jax.lax.erf(z) + 1  # erf
+    return y * z * 0.5  # gelu
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_product_and_the_activation_after_it_are_charged_separately(
+    approximate: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime turns the product into a `Gemm` between two reshapes. Its option replaces the
+    exact `Gelu` by the approximate one.
+    """
+    bias, weights = jnp.arange(32.0), jnp.ones((32, 32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        return spelled(spelled(x, bias, weights), bias, weights)
+
+    exported = to_onnx(fn, [(2, 8, 32)], opset=17, stacktrace_metadata="sourcemap")
+    settings = {"optimization.enable_gelu_approximation": "1"} if approximate else {}
+    found = charged(exported, "ALL", tmp_path, capfd, settings)
+    products = {line_of(mark, spelled) for mark in ("product", "bias")}
+    gelus = {line_of(mark, spelled) for mark in ("quotient", "erf", "gelu")}
+    gelu = "FastGelu" if approximate else "Gelu"
+    assert len(found) == 8
+    for name, own in found.items():
+        assert own == (gelus if name.startswith(gelu) else products), name
 
 
 # A parameter, which the user may replace, so that the export keeps the branch.

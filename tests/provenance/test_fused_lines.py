@@ -75,6 +75,8 @@ STEMS = {
     "gelu": "gelu z=y conv bn relu conv bias skip relu",
     "resnet": "bn relu pool z=y conv bn relu conv bn skip relu z=y conv bn relu conv bn skip relu",
     "gates": "z=y conv silu conv tanh gate conv squeeze conv skip silu",
+    "scaled": "conv scale silu conv tanh scale silu conv relu scale skip tanh conv",
+    "norms": "z=y bn skip tanh conv relu z=y bn relu conv tanh scale skip gate gelu bn",
     "branches": "relu z=y depthwise bn silu concat conv bn scale skip gelu pool",
 }
 SHORT = dict(

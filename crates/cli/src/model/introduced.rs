@@ -148,7 +148,9 @@ impl Resolver<'_, '_> {
         }
         let (named, op) = (named?, exported_operator(optimized));
         if let Some(parts) = fused_operators(op) {
-            let inside = self.upstream(named, |other| parts.contains(&self.operator(other)));
+            let is_part =
+                |other| parts.contains(&self.operator(other)) && !self.claimed.contains(&other);
+            let inside = self.upstream(named, is_part);
             let read = inside.iter().flat_map(|inside| self.map.reads(*inside));
             return Some(read.filter(|read| !inside.contains(read)).collect());
         }

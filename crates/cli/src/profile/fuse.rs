@@ -25,15 +25,14 @@ const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 /// the operator `op`.
 fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
     let is_activated = kernel.op.contains("Fused") || kernel.name.ends_with("_nchwc");
+    let follower = operators::find(op);
+    let is_activation = is_activated && follower.is_elementwise() && !follower.broadcasts();
     match plain(kernel) {
         "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
         "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
-        own if EXTENDED.contains(&own) => {
-            let follower = operators::find(op);
-            let is_activation = follower.is_elementwise() && !follower.broadcasts();
-            FOLDED.contains(&op) || is_activated && is_activation
-        }
-        _ => false,
+        own if EXTENDED.contains(&own) => FOLDED.contains(&op) || is_activation,
+        // A convolution that replaced another operator has no weights to fold into.
+        _ => EXTENDED.contains(&plain_operator(&kernel.op)) && (op == "Add" || is_activation),
     }
 }
 
@@ -281,8 +280,11 @@ impl<'i, 'm> Regions<'i, 'm> {
         }
         let upstream = self.reached(node, &self.reads);
         if let Some(parts) = fused_operators(op) {
+            // The operand of the fused operator is read several times, unlike values inside of it.
             let is_part = |other: &usize| {
-                self.silent.contains(other) && parts.contains(&self.proto(*other).op_type.as_str())
+                self.silent.contains(other)
+                    && self.read_by[*other].len() == 1
+                    && parts.contains(&self.proto(*other).op_type.as_str())
             };
             let inside: Vec<usize> = upstream.into_iter().filter(is_part).collect();
             for other in inside {

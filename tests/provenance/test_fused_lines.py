@@ -50,6 +50,8 @@ def fn(x):
     z = y
 """
 
+MATRICES = jnp.asarray(np.random.default_rng(0).normal(size=(4, 16, 16)).astype("float32"))
+
 #: What may happen to the value `y`; `z` is an earlier one of the same shape.
 STEPS = (
     'y = lax.conv_general_dilated(y, kernels[{k}], (1, 1), "SAME", dimension_numbers=axes)',
@@ -214,6 +216,55 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
             assert lines(own), node.name
             assert set(lines(own)) <= truth, (node.name, lines(own), truth)
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
+
+
+def attention(x: jax.Array) -> jax.Array:
+    q = x @ MATRICES[0]
+    k = x @ MATRICES[1]
+    v = x @ MATRICES[2]
+    scores = q @ k.T
+    scores = jax.nn.softmax(scores)
+    y = scores @ v
+    y = jnp.sin(y)
+    y = y * jax.nn.sigmoid(x @ MATRICES[3])
+    return y @ MATRICES[0] - x
+
+
+def renamed(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a model whose inner values and constants have other names, and its nodes none."""
+    model = onnx.ModelProto.FromString(proto.SerializeToString())
+    graph = model.graph
+    names = {value.name: value.name for value in (*graph.input, *graph.output)} | {"": ""}
+    for tensor in graph.initializer:
+        tensor.name = names.setdefault(tensor.name, f"v{len(names)}")
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names.setdefault(name, f"v{len(names)}") for name in node.output]
+    del graph.value_info[:]
+    return model
+
+
+def test_nodes_of_a_renamed_model_have_their_own_lines() -> None:
+    exported = to_onnx(attention, [(8, 16)], stacktrace_metadata="sourcemap")
+    sources = SourceMap.load(exported)
+    found = sources.lookup_model(renamed(exported))
+    for (_, own), node in zip(found, exported.graph.node, strict=True):
+        assert lines(own) == lines(sources.lookup(node.name)), node.name
+
+
+def test_a_renamed_and_changed_model_has_no_certain_lines() -> None:
+    """One of the products is gone, so that the order of the others does not identify them."""
+    exported = to_onnx(attention, [(8, 16)], stacktrace_metadata="sourcemap")
+    sources = SourceMap.load(exported)
+    changed = renamed(exported)
+    first, second, *_ = (n for n in changed.graph.node if n.op_type == "MatMul")
+    for node in changed.graph.node:
+        node.input[:] = [first.output[0] if n == second.output[0] else n for n in node.input]
+    changed.graph.node.remove(second)
+    nodes = [node for node in exported.graph.node if node.name != "/MatMul_1"]
+    for (_, own), node in zip(sources.lookup_model(changed), nodes, strict=True):
+        assert {*lines(sources.lookup(node.name))} <= {*lines(own)}, node.name
 
 
 def profile(

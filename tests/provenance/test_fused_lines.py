@@ -253,7 +253,9 @@ def test_nodes_of_a_renamed_model_have_their_own_lines() -> None:
         assert lines(own) == lines(sources.lookup(node.name)), node.name
 
 
-def test_a_renamed_and_changed_model_has_no_certain_lines() -> None:
+def test_a_renamed_and_changed_model_has_no_certain_lines(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """One of the products is gone, so that the order of the others does not identify them."""
     exported = to_onnx(attention, [(8, 16)], stacktrace_metadata="sourcemap")
     sources = SourceMap.load(exported)
@@ -265,6 +267,12 @@ def test_a_renamed_and_changed_model_has_no_certain_lines() -> None:
     nodes = [node for node in exported.graph.node if node.name != "/MatMul_1"]
     for (_, own), node in zip(sources.lookup_model(changed), nodes, strict=True):
         assert {*lines(sources.lookup(node.name))} <= {*lines(own)}, node.name
+    onnx.save(changed, tmp_path / "model.onnx")
+    assert _core.main(["show", str(tmp_path / "model.onnx"), "--node", first.output[0]]) == 0
+    shown = capfd.readouterr().out
+    assert ": one of 9 possible lines" in shown
+    assert ": or this line" in shown
+    assert "merged into the same node" not in shown
 
 
 def profile(

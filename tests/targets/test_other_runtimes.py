@@ -14,7 +14,7 @@ import pytest
 from harness.checking import TOLERANCE, as_tensor, quick
 from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
-from models.typical import MODELS, Typical
+from models.typical import BACKWARDS, MODELS, Typical
 
 ROOT = Path(__file__).parents[2]
 # The folder that `make runtimes` and `make rten` install runtimes in.
@@ -50,7 +50,7 @@ def skip_without(runtime: str) -> None:
 @functools.cache
 def built(name: str) -> tuple[Typical, list[Any]]:
     """Returns a model and JAX's results."""
-    model = MODELS[name]()
+    model = (MODELS | BACKWARDS)[name]()
     return model, jax.tree.leaves(quick(model.fn)(*model.args))
 
 
@@ -125,6 +125,16 @@ def test_most_models_run_in_other_runtimes_without_options(runtime: str, tmp_pat
     for number, name in enumerate(name for name in MODELS if name not in UNNAMED[runtime]):
         files[name] = tmp_path / f"{number}.onnx"
         export(name, files[name])
+    assert failures(runtime, tmp_path, files) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_sequences_are_read_backwards(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    files = {name: tmp_path / f"{number}.onnx" for number, name in enumerate(BACKWARDS)}
+    for name, path in files.items():
+        export(name, path, target=runtime)
     assert failures(runtime, tmp_path, files) == {}
 
 

@@ -1,5 +1,6 @@
 //! Other spellings of operators, for targets that do not accept the usual one, one file each.
 
+mod backwards;
 mod counted_loops;
 mod half_gemm;
 mod raised_expand;
@@ -7,6 +8,7 @@ mod scans;
 mod stacked_rows;
 mod uneven_padding;
 
+pub(super) use backwards::BACKWARD_LAYERS;
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
 pub(super) use half_gemm::HALF_GEMM;
 pub(super) use raised_expand::RAISED_EXPAND;

@@ -24,7 +24,13 @@ RTEN = RUNTIMES / "rten" / "bin" / ("run_in_rten.exe" if os.name == "nt" else "r
 
 # Loops that end when a condition fails, which some runtimes do not have.
 CONDITIONAL = {"Newton's method"}
-REFUSED = {"openvino": set[str](), "rten": set[str](), "tract": CONDITIONAL, "iree": CONDITIONAL}
+REFUSED = {
+    "openvino": set[str](),
+    "rten": set[str](),
+    "mnn": set[str](),
+    "tract": CONDITIONAL,
+    "iree": CONDITIONAL,
+}
 # Models that do not run unless the target is named.
 UNNAMED = {
     "openvino": set[str](),
@@ -35,15 +41,16 @@ UNNAMED = {
 }
 # It compiles for seconds, so that only models run which need other spellings.
 IN_IREE = ("MLP", "LSTM and GRU (NNX)", "state space", "decoder of images", "differential equation")
-# It approximates functions.
-ROUGHLY = {"iree": 5e-4}
+# They approximate functions.
+ROUGHLY = {"iree": 5e-4, "mnn": 1e-3}
 
 
 def skip_without(runtime: str) -> None:
     """Skips a test if a runtime is not installed."""
     if runtime == "rten" and not RTEN.exists():
         pytest.skip("rten is not in build/runtimes")
-    if runtime != "rten" and not (RUNTIMES / runtime / runtime).is_dir():
+    package = {"mnn": "MNN"}.get(runtime, runtime)
+    if runtime != "rten" and not (RUNTIMES / runtime / package).is_dir():
         pytest.skip(f"{runtime} is not in build/runtimes")
 
 

@@ -2,11 +2,13 @@
 
 use std::panic::Location;
 
-use onnx::{Attr, Attrs, Builder, NodeId, ValueId};
+use onnx::{Attr, Attrs, Builder, NodeId, ValueId, attrs};
+use tensor::{DType, Tensor};
 
 use crate::Roots;
 use crate::legalize::{Error, Work};
 use crate::loops::Loop;
+use crate::passes::scan_backwards::reversal;
 use crate::targets::Bug;
 
 pub(in crate::targets) static BACKWARD_LAYERS: Bug =
@@ -29,6 +31,32 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         *all = reversed(b, *all)?;
     }
     Ok(work.substitute(id, &results)?)
+}
+
+pub(in crate::targets) static BACKWARD_SLICES: Bug =
+    Bug { name: "backward_slices", roots: Roots::Named(&["Slice"]), avoid: avoid_slice };
+
+fn avoid_slice(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let (graph, node) = (work.graph(), work.graph().node(id));
+    if let Some((mut value, axes)) = reversal(graph, node) {
+        let b = &mut work.builder(id, Some(id));
+        for axis in axes {
+            value = gathered(b, value, axis)?;
+        }
+        return Ok(work.substitute(id, &[value])?);
+    }
+    let steps = node.input(4).and_then(|steps| graph.constant(steps)).and_then(Tensor::to_i64s);
+    if steps.is_none_or(|steps| steps.iter().all(|step| *step > 0)) {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        op: node.op.name,
+        dtype: graph.ty(node.outputs[0]).dtype,
+        target: work.target,
+        reason: "it reads elements backwards incorrectly, unless a whole axis is reversed"
+            .to_owned(),
+        origin: node.origin,
+    })
 }
 
 /// Makes a scan go forwards. Returns its node, which is another one if it went backwards.
@@ -75,6 +103,20 @@ fn reversed(b: &mut Builder<'_>, rows: ValueId) -> onnx::Result<ValueId> {
     b.op("Slice", &[rows, start, end, axis, step], Attrs::new())
 }
 
+/// Reverses an axis without a `Slice`.
+fn gathered(b: &mut Builder<'_>, value: ValueId, axis: usize) -> onnx::Result<ValueId> {
+    let indices = if let Some(size) = b.shape(value)[axis].as_known() {
+        b.i64s(&(0..size).rev().collect::<Vec<_>>())
+    } else {
+        let size = b.op("Shape", &[value], attrs! { start: axis as i64, end: axis as i64 + 1 })?;
+        let size = b.squeeze(size, &[0])?;
+        let step = b.int(DType::I64, -1)?;
+        let last = b.op("Add", &[size, step], Attrs::new())?;
+        b.op("Range", &[last, step, step], Attrs::new())?
+    };
+    b.op("Gather", &[value, indices], attrs! { axis: axis as i64 })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::targets::spellings::testing::spelled;
@@ -94,6 +136,28 @@ mod tests {
         assert!(!text.contains("direction"), "{text}");
         assert!(!layer("forward", "tract").contains("Slice"));
         assert!(!layer("reverse", "openvino").contains("Slice"));
+        assert!(layer("reverse", "mnn").contains("Gather"));
+    }
+
+    #[test]
+    fn whole_axes_are_reversed_without_slices() {
+        let slice = |start: i64, steps: &str| {
+            let text = format!(
+                "g (float[3,B,2,2] x) => (float[C,B,2,2] y) {{
+                    s = Constant <value_ints = [{start}, -1]> ()
+                    e = Constant <value_ints = [-9223372036854775808, -9223372036854775808]> ()
+                    a = Constant <value_ints = [0, 1]> ()
+                    t = Constant <value_ints = {steps}> ()
+                    y = Slice (x, s, e, a, t)
+                }}"
+            );
+            spelled(&text, "mnn")
+        };
+        let text = slice(-1, "[-1, -1]").unwrap();
+        assert!(text.matches("Gather").count() == 2 && text.contains("Range"), "{text}");
+        assert!(!text.contains("Slice"), "{text}");
+        let error = slice(-2, "[-1, -1]").unwrap_err().to_string();
+        assert!(error.contains("a whole axis"), "{error}");
     }
 
     #[test]

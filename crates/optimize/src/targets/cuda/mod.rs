@@ -3,7 +3,18 @@
 mod kernels;
 mod measured;
 
+use tensor::DType::{self, BF16, F16, F32};
+
 use super::{Kernels, Measured, Spec, onnxruntime};
+
+/// Operators of onnxruntime's own domain that the provider lists. `tests/targets/test_cuda.py` compares
+/// them with the list.
+static CONTRIB: &[(&str, &[DType])] = &[
+    ("GatherBlockQuantized", &[F32, F16, BF16]),
+    ("GroupQueryAttention", &[F16, BF16]),
+    ("MatMulNBits", &[F32, F16, BF16]),
+    ("SkipSimplifiedLayerNormalization", &[F32, F16, BF16]),
+];
 
 static MEASURED: Measured =
     Measured::new(&[measured::ROWS, onnxruntime::ROWS], Kernels(&[kernels::KERNELS]));
@@ -22,7 +33,7 @@ pub(super) static SPEC: Spec = Spec {
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
-    contrib: &[],
+    contrib: CONTRIB,
     ..onnxruntime::SPEC
 };
 

@@ -59,6 +59,24 @@ def test_the_provider_leaves_nothing_to_the_cpu(
         assert has_bodies or captured == usual, name
 
 
+# Nodes on the CPU and copies inside models that are not made for a GPU.
+LEFT_BY_DEFAULT = {
+    "linen/rnn": ([], 1),
+    "equinox/rnn": ([], 1),
+    "haiku/rnn": (["GRU"], 2),
+}
+
+
+@pytest.mark.slow
+def test_models_without_a_target_stay_on_the_gpu_as_well(tmp_path: Path) -> None:
+    models = {}
+    for name in catalogue.NAMES:
+        fn, args = catalogue.build(name)
+        models[name] = to_onnx(fn, list(args))
+    for name, (usual, _) in placed(tmp_path, models).items():
+        assert usual == idle_cuda.Placement(*LEFT_BY_DEFAULT.get(name, ([], 0))), name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_models_for_the_gpu_compute_the_same(name: str, models: dict[str, onnx.ModelProto]) -> None:

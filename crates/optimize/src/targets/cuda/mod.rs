@@ -16,13 +16,15 @@ static CONTRIB: &[(&str, &[DType])] = &[
     ("SkipSimplifiedLayerNormalization", &[F32, F16, BF16]),
 ];
 
-static MEASURED: Measured =
-    Measured::new(&[measured::ROWS, onnxruntime::ROWS], Kernels(&[kernels::KERNELS]));
+/// The kernels of the provider.
+pub(super) static KERNELS: Kernels = Kernels(&[kernels::KERNELS]);
+
+static MEASURED: Measured = Measured::new(&[measured::ROWS, onnxruntime::ROWS], KERNELS);
 
 pub(super) static SPEC: Spec = Spec {
     name: "cuda",
     title: "onnxruntime's CUDA provider",
-    on_device: Some(Kernels(&[kernels::KERNELS])),
+    on_device: Some(KERNELS),
     keeps_on_device: true,
     // Norms and softmax are kernels of the provider, which accumulate in float32. Products,
     // convolutions, batch norms and pools are those of NVIDIA's libraries, with float32 as the type

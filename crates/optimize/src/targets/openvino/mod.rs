@@ -20,6 +20,7 @@ pub(super) static SPEC: Spec = Spec {
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
     contrib: &[],
+    elsewhere: None,
     ..onnxruntime::SPEC
 };
 

@@ -18,6 +18,9 @@ pub trait Storage: Send + Sync {
         false
     }
 
+    /// Announces that some bytes are read next, so that they may be loaded together.
+    fn prepare(&self, _read: Range<usize>) {}
+
     /// Announces that some bytes are no longer needed for now, so that their memory may be given
     /// back.
     fn release(&self, _read: Range<usize>) {}

@@ -484,6 +484,7 @@ fn in_storage_order(held: &Held, mut each: impl FnMut(&[u8]) -> io::Result<()>) 
     let bytes = storage.bytes();
     for start in (0..bytes.len()).step_by(PIECE) {
         let piece = start..bytes.len().min(start + PIECE);
+        storage.prepare(piece.clone());
         each(&bytes[piece.clone()])?;
         storage.release(piece);
     }

@@ -36,16 +36,10 @@ def run(
     function: str,
     inputs: Sequence[str],
     output: Path | None,
-    settings: Sequence[str],
     *,
-    opset: int | None,
-    target: str | None,
+    conversion: Mapping[str, Any],
     provenance: str | None,
     outputs: Sequence[str],
-    operators: Sequence[str],
-    assume: Sequence[str],
-    compute_dtype: Sequence[str],
-    weight_format: Sequence[str],
     checkpoint: Path | None,
     x64: bool,
     onnx_functions: str | None,
@@ -62,25 +56,15 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = to_onnx_options(settings)
-        by_pattern = {
-            "operators": operators,
-            "compute_dtype": compute_dtype,
-            "weight_format": weight_format,
-        }
         given = {
-            "opset": opset,
-            "target": target,
-            "stacktrace_metadata": False if provenance == "off" else provenance,
             "output_names": list(outputs) or None,
-            "assume": list(assume) or None,
-            **{option: patterns(option, texts) or None for option, texts in by_pattern.items()},
             "checkpoint": checkpoint,
             "x64": x64 or None,
             "onnx_functions": onnx_functions,
             "training": training,
             "name": name,
         }
+        options = conversion_options(conversion, provenance)
         options |= {RENAMED.get(k, k): value for k, value in given.items() if value is not None}
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
@@ -332,7 +316,19 @@ def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[
     return list(positional), keyword
 
 
-def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
+def conversion_options(given: Mapping[str, Any], provenance: str | None = None) -> dict[str, Any]:
+    """Returns the keyword arguments of `to_onnx` that the common options of commands give."""
+    options = _set_options(given["settings"])
+    for name, value in given.items():
+        if name != "settings" and value not in (None, []):
+            by_pattern = name in ("operators", "compute_dtype", "weight_format")
+            options[RENAMED.get(name, name)] = _patterns(name, value) if by_pattern else value
+    if provenance is not None:
+        options["stacktrace_metadata"] = False if provenance == "off" else provenance
+    return options
+
+
+def _set_options(settings: Sequence[str]) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx` that `--set` gives."""
     from jax2onnx import to_onnx
 
@@ -352,7 +348,7 @@ def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
+def _patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
     """Parses patterns with formats, such as `head.*=int8` and `int4`, or a single format."""
     formats: dict[str, str] = {}
     for text in texts:

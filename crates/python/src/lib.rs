@@ -143,8 +143,25 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
         Some(PythonCommand::GenerateFolder(command)) => run_generate_folder(py, command),
         Some(PythonCommand::Reduce(reduce)) => run_reduce(py, reduce),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
-        None => Ok(py.detach(|| cli::run(argv))),
+        None => interruptible(py, || cli::run(argv)),
     }
+}
+
+/// Runs a command that needs no Python. Meanwhile, Ctrl-C ends the process: Python's handler only
+/// takes effect after a call, but a command may wait for its input.
+fn interruptible(py: Python<'_>, run: impl FnOnce() -> u8 + Send) -> PyResult<u8> {
+    let signal = py.import("signal")?;
+    let number = signal.getattr("SIGINT")?;
+    let handler = signal.call_method1("getsignal", (&number,))?;
+    let is_default = handler.is(&signal.getattr("default_int_handler")?);
+    let set = |handler| signal.call_method1("signal", (number.clone(), handler));
+    // Only the main thread may set it.
+    let is_set = is_default && set(signal.getattr("SIG_DFL")?).is_ok();
+    let status = py.detach(run);
+    if is_set {
+        set(handler)?;
+    }
+    Ok(status)
 }
 
 /// Runs a command that needs no Python. Returns the exit status, the output and the errors.

@@ -228,7 +228,4 @@ def _bytes(model: Any, runnable: Runnable) -> int:
     """Returns the size of the model with the weights in other files."""
     if not isinstance(model, str | os.PathLike):
         return int(runnable.proto.ByteSize())
-    entries = (entry for t in runnable.proto.graph.initializer for entry in t.external_data)
-    files = {entry.value for entry in entries if entry.key == "location"}
-    outside = [os.path.join(runnable.folder or "", name) for name in files]
-    return sum(os.path.getsize(file) for file in (os.fspath(model), *outside))
+    return sum(os.path.getsize(file) for file in (os.fspath(model), *runnable.data_files()))

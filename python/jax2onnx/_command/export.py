@@ -22,9 +22,10 @@ from typing import Any, Literal
 from jax2onnx._export.option_names import IN_COMMAND, RENAMED
 from jax2onnx._export.options import is_same_file
 from jax2onnx._python.notebooks import without_own_frames
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError, nearest, reworded
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, nearest, reworded
 
-FAILED, WRONG_USAGE = 1, 2
+# Exit statuses: the answer is no, and an error.
+NO, FAILED = 1, 2
 
 _PLACEMENTS: dict[str, bool | Literal["auto"]] = {"true": True, "false": False, "auto": "auto"}
 
@@ -125,12 +126,11 @@ def reported(error: Exception) -> int:
         error.reword(IN_COMMAND)
     if isinstance(error, InvalidInputError):
         print(f"error: {error}", file=sys.stderr)
-        return WRONG_USAGE
-    if isinstance(error, Jax2OnnxError):
+    elif isinstance(error, Jax2OnnxError):
         print(f"{type(error).__name__}{error}", file=sys.stderr)
     else:
         _show_traceback(error)
-    return FAILED
+    return NO if isinstance(error, MismatchError) else FAILED
 
 
 @contextmanager
@@ -270,7 +270,16 @@ def _module(source: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if "relative import" in str(error):
+            folder = path.absolute().parent.name
+            error.add_note(
+                f"  help: `{folder}` has no `__init__.py`: add one, or name the module instead of "
+                f"the file, in the folder above: jax2onnx export {folder}.{path.stem}:…"
+            )
+        raise
     return module
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jax2onnx._command.arrays import read_arrays
-from jax2onnx._command.export import FAILED, conversion_options, loaded, read_inputs, reported
+from jax2onnx._command.export import NO, conversion_options, loaded, read_inputs, reported
 from jax2onnx.errors import InvalidInputError
 
 
@@ -42,7 +42,7 @@ def run(
         )
     except Exception as error:
         status = reported(error)
-        return FAILED if getattr(error, "code", None) == "nothing-fails" else status
+        return NO if getattr(error, "code", None) == "nothing-fails" else status
     files = found.save(output) if output is not None else []
     if as_json:
         print(json.dumps({**found.to_dict(), "files": files}, indent=2))

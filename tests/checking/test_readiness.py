@@ -115,7 +115,7 @@ def test_a_runtime_that_is_not_installed_is_an_error(
 
 
 def test_other_runtimes_are_an_error(path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, onnxruntime"):
+    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, mnn, onnxruntime"):
         readiness(path, "toaster")  # type: ignore[arg-type]
 
 

@@ -193,6 +193,12 @@ def test_experts_in_mxfp4(tmp_path):
         generation.save_checkpoint(tmp_path / "model", blocks)
 
 
+def types_by_weight(model):
+    """Returns the types of stored weights. The names of concatenated ones are joined."""
+    values = [t for t in model.graph.initializer if not t.name.endswith("/scale")]
+    return {name: t.data_type for t in values for name in t.name.split("+")}
+
+
 @pytest.mark.slow
 def test_shards_of_bfloat16_and_fewer_bits(tmp_path):
     """The usual form of large checkpoints: several files, an index, and bfloat16."""
@@ -211,7 +217,7 @@ def test_shards_of_bfloat16_and_fewer_bits(tmp_path):
     assert 0 < error.max() < 0.3
     generation.save_checkpoint(tmp_path / "small", folder, context_length=LENGTH, weights="int4")
     model = onnx.load(tmp_path / "small" / "model.onnx", load_external_data=False)
-    types = {t.name: t.data_type for t in model.graph.initializer}
+    types = types_by_weight(model)
     weights = {name for name in made["tensors"] if "mlp" in name or "head" in name}
     # `MatMulNBits` reads bytes. Columns that do not consist of whole blocks stay standard.
     found = {types[name] for name in weights}
@@ -384,7 +390,7 @@ def test_the_command(tmp_path, capsys):
     named = ["README.md", "genai_config.json", "model.onnx", "weights.data"]
     assert [line.split(":")[0].strip() for line in printed[1:]] == named
     model = onnx.load(output / "model.onnx", load_external_data=False)
-    types = {t.name: t.data_type for t in model.graph.initializer}
+    types = types_by_weight(model)
     assert types["lm_head.weight"] == onnx.TensorProto.FLOAT
     # `MatMulNBits` reads bytes.
     assert types["model.layers.0.mlp.up_proj.weight"] == onnx.TensorProto.UINT8

@@ -1,6 +1,6 @@
 //! Loops: `Loop` and `Scan`, whose bodies carry values between iterations.
 
-use onnx::{BlockId, Graph, Node, NodeId, Op, Producer, ValueId, collect_operands};
+use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId, collect_operands};
 
 use crate::{Editor, Error};
 
@@ -73,6 +73,22 @@ impl Loop {
             })
         });
         carried.collect()
+    }
+
+    /// Returns `true` if the scanned operand at `index` is read from its last row.
+    pub(crate) fn reads_backwards(&self, graph: &Graph, index: usize) -> bool {
+        graph
+            .node(self.id)
+            .ints("scan_input_directions")
+            .is_some_and(|all| all.get(index) == Some(&1))
+    }
+
+    /// Returns `true` if the first iteration computes the last row of the stacked result at `index`.
+    pub(crate) fn stacks_backwards(&self, graph: &Graph, index: usize) -> bool {
+        graph
+            .node(self.id)
+            .ints("scan_output_directions")
+            .is_some_and(|all| all.get(index) == Some(&1))
     }
 
     /// Returns the results of the body that are not carried: the condition and stacked results.
@@ -181,10 +197,4 @@ fn remove_unread(edit: &mut Editor<'_>, body: BlockId) {
             edit.remove_dead(id);
         }
     }
-}
-
-/// Returns `true` if a `Scan` reads or stacks the sequence at `index` from its last row. `attr` is
-/// `scan_input_directions` or `scan_output_directions`.
-pub(crate) fn is_backwards(scan: &Node, attr: &str, index: usize) -> bool {
-    scan.ints(attr).and_then(|all| all.get(index)) == Some(&1)
 }

@@ -65,6 +65,7 @@ Target = Literal[
     "any",
     "cuda",
     "iree",
+    "mnn",
     "onnxruntime",
     "onnxruntime-web",
     "onnxruntime>=1.17",

@@ -127,7 +127,7 @@ def _note(
     else:
         advice = f"write a number instead of `{found[0]}`"
     if not constraints and "inconclusive" not in message:
-        needs_integer = "_DimExpr" in mentioned or "requires a constant" in message
+        needs_integer = "_DimExpr" in message or "requires a constant" in message
         if needs_integer and (line := _map_of_rows(found, shapes)):
             advice += (
                 f". If rows of `{found[0]}` do not depend on each other, export a map over batches "

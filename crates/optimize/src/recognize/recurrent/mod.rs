@@ -24,7 +24,7 @@ use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
 use super::syntax;
-use crate::loops::{Carried, Loop, is_backwards};
+use crate::loops::{Carried, Loop};
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
@@ -285,10 +285,9 @@ impl Round {
         if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
             return Err("another axis is scanned".into());
         }
-        let backwards = is_backwards(node, "scan_input_directions", 0);
+        let backwards = scan.reads_backwards(graph, 0);
         let stacked = 0..node.outputs.len() - self.state.len();
-        let turned =
-            stacked.map(|index| is_backwards(node, "scan_output_directions", index) != backwards);
+        let turned = stacked.map(|index| scan.stacks_backwards(graph, index) != backwards);
         Ok(Order { backwards, turned: turned.collect() })
     }
 

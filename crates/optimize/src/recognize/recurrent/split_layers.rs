@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::Type;
 
 use super::{State, all};
-use crate::loops::{Carried, Loop, is_backwards};
+use crate::loops::{Carried, Loop};
 use crate::recognize::choice::check_form;
 use crate::{Changed, Editor, Error, Pass, Problem};
 
@@ -126,9 +126,9 @@ impl FirstLayer {
     fn split(self, edit: &mut Editor<'_>) -> Result<NodeId, Error> {
         let node = edit.graph().node(self.scan.id).clone();
         let carried = self.scan.state(edit.graph());
-        let direction_of = |k| i64::from(is_backwards(&node, "scan_input_directions", k));
-        let direction = direction_of(self.sequence);
-        let made = self.emit(edit, &node.inputs, &carried, direction);
+        let backwards = |edit: &Editor<'_>, k| self.scan.reads_backwards(edit.graph(), k);
+        let is_backwards = backwards(edit, self.sequence);
+        let made = self.emit(edit, &node.inputs, &carried, is_backwards);
         let (finals, stacked) = made.map_err(|error| Error {
             rewrite: PASS.name,
             origin: Some(node.origin),
@@ -161,10 +161,10 @@ impl FirstLayer {
         let operands: Vec<_> = node.inputs.iter().copied().chain([Some(stacked)]).collect();
         let scanned = kept.iter().filter(|k| **k >= self.scan.carried);
         let directions = scanned.clone().map(|k| match k - self.scan.carried {
-            k if k + self.scan.carried + 1 == inputs.len() => direction,
-            k => direction_of(k),
+            k if k + self.scan.carried + 1 == inputs.len() => is_backwards,
+            k => backwards(edit, k),
         });
-        let directions: Vec<i64> = directions.collect();
+        let directions: Vec<i64> = directions.map(i64::from).collect();
         let count = scanned.count() as i64;
         edit.set_inputs(body, kept.iter().map(|k| inputs[*k]).collect());
 
@@ -191,7 +191,7 @@ impl FirstLayer {
         edit: &mut Editor<'_>,
         operands: &[Option<ValueId>],
         carried: &[Carried],
-        direction: i64,
+        backwards: bool,
     ) -> onnx::Result<(Vec<ValueId>, ValueId)> {
         let graph = edit.graph();
         let element = graph.block(self.scan.body).inputs[self.scan.carried + self.sequence];
@@ -226,8 +226,9 @@ impl FirstLayer {
         let mut inputs: Vec<_> = own.iter().map(|c| Some(c.initial)).collect();
         inputs.push(operands[self.scan.carried + self.sequence]);
         let mut attrs = attrs! { body: body, num_scan_inputs: 1 };
-        attrs.push(("scan_input_directions", Attr::Ints(vec![direction])));
-        attrs.push(("scan_output_directions", Attr::Ints(vec![direction])));
+        let direction = Attr::Ints(vec![i64::from(backwards)]);
+        attrs.push(("scan_input_directions", direction.clone()));
+        attrs.push(("scan_output_directions", direction));
         let count = own.len() + 1;
         let op = Op::onnx("Scan");
         let mut results =

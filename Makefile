@@ -67,7 +67,7 @@ coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with J
 	@$(BIN)/python -m conformance
 
 fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
-	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
+	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1) $(if $(HALF),--half)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
 	rustup toolchain install --profile minimal nightly

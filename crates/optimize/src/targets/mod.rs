@@ -80,6 +80,8 @@ pub struct Spec {
     pub(crate) on_device: Option<Kernels>,
     /// `true` if nodes get casts or other forms so that they run on the device.
     pub(crate) keeps_on_device: bool,
+    /// The kernels on a device that models may run on as well. Integers take forms that it has.
+    pub(crate) elsewhere: Option<Kernels>,
     /// The operators that run on the CPU although their elementary forms run on the device.
     pub elementary: &'static [&'static str],
     /// `true` if the kernels of operators with [`Trait::Sums`](onnx::operators::Trait::Sums) compute in

@@ -21,6 +21,7 @@ pub(super) static SPEC: Spec = Spec {
     mistakes_matrices_for_signals: false,
     blocks: ReadableBlocks::Whole,
     contrib: &[],
+    elsewhere: None,
     ..onnxruntime::SPEC
 };
 

@@ -2,13 +2,12 @@
 
 use std::panic::Location;
 
-use onnx::{Attr, Attrs, Builder, NodeId, ValueId, attrs};
+use onnx::{Attr, Attrs, Builder, NodeId, ValueId, attrs, reversal};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
 use crate::legalize::{Error, Work};
 use crate::loops::Loop;
-use crate::passes::scan_backwards::reversal;
 use crate::targets::Bug;
 
 pub(in crate::targets) static BACKWARD_LAYERS: Bug =

@@ -590,6 +590,21 @@ def test_integers_need_a_newer_opset():
     to_onnx(lambda x: x @ w, [(1, 64)], weights="float16", opset=20)
 
 
+@pytest.mark.parametrize("options", [{"weights": "int8", "opset": 18}, {"weights": "uint8:column"}])
+def test_columns_have_scales(options):
+    w, x = normal(48, 64) * jnp.arange(1, 65), normal(3, 48)
+    model = to_onnx(lambda x: x @ w, [("B", 48)], **options)
+    assert model.opset_import[0].version < 21
+    (widened,) = [node for node in model.graph.node if node.op_type == "DequantizeLinear"]
+    assert {a.name: a.i for a in widened.attribute} == {"axis": 1}
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    assert list(stored[widened.input[1]].dims) == [64]
+    # Half a step for each of the products, and the rounding of the other operand.
+    step = np.abs(w).max(0) / 127
+    bound = step * (np.abs(x).sum(1, keepdims=True) * 0.55) + np.abs(x @ w).max() * 0.02
+    assert np.all(np.abs(run(model, x) - x @ w) <= bound)
+
+
 @pytest.mark.parametrize("size", [64, 128])
 def test_weights_that_cannot_be_rounded_leave_the_old_model(size, tmp_path):
     path = tmp_path / "m.onnx"

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import onnx
 import pytest
 
 from harness.checking import TOLERANCE, as_tensor, quick
@@ -71,7 +72,9 @@ def export(name: str, path: Path, **options: Any) -> None:
     np.savez(path.with_suffix(".in.npz"), **dict(zip(names, leaves, strict=True)))
 
 
-def failures(runtime: str, folder: Path, files: dict[str, Path]) -> dict[str, str]:
+def failures(
+    runtime: str, folder: Path, files: dict[str, Path], roughly: float = 0
+) -> dict[str, str]:
     """Runs the models of a folder, and returns the reasons of those that fail or differ."""
     environment = os.environ | {"RUN_IN_RTEN": str(RTEN)}
     if runtime != "rten":
@@ -85,13 +88,17 @@ def failures(runtime: str, folder: Path, files: dict[str, Path]) -> dict[str, st
     failed = {}
     for name, path in files.items():
         error = path.with_suffix(".error")
-        problem = error.read_text() if error.exists() else compare(runtime, name, path)
+        problem = (
+            error.read_text()
+            if error.exists()
+            else compare(name, path, roughly or ROUGHLY.get(runtime, 0))
+        )
         if problem:
             failed[name] = problem
     return failed
 
 
-def compare(runtime: str, name: str, path: Path) -> str | None:
+def compare(name: str, path: Path, roughly: float) -> str | None:
     """Returns the difference between the results of a model and JAX's, if there is one."""
     results = np.load(path.with_suffix(".out.npz"))
     found, expected = [results[key] for key in results.files], built(name)[1]
@@ -99,7 +106,7 @@ def compare(runtime: str, name: str, path: Path) -> str | None:
         return f"{len(found)} results in place of {len(expected)}"
     for one, other in zip(found, map(as_tensor, expected), strict=True):
         rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))
-        atol = max(atol, ROUGHLY.get(runtime, 0))
+        atol = max(atol, roughly)
         if one.shape != other.shape:
             return f"{one.shape} in place of {other.shape}"
         if not np.allclose(one, other.astype(one.dtype), rtol, atol, equal_nan=True):
@@ -143,6 +150,17 @@ def test_sequences_are_read_backwards(runtime: str, tmp_path: Path) -> None:
     for name, path in files.items():
         export(name, path, target=runtime)
     assert failures(runtime, tmp_path, files) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_weights_of_eight_bits(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    path = tmp_path / "model.onnx"
+    export("MLP", path, target=runtime, weights={"*.kernel": "int8"})
+    model = onnx.load(path)
+    assert "DequantizeLinear" in [node.op_type for node in model.graph.node]
+    assert failures(runtime, tmp_path, {"MLP": path}, roughly=0.05) == {}
 
 
 @pytest.mark.parametrize("target", ["tract", "iree"])

@@ -93,7 +93,7 @@ fn attempt(
     let finite = graph.assumptions.contains(Assumption::Finite);
     // Convolutions in place of products were measured for 32-bit floats. Block-wise formats exist
     // only for weights of products.
-    let convolves = !narrows && !options.weights.has_blocks();
+    let convolves = !narrows && !options.weights.has_integers();
     let chosen = options.forms.clone();
     let mut forms = Forms { opset: usable, narrows, finite, convolves, target, ..chosen };
     for op in target.elementary {

@@ -297,7 +297,8 @@ def to_onnx(
             match decides. Inputs and outputs keep their types.
         weights: Stores weights in fewer bits: "float16" or "bfloat16" for weights with two or more
             axes, "int8" or "int4" for the matrices of products, in blocks of 32 that share a scale.
-            "uint8" and "uint4" have a zero point as well; "int4:64" sets the block size. A mapping
+            "uint8" and "uint4" have a zero point as well; "int4:64" sets the block size, and
+            "int8:column" has one scale for each column. A mapping
             chooses by the name of the parameter: `{"head.*": "int8", "*": "int4"}`. `*` matches any
             text, the first match decides, and "keep" stores a weight unchanged. onnxruntime
             computes products directly on the integers. `calibrate` returns such a mapping with

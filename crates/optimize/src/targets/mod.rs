@@ -101,8 +101,21 @@ pub struct Spec {
     pub(crate) limits_biased_sums: bool,
     /// `true` if `DFT` may treat the rows of a matrix as real signals.
     pub(crate) mistakes_matrices_for_signals: bool,
+    /// The blocks of integers that `DequantizeLinear` reads.
+    pub(crate) blocks: ReadableBlocks,
     /// `true` if four-bit floats are stored, but no kernel reads them.
     pub(crate) only_stores_four_bit_floats: bool,
+}
+
+/// The blocks of integers that a target reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadableBlocks {
+    /// Blocks of any number of rows.
+    All,
+    /// Blocks of matrices whose rows are a multiple of the block size.
+    Whole,
+    /// None. Scales belong to columns.
+    None,
 }
 
 /// The speed of convolutions with kernels of one pixel, compared with products.

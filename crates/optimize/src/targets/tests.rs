@@ -1,7 +1,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use provenance::Origins;
+
 use super::{ALL, Target};
+use crate::Forms;
+use crate::testing::graph;
+use crate::weights::{Weights, shrink};
 
 #[test]
 fn targets_are_sorted_by_name() {
@@ -62,4 +67,35 @@ fn only_folders_of_targets_name_runtimes() {
         count += 1;
     }
     assert!(count > 300, "{count} files");
+}
+
+#[test]
+fn columns_have_scales_where_there_are_no_blocks() {
+    let product = format!(
+        "g (float[2,32] x) => (float[2,32] y) <float[32,32] w = {{{}}}> {{ y = MatMul (x, w) }}",
+        vec!["1"; 1024].join(", ")
+    );
+    let stored = |format: &str, target: &str, opset: i64| {
+        let mut origins = Origins::default();
+        let mut graph = graph(&product, &mut origins);
+        let forms = Forms { target: Target::find(target).unwrap(), ..Forms::auto(opset) };
+        let weights = Weights::parse(&format!("w={format}")).unwrap();
+        shrink(&mut graph, &mut origins, &weights, opset, &forms).map_err(|e| e.to_string())?;
+        onnx::verify(&graph, Some(opset)).unwrap();
+        Ok::<String, String>(onnx::text::print(&graph))
+    };
+    let by_column = "DequantizeLinear <axis: int = 1> (w, \"w/scale\"";
+    for (format, target, opset) in
+        [("int8", "tract", 23), ("int8", "onnxruntime", 18), ("int8:column", "onnxruntime", 23)]
+    {
+        let text = stored(format, target, opset).unwrap();
+        assert!(text.contains(&format!("{by_column})")), "{text}");
+        assert!(text.contains("float[32] \"w/scale\""), "{text}");
+    }
+    assert!(stored("uint8", "iree", 22).unwrap().contains(by_column));
+    assert!(stored("int8", "openvino", 23).unwrap().contains("block_size: int = 32"));
+    assert!(stored("int8:64", "openvino", 23).unwrap_err().contains("does not read such blocks"));
+    assert!(stored("int8", "onnxruntime", 23).unwrap().contains("block_size: int = 32"));
+    assert!(stored("int4", "tract", 23).unwrap_err().contains("does not read such blocks"));
+    assert!(stored("int8:32", "onnxruntime", 18).unwrap_err().contains("need opset 21"));
 }

@@ -22,6 +22,7 @@ use provenance::{Origins, Stage};
 use tensor::{BlockLayout, Blocks, DType, Quantized, ReduceError, Tensor};
 
 use crate::recognize::Forms;
+use crate::targets::ReadableBlocks;
 use crate::wildcard::{self, matches};
 use plan::Plan;
 use readers::{Reader, casts, readers};
@@ -33,6 +34,16 @@ pub enum Format {
     Keep,
     /// A smaller float.
     Float(DType),
+    /// Integers of 8 bits: in blocks if the target and the opset have them, else by column.
+    Bytes {
+        /// The integer type.
+        dtype: DType,
+    },
+    /// Integers of 8 bits with a scale for each column.
+    Columns {
+        /// The integer type.
+        dtype: DType,
+    },
     /// Integers in blocks.
     Blocks {
         /// The integer type.
@@ -58,12 +69,19 @@ pub const ALL: &str = "*";
 /// The default number of elements that share a scale.
 const BLOCK: usize = 32;
 
+/// The end of a format with a scale for each column.
+const COLUMN: &str = ":column";
+
 /// The first opset whose operators support blocks.
 const OPSET: i64 = 21;
 
 impl Format {
-    /// Parses `keep`, `float16`, `int4` or `int4:64`. Returns `None` for other texts.
+    /// Parses `keep`, `float16`, `int4`, `int4:64` or `int8:column`. Returns `None` for other texts.
     pub fn parse(text: &str) -> Option<Self> {
+        if let Some(name) = text.strip_suffix(COLUMN) {
+            let dtype = DType::from_numpy_name(name)?;
+            return matches!(dtype, DType::I8 | DType::U8).then_some(Format::Columns { dtype });
+        }
         let (name, size) = match text.split_once(':') {
             Some((name, size)) => (name, Some(size.parse::<usize>().ok()?)),
             None => (text, None),
@@ -74,6 +92,9 @@ impl Format {
             ("keep", _) if size.is_none() => Some(Format::Keep),
             (_, Some(dtype @ (DType::F16 | DType::BF16))) if size.is_none() => {
                 Some(Format::Float(dtype))
+            }
+            (_, Some(dtype @ (DType::I8 | DType::U8))) if size.is_none() => {
+                Some(Format::Bytes { dtype })
             }
             (_, Some(dtype @ (DType::I4 | DType::U4 | DType::I8 | DType::U8))) => {
                 let size = Some(size.unwrap_or(BLOCK)).filter(fits)?;
@@ -87,7 +108,8 @@ impl Format {
     pub fn to_text(self) -> String {
         match self {
             Format::Keep => "keep".to_owned(),
-            Format::Float(dtype) => dtype.numpy_name().to_owned(),
+            Format::Float(dtype) | Format::Bytes { dtype } => dtype.numpy_name().to_owned(),
+            Format::Columns { dtype } => format!("{}{COLUMN}", dtype.numpy_name()),
             Format::Blocks { dtype, size } => format!("{}:{size}", dtype.numpy_name()),
         }
     }
@@ -99,10 +121,10 @@ impl Weights {
         text.split(',').map(|one| Format::parse(one.trim())).collect()
     }
 
-    /// Returns `true` if any weight may be stored as integers in blocks.
-    pub fn has_blocks(&self) -> bool {
+    /// Returns `true` if any weight may be stored as integers.
+    pub fn has_integers(&self) -> bool {
         let mut formats = self.formats.iter().flat_map(|(_, formats)| formats);
-        formats.any(|format| matches!(format, Format::Blocks { .. }))
+        formats.any(|format| !matches!(format, Format::Keep | Format::Float(_)))
     }
 
     /// Returns one pattern and its formats per line, such as `blocks.*=int4:32`, or `None` if the
@@ -145,7 +167,9 @@ pub enum Error {
         reason: String,
     },
     /// The opset has no operator for integer weights.
-    #[error("integer weights need opset {OPSET} or newer, but the model is written in opset {0}")]
+    #[error(
+        "weights in blocks of integers need opset {OPSET} or newer, but the model is written in opset {0}"
+    )]
     Opset(i64),
     /// The graph or an emitted node is invalid, which is a bug in this project.
     #[error(transparent)]
@@ -156,7 +180,8 @@ impl std::fmt::Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Format::Keep => f.write_str("it is"),
-            Format::Float(dtype) => f.write_str(dtype.numpy_name()),
+            Format::Float(dtype) | Format::Bytes { dtype } => f.write_str(dtype.numpy_name()),
+            Format::Columns { dtype } => write!(f, "{} by column", dtype.numpy_name()),
             Format::Blocks { dtype, size } => {
                 write!(f, "{} in blocks of {size}", dtype.numpy_name())
             }
@@ -215,6 +240,7 @@ pub fn shrink(
     for value in parameters {
         let Some(tensor) = edit.graph().tensor(value) else { continue };
         let (from, bytes) = (tensor.dtype(), tensor.byte_len());
+        let shape = tensor.shape().to_vec();
         let name = edit.graph().value(value).name.clone();
         let mut weight =
             Weight { name, from, bytes, format: None, stored: bytes, reason: String::new() };
@@ -226,6 +252,7 @@ pub fn shrink(
             let matched = &mut matched[at];
             matched.any = true;
             for format in formats {
+                let format = &resolved(*format, &shape, opset, forms);
                 match suitable(edit.graph(), value, *format, pattern == ALL, forms) {
                     Ok(_) if *format == Format::Keep => {
                         refused = Some((name.clone(), *format, "as requested".to_owned()));
@@ -320,6 +347,27 @@ fn largest(graph: &Graph) -> Vec<String> {
     named.into_iter().take(LISTED).map(|(_, name)| name).collect()
 }
 
+/// Returns the format that suits the opset and the target.
+fn resolved(format: Format, shape: &[usize], opset: i64, forms: &Forms) -> Format {
+    match format {
+        Format::Bytes { dtype } if opset >= OPSET && reads_blocks(forms, BLOCK, shape) => {
+            Format::Blocks { dtype, size: BLOCK }
+        }
+        Format::Bytes { dtype } => Format::Columns { dtype },
+        other => other,
+    }
+}
+
+/// Returns `true` if the target reads blocks of the rows of a weight.
+fn reads_blocks(forms: &Forms, size: usize, shape: &[usize]) -> bool {
+    match (forms.target.blocks, shape) {
+        (ReadableBlocks::All, _) => true,
+        (ReadableBlocks::Whole, &[rows, _]) => rows.is_multiple_of(size),
+        (ReadableBlocks::Whole, _) => true,
+        (ReadableBlocks::None, _) => false,
+    }
+}
+
 /// Returns how a weight can be stored in the format, or the reason why not. If `by_itself` is set,
 /// it must also be large enough.
 fn suitable(
@@ -334,14 +382,33 @@ fn suitable(
     let to = match format {
         Format::Keep => return Ok(Plan::Cast),
         Format::Float(to) => to,
-        Format::Blocks { dtype: to, size } => {
+        Format::Bytes { dtype: to }
+        | Format::Columns { dtype: to }
+        | Format::Blocks { dtype: to, .. } => {
             if quantized::is_integer(dtype) {
                 return quantized::found(graph, value).map(|_| Plan::Cast);
             }
             if by_itself && tensor.len() < WORTH_IT {
                 return Err("it is small".to_owned());
             }
-            return plan::blocks(graph, value, (to, size), by_itself, forms);
+            return match (format, tensor.shape()) {
+                (Format::Blocks { size, .. }, shape) if !reads_blocks(forms, size, shape) => {
+                    Err(format!(
+                        "{} does not read such blocks; `int8:column` has a scale for each column",
+                        forms.target
+                    ))
+                }
+                (Format::Blocks { size, .. }, _) => {
+                    plan::blocks(graph, value, (to, size), by_itself, forms)
+                }
+                (_, &[rows, _]) => {
+                    match plan::blocks(graph, value, (to, rows.max(1)), by_itself, forms)? {
+                        Plan::Whole { scale, .. } => Ok(Plan::Whole { axis: 1, scale }),
+                        _ => Err("its rows are looked up, and columns have the scales".to_owned()),
+                    }
+                }
+                _ => Err("it is no matrix, and columns have the scales".to_owned()),
+            };
         }
     };
     if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
@@ -404,14 +471,16 @@ fn store(
             edit.graph_mut().move_name(value, stored);
             return Ok(bytes);
         }
-        Format::Blocks { .. } if quantized::is_integer(tensor.dtype()) => {
+        _ if quantized::is_integer(tensor.dtype()) => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
             let found = quantized::found(graph, value).map_err(reason)?;
             quantized::store(edit, value, found)?;
             return Ok(tensor.byte_len());
         }
         Format::Blocks { dtype, size } => (dtype, size),
+        Format::Bytes { dtype } | Format::Columns { dtype } => (dtype, tensor.shape()[0].max(1)),
     };
+    let by_column = !matches!(format, Format::Blocks { .. });
     let (axis, blocks) = match plan {
         Plan::Rows { lookups, transposed, scale } => {
             let blocks = Blocks { dtype, size, scale: *scale, layout: BlockLayout::Halves };
@@ -428,6 +497,9 @@ fn store(
             });
         }
         Plan::Whole { axis, scale } => {
+            // There are few scales of columns, so they need no cast.
+            let is_single = by_column && tensor.dtype() == DType::F32;
+            let scale = if is_single { &DType::F32 } else { scale };
             (*axis, Blocks { dtype, size, scale: *scale, layout: BlockLayout::Columns })
         }
         Plan::Cast => return Ok(tensor.byte_len()),
@@ -436,7 +508,13 @@ fn store(
     let (wide, read) = widened(graph, value).map_err(reason)?;
     let parts = quantized_stack(&tensor, axis, blocks, &name).map_err(unsuitable)?;
     let bytes = bytes_of(&parts);
-    let Quantized { values, scales, zero_points } = parts;
+    let Quantized { values, mut scales, mut zero_points } = parts;
+    if by_column {
+        let columns = [scales.len()];
+        scales = scales.reshaped(&columns).map_err(|error| unsuitable(error.into()))?;
+        let zeros = zero_points.map(|zeros| zeros.reshaped(&columns)).transpose();
+        zero_points = zeros.map_err(|error| unsuitable(error.into()))?;
+    }
     let graph = edit.graph_mut();
     let values = graph.add_constant(values);
     let scales = graph.add_constant(scales);
@@ -446,7 +524,10 @@ fn store(
     let mut operands = vec![values, wide_scales];
     operands.extend(zeros);
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
-    let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
+    let mut attrs = attrs! { axis: axis as i64, block_size: size as i64 };
+    if by_column {
+        attrs.retain(|(name, _)| *name != "block_size");
+    }
     let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
     for old in read {
         let cast = edit.graph().producer(old);

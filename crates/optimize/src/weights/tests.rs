@@ -241,11 +241,12 @@ fn weights_in_bodies_are_widened_outside() {
 
 #[test]
 fn formats_have_names() {
-    for text in ["keep", "float16", "bfloat16", "int4:32", "uint8:128"] {
+    for text in ["keep", "float16", "bfloat16", "int4:32", "uint8:128", "int8", "int8:column"] {
         assert_eq!(Format::parse(text).unwrap().to_text(), text);
     }
     assert_eq!(Format::parse("int4").unwrap().to_text(), "int4:32");
-    for text in ["float32", "int4:24", "int4:8", "float16:32", "int2", "keep:16", ""] {
+    for text in ["float32", "int4:24", "int4:8", "float16:32", "int2", "keep:16", "int4:column", ""]
+    {
         assert_eq!(Format::parse(text), None, "{text}");
     }
     let weights = Weights::parse("a=b.*=int4:64\n*=keep").unwrap();

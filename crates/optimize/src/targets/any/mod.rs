@@ -2,7 +2,7 @@
 
 use onnx::schema;
 
-use super::{Spec, onnxruntime};
+use super::{ReadableBlocks, Spec, onnxruntime};
 
 pub(super) static SPEC: Spec = Spec {
     name: "any",
@@ -26,5 +26,6 @@ pub(super) static SPEC: Spec = Spec {
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
+    blocks: ReadableBlocks::All,
     only_stores_four_bit_floats: false,
 };

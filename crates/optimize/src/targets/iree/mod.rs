@@ -1,7 +1,7 @@
 //! IREE, which compiles ONNX files by way of MLIR.
 
 use super::spellings::{BACKWARD_LAYERS, PLAIN_LOOPS, STACKED_ROWS, UNEVEN_PADDING};
-use super::{Spec, openvino};
+use super::{ReadableBlocks, Spec, openvino};
 
 pub(super) static SPEC: Spec = Spec {
     name: "iree",
@@ -12,5 +12,6 @@ pub(super) static SPEC: Spec = Spec {
     // It does not compile a `GRU` with a batch of symbolic size.
     elementary: &["GRU"],
     bugs: &[&BACKWARD_LAYERS, &PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING],
+    blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

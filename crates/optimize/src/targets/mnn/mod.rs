@@ -2,7 +2,7 @@
 
 use super::openvino::WIDE_BITS;
 use super::spellings::{BACKWARD_LAYERS, BACKWARD_SLICES, NAN_TESTS, RAISED_SCALARS, SCANS};
-use super::{Spec, openvino};
+use super::{ReadableBlocks, Spec, openvino};
 
 pub(super) static SPEC: Spec = Spec {
     name: "mnn",
@@ -11,5 +11,6 @@ pub(super) static SPEC: Spec = Spec {
     opset: 22,
     newest_opset: 22,
     bugs: &[&BACKWARD_LAYERS, &SCANS, &BACKWARD_SLICES, &NAN_TESTS, &RAISED_SCALARS, &WIDE_BITS],
+    blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

@@ -11,7 +11,7 @@ use tensor::DType;
 
 use super::kernels::Runs;
 use super::measured::Row;
-use super::{Convolutions, Kernels, Measured, Spec, cuda};
+use super::{Convolutions, Kernels, Measured, ReadableBlocks, Spec, cuda};
 
 /// The table of kernels, which builds for other platforms start from.
 pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
@@ -66,5 +66,6 @@ pub(super) static SPEC: Spec = Spec {
     fuses_sums_with_norms: true,
     limits_biased_sums: true,
     mistakes_matrices_for_signals: true,
+    blocks: ReadableBlocks::All,
     only_stores_four_bit_floats: true,
 };

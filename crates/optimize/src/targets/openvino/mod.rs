@@ -4,7 +4,7 @@
 use onnx::NodeId;
 use tensor::DType;
 
-use super::{Bug, Spec, onnxruntime};
+use super::{Bug, ReadableBlocks, Spec, onnxruntime};
 use crate::Roots;
 use crate::legalize::{Error, Work};
 
@@ -19,6 +19,7 @@ pub(super) static SPEC: Spec = Spec {
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
+    blocks: ReadableBlocks::Whole,
     contrib: &[],
     elsewhere: None,
     ..onnxruntime::SPEC

@@ -3,7 +3,7 @@
 mod kernels;
 
 use super::spellings::SCANS;
-use super::{Kernels, Spec, onnxruntime, openvino};
+use super::{Kernels, ReadableBlocks, Spec, onnxruntime, openvino};
 
 pub(super) static SPEC: Spec = Spec {
     name: "rten",
@@ -12,6 +12,7 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: 26,
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),
     bugs: &[&SCANS],
+    blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };
 

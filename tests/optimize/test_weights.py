@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import to_onnx, verify
+from jax2onnx import SourceMap, to_onnx, verify
 from jax2onnx.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)
@@ -625,3 +625,24 @@ def test_zeros_stay_tiny():
     model = to_onnx(lambda x: x @ w, [(2, 128)], weights="int4")
     # onnxruntime may compute a multiple of the smallest scale.
     assert np.abs(run(model, np.float32(1e4) * normal(2, 128))).max() < 1e-6
+
+
+def test_products_of_one_operand_are_merged():
+    v, w, x = normal(64, 32), normal(64, 96), normal(3, 64)
+
+    def both(x):
+        gate = x @ v
+        up = x @ w
+        return gate, up
+
+    options = {"weights": "int4", "operators": {"MatMulNBits": "native"}}
+    merged = to_onnx(both, [x], stacktrace_metadata="sourcemap", **options)
+    assert [node.op_type for node in merged.graph.node] == ["MatMulNBits", "Split"]
+    assert {"v+w", "v+w/scale"} < set(types(merged))
+    results = session(merged).run(None, {merged.graph.input[0].name: x})
+    for result, one in zip(results, (lambda x: x @ v, lambda x: x @ w), strict=True):
+        np.testing.assert_array_equal(result, run(to_onnx(one, [x], **options), x))
+    first = both.__code__.co_firstlineno
+    for node in merged.graph.node:
+        lines = {found.site.line for found in SourceMap.load(merged).lookup(node.name)}
+        assert lines == {first + 1, first + 2}

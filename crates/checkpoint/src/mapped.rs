@@ -42,6 +42,16 @@ impl Mapped {
         &self.0
     }
 
+    /// Loads the pages of `range` together. Otherwise the system loads a few at a time, whenever it
+    /// reads the first of them. It is fine if it does not know this advice.
+    #[cfg(target_os = "linux")]
+    fn prepare(&self, range: Range<usize>) {
+        let _ = self.0.advise_range(memmap2::Advice::PopulateRead, range.start, range.len());
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn prepare(&self, _: Range<usize>) {}
+
     /// Gives back the memory of the pages inside `range`. The system reads them again on the next
     /// access.
     #[cfg(unix)]
@@ -86,6 +96,10 @@ impl Storage for Slice {
 
     fn is_mapped(&self) -> bool {
         true
+    }
+
+    fn prepare(&self, read: Range<usize>) {
+        self.file.prepare(self.range.start + read.start..self.range.start + read.end);
     }
 
     fn release(&self, read: Range<usize>) {

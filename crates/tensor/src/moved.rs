@@ -40,6 +40,7 @@ impl Moved {
             return Ok(());
         }
         let storage = self.source.open()?;
+        storage.prepare(0..storage.bytes().len());
         let done = self.chunks_of(storage.bytes(), &mut each);
         storage.release(0..storage.bytes().len());
         done

@@ -18,6 +18,9 @@ pub trait Storage: Send + Sync {
         false
     }
 
+    /// Announces that some bytes are read next, so that they may be loaded together.
+    fn prepare(&self, _read: Range<usize>) {}
+
     /// Announces that some bytes are no longer needed for now, so that their memory may be given
     /// back.
     fn release(&self, _read: Range<usize>) {}
@@ -71,9 +74,7 @@ impl Held {
             Held::Away(source) => MemoryLocation {
                 address: source.address(),
                 bytes: source.byte_len(),
-                order: Vec::new(),
-                start: 0,
-                computed: Vec::new(),
+                ..MemoryLocation::default()
             },
         }
     }
@@ -94,7 +95,7 @@ impl Storage for Vec<u8> {
 
 /// The location of elements in memory, and the way they are read. While both exist, two tensors
 /// with the same place have the same bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemoryLocation {
     address: usize,
     bytes: usize,
@@ -102,13 +103,20 @@ pub struct MemoryLocation {
     start: usize,
     /// The conversions applied to the elements, in order.
     computed: Vec<Conversion>,
+    /// The locations of concatenated tensors, if there are several.
+    parts: Vec<MemoryLocation>,
 }
 
 impl MemoryLocation {
     /// Returns the place of bytes that are read in their stored order.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let address = bytes.as_ptr().addr();
-        Self { address, bytes: bytes.len(), order: Vec::new(), start: 0, computed: Vec::new() }
+        Self { address, bytes: bytes.len(), ..Self::default() }
+    }
+
+    /// Returns the place of elements that are read one part after the other.
+    pub(crate) fn concatenated(parts: Vec<Self>) -> Self {
+        Self { parts, ..Self::default() }
     }
 
     /// Returns the place of the same bytes, read in another order.

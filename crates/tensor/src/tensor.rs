@@ -50,6 +50,8 @@ enum Data {
     Moved(Arc<Moved>),
     /// A conversion, computed when it is read.
     Reduced(Arc<Reduced>),
+    /// Tensors that follow each other.
+    Concatenated(Arc<[Tensor]>),
 }
 
 impl Data {
@@ -58,6 +60,7 @@ impl Data {
             Data::Stored(place) => place.byte_len(),
             Data::Moved(moved) => moved.byte_len(),
             Data::Reduced(reduced) => reduced.byte_len(),
+            Data::Concatenated(parts) => parts.iter().map(Tensor::byte_len).sum(),
         }
     }
 }
@@ -103,6 +106,22 @@ impl Tensor {
 
     pub(crate) fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
         Self { dtype, shape: shape.into(), data: Data::Stored(Held::Here(Arc::new(bytes))) }
+    }
+
+    /// Concatenates tensors along the first axis. Their elements are read one tensor after the other.
+    pub fn concatenated(&self, others: &[Tensor]) -> Result<Self, TensorError> {
+        let wrong = |part: &Tensor| TensorError::Order(part.ty());
+        let (&first, rest) = self.shape.split_first().ok_or_else(|| wrong(self))?;
+        let mut rows = first;
+        for part in others {
+            let fits = part.dtype == self.dtype && part.shape.get(1..) == Some(rest);
+            if !fits || !self.dtype.bits().is_multiple_of(8) {
+                return Err(wrong(part));
+            }
+            rows += part.shape[0];
+        }
+        let parts = std::iter::once(self).chain(others).cloned().collect();
+        Self::over(self.dtype, &[&[rows], rest].concat(), Data::Concatenated(parts))
     }
 
     /// Creates a vector of 64-bit integers, the type of shapes and axes in ONNX.
@@ -184,8 +203,8 @@ impl Tensor {
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| Cow::Borrowed(storage.bytes())),
-            Data::Moved(_) | Data::Reduced(_) if self.is_known() => self.read().ok(),
-            Data::Moved(_) | Data::Reduced(_) => None,
+            _ if self.is_known() => self.read().ok(),
+            _ => None,
         }
     }
 
@@ -195,6 +214,7 @@ impl Tensor {
             Data::Stored(place) => place.here().is_some(),
             Data::Moved(moved) => moved.source.here().is_some(),
             Data::Reduced(reduced) => reduced.is_known(),
+            Data::Concatenated(parts) => parts.iter().all(Tensor::is_known),
         }
     }
 
@@ -203,7 +223,7 @@ impl Tensor {
     pub fn stored_bytes(&self) -> Option<&[u8]> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| storage.bytes()),
-            Data::Moved(_) | Data::Reduced(_) => None,
+            _ => None,
         }
     }
 
@@ -211,7 +231,7 @@ impl Tensor {
     pub fn is_in_memory(&self) -> bool {
         match &self.data {
             Data::Stored(place) => place.here().is_some_and(|storage| !storage.is_mapped()),
-            Data::Moved(_) | Data::Reduced(_) => false,
+            _ => false,
         }
     }
 
@@ -225,6 +245,7 @@ impl Tensor {
         match &self.data {
             Data::Stored(_) | Data::Moved(_) => self.byte_len(),
             Data::Reduced(reduced) => reduced.source.source_len(),
+            Data::Concatenated(parts) => parts.iter().map(Tensor::source_len).sum(),
         }
     }
 
@@ -248,6 +269,11 @@ impl Tensor {
             Data::Stored(place) => in_storage_order(place, each),
             Data::Moved(moved) => moved.chunks(each),
             Data::Reduced(reduced) => reduced.chunks(&mut each),
+            Data::Concatenated(parts) => {
+                // Not generic in `each`, which would nest without an end.
+                let each: &mut dyn FnMut(&[u8]) -> io::Result<()> = &mut each;
+                parts.iter().try_for_each(|part| part.chunks(&mut *each))
+            }
         }
     }
 
@@ -259,7 +285,7 @@ impl Tensor {
     ) -> io::Result<()> {
         match &self.data {
             Data::Moved(moved) => in_storage_order(&moved.source, each),
-            Data::Stored(_) | Data::Reduced(_) => self.chunks(each),
+            _ => self.chunks(each),
         }
     }
 
@@ -267,7 +293,7 @@ impl Tensor {
     pub(crate) fn as_reduced(&self) -> Option<&Reduced> {
         match &self.data {
             Data::Reduced(reduced) => Some(reduced),
-            Data::Stored(_) | Data::Moved(_) => None,
+            _ => None,
         }
     }
 
@@ -278,6 +304,7 @@ impl Tensor {
             Data::Stored(Held::Away(source)) => source.address(),
             Data::Moved(moved) => Arc::as_ptr(moved).addr(),
             Data::Reduced(reduced) => Arc::as_ptr(reduced).addr(),
+            Data::Concatenated(parts) => Arc::as_ptr(parts).addr(),
         }
     }
 
@@ -287,6 +314,9 @@ impl Tensor {
             Data::Stored(held) => held.place(),
             Data::Moved(moved) => moved.source.place().in_order(moved.axes.clone(), moved.start),
             Data::Reduced(reduced) => reduced.source.place().then(reduced.step()),
+            Data::Concatenated(parts) => {
+                MemoryLocation::concatenated(parts.iter().map(Tensor::place).collect())
+            }
         }
     }
 
@@ -338,9 +368,9 @@ impl Tensor {
                 (moved.source.clone(), moved.axes.clone(), moved.start.cast_signed())
             }
             Data::Stored(place) => (place.clone(), self.dense(), 0),
-            // Reshaped after a move: the elements are put in order once, now or when they are
-            // fetched.
-            Data::Moved(_) => {
+            // Reshaped after a move, or concatenated: the elements are put in order once, now or when
+            // they are fetched.
+            Data::Moved(_) | Data::Concatenated(_) => {
                 let held = match self.bytes() {
                     Some(bytes) => Held::Here(Arc::new(bytes.into_owned())),
                     None => Held::Away(Arc::new(InOrder(self.clone()))),
@@ -454,6 +484,7 @@ fn in_storage_order(held: &Held, mut each: impl FnMut(&[u8]) -> io::Result<()>) 
     let bytes = storage.bytes();
     for start in (0..bytes.len()).step_by(PIECE) {
         let piece = start..bytes.len().min(start + PIECE);
+        storage.prepare(piece.clone());
         each(&bytes[piece.clone()])?;
         storage.release(piece);
     }
@@ -538,6 +569,21 @@ mod tests {
         let flat = t.reshaped(&[6]).unwrap();
         assert_eq!(flat.reversed(&[0]).unwrap().to_i64s().unwrap(), [6, 3, 5, 2, 4, 1]);
         assert!(x.transposed(&[0, 0]).is_err() && x.transposed(&[0]).is_err());
+    }
+
+    #[test]
+    fn concatenated_tensors_are_read_one_after_the_other() {
+        let x = Tensor::i64s(&[1, 2, 3, 4]).reshaped(&[2, 2]).unwrap();
+        let y = Tensor::i64s(&[5, 6]).reshaped(&[1, 2]).unwrap();
+        let both = x.transposed(&[1, 0]).unwrap().concatenated(std::slice::from_ref(&y)).unwrap();
+        assert_eq!((both.shape(), both.byte_len()), (&[3, 2][..], 48));
+        assert_eq!(both.to_i64s().unwrap(), [1, 3, 2, 4, 5, 6]);
+        let moved = both.transposed(&[1, 0]).unwrap();
+        assert_eq!(moved.to_i64s().unwrap(), [1, 2, 5, 3, 4, 6]);
+        let place = |other: &Tensor| x.concatenated(std::slice::from_ref(other)).unwrap().place();
+        assert!(place(&y) == place(&y.clone()) && place(&y) != place(&x) && place(&y) != x.place());
+        let flat = y.reshaped(&[2]).unwrap();
+        assert!(x.concatenated(std::slice::from_ref(&flat)).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod cuda;
 mod iree;
 mod kernels;
 mod measured;
+mod mnn;
 mod onnxruntime;
 mod onnxruntime_releases;
 mod onnxruntime_web;
@@ -36,6 +37,7 @@ static ALL: &[&Spec] = &[
     &any::SPEC,
     &cuda::SPEC,
     &iree::SPEC,
+    &mnn::SPEC,
     &onnxruntime::SPEC,
     &onnxruntime_web::SPEC,
     &onnxruntime_releases::SPECS[0],

@@ -6,13 +6,13 @@
 use std::panic::Location;
 
 use onnx::schema::CONTRIB;
-use onnx::{Attr, Attrs, Editor, Graph, Node, NodeId, Op, Use, ValueId, attrs};
-use tensor::{Blocks, DType, Quantized, ReduceError};
+use onnx::{Attr, Attrs, Builder, Editor, Graph, Node, NodeId, Op, Use, ValueId, attrs};
+use tensor::{Blocks, DType, Quantized, ReduceError, Type};
 
-use super::{NAME, beside, bytes_of, name_parts};
+use super::{NAME, beside, name_parts};
 use crate::recognize::{Forms, check_contrib};
 
-const PRODUCT: &str = "MatMulNBits";
+pub(super) const PRODUCT: &str = "MatMulNBits";
 const LOOKUP: &str = "GatherBlockQuantized";
 
 /// The level at which products round the other operand to 8 bits, as runtimes do by default if they
@@ -122,18 +122,19 @@ pub(super) fn store(
     let name = graph.value(value).name.clone();
     let Some(tensor) = graph.tensor(value) else { return Ok(0) };
     let table = if readers.are_lookups() { tensor.clone() } else { tensor.transposed(&[1, 0])? };
-    let parts = table.quantized(blocks, &name)?;
-    let bytes = bytes_of(&parts);
+    let Quantized { values, scales, .. } = table.quantized(blocks, &name)?;
+    // The operators read scales in the type of their other operand. Widened here, they take less
+    // time when the model is loaded.
+    let scales = scales.cast(graph.ty(value).dtype)?;
+    let bytes = values.byte_len() + scales.byte_len();
     let &[outputs, inputs] = table.shape() else { return Ok(0) };
-    let (size, wide) = (blocks.size, graph.ty(value).dtype);
-    let Quantized { values, scales, .. } = parts;
+    let size = blocks.size;
     let values = match readers.products.is_empty() {
         true => values,
         false => values.reshaped(&[outputs, inputs / size, size / 2])?,
     };
     let graph = edit.graph_mut();
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
-    let wide_scales = beside(edit, value)?.cast(scales, wide)?;
     let block: Attrs = attrs! { bits: 4, block_size: size as i64 };
     for id in &readers.products {
         let attrs = [
@@ -143,7 +144,7 @@ pub(super) fn store(
         ];
         let attrs = attrs.into_iter().chain(block.clone()).collect();
         let operand = edit.graph().node(*id).input(0);
-        let inputs = vec![operand, Some(values), Some(wide_scales)];
+        let inputs = vec![operand, Some(values), Some(scales)];
         replace(edit, *id, PRODUCT, inputs, attrs)?;
     }
     let mut rows = values;
@@ -156,18 +157,16 @@ pub(super) fn store(
         let axes = [("gather_axis", Attr::Int(0)), ("quantize_axis", Attr::Int(1))];
         let attrs = block.clone().into_iter().chain(axes).collect();
         let indices = edit.graph().node(*id).input(1);
-        replace(edit, *id, LOOKUP, vec![Some(rows), indices, Some(wide_scales)], attrs)?;
+        replace(edit, *id, LOOKUP, vec![Some(rows), indices, Some(scales)], attrs)?;
     }
     let graph = edit.graph_mut();
     name_parts(graph, &name, scales, None);
-    if wide_scales != scales {
-        graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
-    }
     graph.move_name(value, values);
     Ok(bytes)
 }
 
 /// Replaces a node by a contributed operator with a result of the same type.
+#[track_caller]
 fn replace(
     edit: &mut Editor<'_>,
     id: NodeId,
@@ -177,8 +176,25 @@ fn replace(
 ) -> Result<(), Error> {
     let graph = edit.graph();
     let types = graph.node(id).outputs.iter().map(|output| graph.ty(*output).clone()).collect();
-    let op = Op { domain: CONTRIB, name };
     let mark = edit.mark();
-    let made = edit.builder(NAME, id).emit_typed((op, inputs, attrs), types, Location::caller());
+    let made = emit(&mut edit.builder(NAME, id), name, inputs, attrs, types);
     Ok(edit.replace(NAME, id, &made, &edit.added_since(mark))?)
+}
+
+/// Emits a contributed operator whose results have the given types.
+#[track_caller]
+pub(super) fn emit(
+    builder: &mut Builder<'_>,
+    name: &'static str,
+    inputs: Vec<Option<ValueId>>,
+    attrs: Attrs,
+    types: Vec<Type>,
+) -> Vec<ValueId> {
+    let op = Op { domain: CONTRIB, name };
+    builder.emit_typed((op, inputs, attrs), types, Location::caller())
+}
+
+/// Returns `true` if a node is the contributed operator `name`.
+pub(super) fn is_contributed(node: &Node, name: &str) -> bool {
+    node.op.domain == CONTRIB && node.op.name == name
 }

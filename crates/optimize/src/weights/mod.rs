@@ -9,6 +9,7 @@
 //! model is written.
 
 mod contributed;
+mod merged;
 mod plan;
 mod quantized;
 mod readers;
@@ -263,6 +264,7 @@ pub fn shrink(
     if weights.formats.is_empty() {
         return Ok(Report::default());
     }
+    merged::merge(&mut edit)?;
     report.weights.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     let any_used = matched.iter().any(|matched| matched.used);
     for ((pattern, _), matched) in weights.formats.iter().zip(matched) {

@@ -95,17 +95,19 @@ def used_memory():
 class Form:
     """A session of one form of a model, with everything bound to the device."""
 
-    def __init__(self, path, inputs, results, provider, *, graph=False):
+    def __init__(self, path, inputs, results, provider, *, graph=False, disabled=()):
         import onnx
         import onnxruntime as ort
 
-        self.path, self.provider = path, provider
+        self.path, self.provider, self.disabled = path, provider, list(disabled)
         device = "cuda" if provider.startswith("CUDA") else "cpu"
         options = ort.SessionOptions()
         options.log_severity_level = 4
         before = used_memory()
         settings = {"enable_cuda_graph": "1"} if graph else {}
-        self.session = ort.InferenceSession(path, options, providers=[(provider, settings)])
+        self.session = ort.InferenceSession(
+            path, options, providers=[(provider, settings)], disabled_optimizers=self.disabled
+        )
         self.binding = self.session.io_binding()
         self.inputs = [ort.OrtValue.from_dlpack(x) for x in inputs]
         for value, array in zip(self.session.get_inputs(), self.inputs, strict=True):
@@ -134,7 +136,9 @@ class Form:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "profile")
         options.optimized_model_filepath = os.path.join(folder, "optimised.onnx")
-        session = ort.InferenceSession(self.path, options, providers=[self.provider])
+        session = ort.InferenceSession(
+            self.path, options, providers=[self.provider], disabled_optimizers=self.disabled
+        )
         binding = session.io_binding()
         for value, array in zip(session.get_inputs(), self.inputs, strict=True):
             binding.bind_ortvalue_input(value.name, array)
@@ -165,11 +169,14 @@ def measure(name, dtype, provider):
     with tempfile.TemporaryDirectory() as folder:
         forms, failed = {}, {}
         for label, path in export(model, inputs, name, dtype, folder).items():
-            graphs = [False, True] if label.startswith("cuda") else [False]
-            for graph in graphs:
-                shown = f"{label}, CUDA graph" if graph else label
+            sessions = {label: {}}
+            if label.startswith("cuda"):
+                sessions[f"{label}, CUDA graph"] = {"graph": True}
+                # Biases then join activations and norms instead of products.
+                sessions[f"{label}, no Gemm"] = {"disabled": ["MatMulAddFusion"]}
+            for shown, options in sessions.items():
                 try:
-                    forms[shown] = Form(path, arrays, results, provider, graph=graph)
+                    forms[shown] = Form(path, arrays, results, provider, **options)
                 except Exception as error:  # a form that does not run is a result
                     failed[shown] = str(error).splitlines()[0]
         runs = {"jit": jitted, **{k: form.run for k, form in forms.items()}}
@@ -184,8 +191,8 @@ def measure(name, dtype, provider):
                 row["on_cpu"], row["copies"] = forms[label].placement(folder)
                 row["memory_mb"] = forms[label].memory
             rows.append(row)
-    rows += [{"model": name, "dtype": dtype, "form": k, "failed": v} for k, v in failed.items()]
-    return rows
+    known = {"model": name.partition(":")[0], "dtype": dtype}
+    return rows + [known | {"form": k, "failed": v} for k, v in failed.items()]
 
 
 def show(row):
@@ -220,7 +227,12 @@ def main():
     rows = []
     for name in options.models:
         for dtype in options.dtype:
-            for row in measure(name, dtype, options.provider):
+            try:
+                measured = measure(name, dtype, options.provider)
+            except Exception as error:  # the others are measured nevertheless
+                failed = {"form": "all", "failed": str(error).splitlines()[0]}
+                measured = [{"model": name.partition(":")[0], "dtype": dtype} | failed]
+            for row in measured:
                 show(row)
                 rows.append(row)
     BUILD.mkdir(exist_ok=True)

@@ -54,8 +54,8 @@ with open("llama/model.safetensors.index.json", "w") as file:
     "docs/gpu.md": """
 import sys, types, onnxruntime as real
 class Session(real.InferenceSession):
-    def __init__(self, path, providers):
-        super().__init__(path, providers=["CPUExecutionProvider"])
+    def __init__(self, path, providers, **options):
+        super().__init__(path, providers=["CPUExecutionProvider"], **options)
     def io_binding(self):
         binding = super().io_binding()
         binding.bind_output = lambda name, _: type(binding).bind_output(binding, name, "cpu")

@@ -67,7 +67,7 @@ coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with J
 	@$(BIN)/python -m conformance
 
 fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
-	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
+	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1) $(if $(HALF),--half)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
 	rustup toolchain install --profile minimal nightly
@@ -89,7 +89,7 @@ build/cuda: | $(STAMPS)/python
 
 RELEASES := 1.17 1.19 1.22
 
-runtimes: $(addprefix build/runtimes/,$(RELEASES) iree openvino tract) ## Install other runtimes for tests, and older onnxruntimes.
+runtimes: $(addprefix build/runtimes/,$(RELEASES) iree mnn openvino tract) ## Install other runtimes for tests, and older onnxruntimes.
 
 # Older ones need an older numpy, too.
 build/runtimes/1.17: NUMPY := 'numpy<2'
@@ -100,9 +100,10 @@ $(addprefix build/runtimes/,$(RELEASES)): build/runtimes/%: | $(STAMPS)/python
 
 # With what they depend on, numpy above all, so that nothing of the environment is shared.
 build/runtimes/iree: PACKAGES := iree-base-compiler==3.13.0 iree-base-runtime==3.13.0 onnx
+build/runtimes/mnn: PACKAGES := MNN==3.6.1
 build/runtimes/openvino: PACKAGES := openvino==2026.4.1
 build/runtimes/tract: PACKAGES := tract==0.23.9
-build/runtimes/iree build/runtimes/openvino build/runtimes/tract: | $(STAMPS)/python
+build/runtimes/iree build/runtimes/mnn build/runtimes/openvino build/runtimes/tract: | $(STAMPS)/python
 	rm -rf $@ $@.part
 	$(BIN)/pip install --target $@.part $(PACKAGES)
 	mv $@.part $@

@@ -296,11 +296,23 @@ def _varint(file: BinaryIO) -> int:
         shift += 7
 
 
-def main(path: str, *names: str) -> int:
+def main(*arguments: str) -> int:
     """Prints the lines of nodes or values, or of all nodes."""
-    sources = SourceMap.load(path)
+    if not arguments or arguments[0].startswith("-"):
+        print("usage: source_map_reader.py MODEL_OR_MAP [NODE_OR_VALUE ...]", file=sys.stderr)
+        return 2
+    path, *names = arguments
+    try:
+        sources = SourceMap.load(path)
+    except (OSError, SourceMapError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        print(f"error: {path}: {why}", file=sys.stderr)
+        return 1
     for name in names or sources.names():
-        for source in sources.lookup(name)[:1]:
+        found = sources.lookup(name)[:1]
+        if not found:
+            print(f"warning: the map has no source of `{name}`", file=sys.stderr)
+        for source in found:
             print(f"{name}\t{source.site or ''}\t{source.scope}\t{source.rule}")
     return 0
 

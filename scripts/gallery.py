@@ -1,16 +1,18 @@
 """The gallery of the site: models of the tests, exported, compared with JAX, timed and shown.
 
-    python scripts/gallery.py FOLDER [--all]
+    python scripts/gallery.py FOLDER [--all] [--libraries] [--only PATTERN]
 
 writes `gallery.md` and one page for each model. `make docs` does this for the site. `--all` adds
-typical architectures and models of Keras, which takes minutes.
+typical architectures, published configurations of language models and models of Keras, which takes
+minutes. `--libraries` adds models of packages that the tests do not need.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ import jax2onnx
 TOP = Path(__file__).parent.parent
 sys.path[:0] = [str(TOP / "tests"), str(TOP / "bench")]
 
+import gallery_models  # noqa: E402
+from gallery_models import Entry, Model  # noqa: E402
 from run import machine  # noqa: E402
 
 MODELS = {
@@ -38,29 +42,20 @@ MODELS = {
     "ode": "A solver of a differential equation",
 }
 
-# Applications of Keras, with their options.
-KERAS: dict[str, dict[str, Any]] = {
-    "MobileNetV2": {"alpha": 0.35, "input_shape": (96, 96, 3)},
-    "MobileNetV3Small": {"alpha": 0.75, "minimalistic": True, "input_shape": (96, 96, 3)},
-    "EfficientNetV2B0": {"input_shape": (64, 64, 3)},
-    "DenseNet121": {"input_shape": (64, 64, 3)},
-}
-
 HEAD = """\
 # Gallery
 
-These models are part of the tests. Each links to the page that `jax2onnx view` writes for it.
-`make docs` creates this page.
+Each model links to the page that `jax2onnx view` writes for it. `make docs` creates this page
+with models of the tests. `python scripts/gallery.py FOLDER --all` adds published configurations of
+language models at reduced width and applications of Keras, and `--libraries` models of
+transformers, Keras Hub and Brax.
 
 | model | nodes | largest difference from JAX | time of a call |
 |---|---|---|---|
 """
 
 
-Model = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-def of_tests() -> Iterator[tuple[str, str, Callable[[], Model]]]:
+def of_tests() -> Iterator[Entry]:
     """Yields the file name, the title and the builder of each model of the tests."""
     from models import catalogue
 
@@ -68,34 +63,30 @@ def of_tests() -> Iterator[tuple[str, str, Callable[[], Model]]]:
         yield name, title, lambda name=name: catalogue.build(f"nnx/{name}")
 
 
-def others() -> Iterator[tuple[str, str, Callable[[], Model]]]:
-    """Yields typical architectures, and applications of Keras."""
+def others() -> Iterator[Entry]:
+    """Yields typical architectures, published configurations and applications of Keras."""
     from models import typical
 
-    for title, build in typical.MODELS.items():
+    def built(build: Callable[[], Any]) -> Model:
         model = build()
+        return model.fn, model.args
+
+    for title, build in typical.MODELS.items():
         name = "".join(c if c.isalnum() else "_" for c in f"typical {title}")
-        yield name, title, lambda model=model: (model.fn, model.args)
-    for name, options in KERAS.items():
-        yield name.lower(), f"{name} of Keras", lambda name=name, o=options: _of_keras(name, o)
+        yield name, title, partial(built, build)
+    yield from gallery_models.published()
+    yield from gallery_models.of_keras()
 
 
-def _of_keras(name: str, options: dict[str, Any]) -> Model:
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    import keras
-
-    model = getattr(keras.applications, name)(
-        weights=None, classes=10, classifier_activation=None, **options
-    )
-    image = np.random.default_rng(0).normal(size=(1, *options["input_shape"]))
-    return model, (image.astype(np.float32),)
-
-
-def write(folder: Path, *, whole: bool = False) -> None:
-    """Writes the page with the table, and the page of each model."""
+def write(folder: Path, *, whole: bool = False, libraries: bool = False, only: str = "*") -> None:
+    """Writes the page with the table, and the page of each model whose name matches `only`."""
     (folder / "gallery").mkdir(parents=True, exist_ok=True)
     rows = []
-    for name, title, build in [*of_tests(), *(others() if whole else ())]:
+    entries = [*of_tests(), *(others() if whole else ())]
+    entries += gallery_models.of_libraries() if libraries else ()
+    for name, title, build in entries:
+        if not fnmatch(name, only):
+            continue
         fn, args = build()
         model = jax2onnx.export(fn, *args, name=name)
         model.view(folder / "gallery" / f"{name}.html")
@@ -129,6 +120,8 @@ def _seconds(model: jax2onnx.ExportedModel, args: tuple[Any, ...]) -> float:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--all", action="store_true", help="all models without other packages")
+    parser.add_argument("--libraries", action="store_true", help="models of other packages")
+    parser.add_argument("--only", default="*", help="a pattern of the models' names")
     given = parser.parse_args()
-    write(given.folder, whole=given.all)
+    write(given.folder, whole=given.all, libraries=given.libraries, only=given.only)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from jax2onnx._export.to_onnx import to_onnx
     from jax2onnx._export.to_onnx_set import to_onnx_set
     from jax2onnx._exported.boundary import Input, Output
+    from jax2onnx._exported.displays import Page, Profile
     from jax2onnx._exported.export import export
-    from jax2onnx._exported.exported_model import ExportedModel, Page, Profile
+    from jax2onnx._exported.exported_model import ExportedModel
     from jax2onnx._reducing.reduce import reduce
     from jax2onnx._reducing.reduction import Reduction
     from jax2onnx._reducing.verdict import Verdict
@@ -102,7 +103,8 @@ _MODULES = {
     "_export.to_onnx_set": ("to_onnx_set",),
     "_exported.boundary": ("Input", "Output"),
     "_exported.export": ("export",),
-    "_exported.exported_model": ("ExportedModel", "Page", "Profile"),
+    "_exported.displays": ("Page", "Profile"),
+    "_exported.exported_model": ("ExportedModel",),
     "_export.source_map": ("SourceMap",),
     "_checking.verification": ("LineError", "Verification"),
     "_checking.verify": ("verify",),

@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 from harness.onnxruntime_web import node, package
-from jax2onnx import InvalidInputError, _core, readiness, to_onnx
+from jax2onnx import InvalidInputError, _core, allclose, export, readiness, to_onnx
 
 
 @pytest.fixture
@@ -115,5 +115,17 @@ def test_a_runtime_that_is_not_installed_is_an_error(
 
 
 def test_other_runtimes_are_an_error(path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, onnxruntime"):
+    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, mnn, onnxruntime"):
         readiness(path, "toaster")  # type: ignore[arg-type]
+
+
+def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    weights = jnp.ones((4, 900))
+    export(lambda x: x @ weights, "f32[B,4]", output_path=file, external_data=True)
+    (tmp_path / "model.onnx.data").rename(tmp_path / "other.data")
+    for check in (readiness, lambda path: allclose(jnp.tanh, path, [(2, 4)])):
+        with pytest.raises(
+            InvalidInputError, match=r"(?s)no-weights.*model\.onnx\.data`.*together"
+        ):
+            check(file)

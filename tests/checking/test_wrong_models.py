@@ -216,6 +216,27 @@ def test_swapped_operands_among_renamed_values(
         assert not found.certainty.startswith("certain")
 
 
+@pytest.mark.parametrize("renamed", [False, True])
+def test_two_exchanged_weights_are_blamed_on_the_nodes_that_read_them(
+    model: Model, exported: onnx.ModelProto, renamed: bool
+) -> None:
+    wrong = copy.deepcopy(exported)
+    names = {"blocks.0.down.kernel": "blocks.2.down.kernel"}
+    names |= {new: old for old, new in names.items()}
+    for node in wrong.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    products = [node.output[0] for node in wrong.graph.node if node.op_type == "Gemm"]
+    if renamed:
+        wrong = _renamed(wrong, constants=True)
+        products = [node.output[0] for node in wrong.graph.node if node.op_type == "Gemm"]
+    reference = to_onnx(model, [("B", 16)], stacktrace_metadata="sourcemap")
+    for found in (verify(model, wrong, [X]), verify(reference, wrong, [X])):
+        _names(found, "down", "blocks.0/down")
+        assert found.value == products[1]
+        assert "1 other value differs even with the right operands" in found.certainty
+        assert not renamed or not found.certainty.startswith("certain")
+
+
 def test_a_constant_of_the_same_name_elsewhere_is_not_a_reason() -> None:
     def fn(x: jax.Array) -> jax.Array:
         y = x * 2.0  # first factor

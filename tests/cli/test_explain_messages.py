@@ -117,12 +117,27 @@ def test_a_damaged_file(word: str, explain: Explain) -> None:
             'Error: Failed to load external data file "m.onnx.data", file not found.',
             "m.onnx.data was not loaded",
         ),
+        (
+            "Deserialize tensor kernel failed.env.cc:538 OpenRandomAccessFile Random-access reads "
+            "require a regular file: /m.onnx.data",
+            "`kernel` is in the data file /m.onnx.data, which is not a regular file",
+        ),
     ],
 )
 def test_a_data_file_that_is_missing(message: str, said: str, explain: Explain) -> None:
     (found,) = explain(message)
     assert found["code"] == "missing-data"
     assert said in found["message"]
+
+
+def test_a_data_file_that_is_a_link(explain: Explain) -> None:
+    (found,) = explain(
+        "[ONNXRuntimeError] : 1 : FAIL : External data path validation failed for initializer: "
+        "kernel. Error: External data path escapes model directory. External data path: "
+        '"m.onnx.data" resolved path: "/etc/passwd" allowed directory: "/models"'
+    )
+    assert found["code"] == "linked-data"
+    assert "m.onnx.data is a link to /etc/passwd" in found["message"]
 
 
 def test_chains_of_nodes_name_the_innermost(explain: Explain) -> None:

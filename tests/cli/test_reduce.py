@@ -50,6 +50,19 @@ def test_a_function_is_reduced(model: Path, capfd: pytest.CaptureFixture[str]) -
     assert data["equations"][1] == 1
 
 
+def test_the_conversion_has_the_options_of_export(
+    model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model.write_text("import jax.numpy as jnp\ndef f(x): return jnp.sin(x * 2) @ x\n")
+    command = ["reduce", f"{model.name}:f", "-i", "f32[64,64]", "--rtol", "1e-6", "--atol", "1e-6"]
+    assert _core.main(command) == 1
+    assert "there is nothing to reduce" in capfd.readouterr().err
+    assert _core.main([*command, "--compute-dtype", "float16", "--json"]) == 0
+    assert "compute='float16'" in json.loads(capfd.readouterr().out)["program"]
+    assert _core.main([*command, "--compute-dtype", "int9"]) == 2
+    assert "`--compute-dtype`" in capfd.readouterr().err
+
+
 def test_nothing_to_reduce(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "fine.jaxpr"
     path.write_text("{ lambda ; a:f32[2]. let\n    b:f32[2] = sin a\n  in (b,) }")

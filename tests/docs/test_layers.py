@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jax2onnx import export
-from models.layers import FRAMEWORKS, array
+from models.layers import FRAMEWORKS, array, classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 BEGIN = "<!-- layers: made by tests/docs/test_layers.py -->\n"
@@ -32,6 +32,12 @@ def test_layers(framework: str) -> None:
         except Exception as error:
             error.add_note(f"This is {framework}'s {name}.")
             raise
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_no_layer_is_omitted(framework: str) -> None:
+    listed = {word for name in layers(framework) for word in re.findall(r"\w+", name)}
+    assert not classes(framework) - listed
 
 
 def test_the_table_is_up_to_date() -> None:

@@ -221,7 +221,7 @@ def test_nan_on_both_sides_is_reported() -> None:
     assert ok
     assert message.splitlines() == [
         "the output agrees (rtol=0.001, atol=1e-05)",
-        "`output` has 2 NaN of 3 elements on both sides",
+        "`output` is NaN on both sides in 2 of 3 elements",
     ]
 
 

@@ -154,6 +154,28 @@ def test_a_module_that_adds_noise_of_its_own() -> None:
     assert "layer" not in said
 
 
+def test_a_module_that_draws_from_its_generator() -> None:
+    """The generator is a callable of the framework, but no layer."""
+
+    class Noisy(nnx.Module):
+        def __init__(self) -> None:
+            self.rngs = nnx.Rngs(0)
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return x + self.rngs.normal(x.shape)
+
+    with pytest.warns(UserWarning, match=r"\[constant-key\]") as caught:
+        to_onnx(Noisy(), [X])
+    (said,) = [str(warning.message) for warning in caught]
+    assert "Noisy.__call__" in said
+    assert "rngs_random_method" not in said
+
+
+def test_a_layer_alone_has_the_name_of_its_class() -> None:
+    with pytest.warns(UserWarning, match=r"`Dropout` draws the same random numbers"):
+        to_onnx(nnx.Dropout(0.5, rngs=nnx.Rngs(0)), [X])
+
+
 def test_layers_and_draws_are_told_apart() -> None:
     drop = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
 

@@ -25,8 +25,11 @@ FOLDER = Path(__file__).parents[2] / "target" / "fuzz-failures"
 class Search:
     """The state shared by all processes: the remaining seeds and the findings."""
 
-    def __init__(self, seed: int, count: int, seconds: float, folder: Path) -> None:
+    def __init__(
+        self, seed: int, count: int, seconds: float, folder: Path, *, half: bool = False
+    ) -> None:
         self._next, self._last = seed, seed + count
+        self._half = half
         self._end = time.monotonic() + seconds
         self._folder = folder
         self._lock = threading.Lock()
@@ -53,7 +56,7 @@ class Search:
             file = Path(folder, "state.json")
             left = max(self._end - time.monotonic(), 1)
             worker = [sys.executable, "-m", "fuzz.worker", str(file), str(self._folder)]
-            worker += [str(seed), str(count), str(left)]
+            worker += [str(seed), str(count), str(left), *["--half"] * self._half]
             try:
                 done = subprocess.run(
                     worker, check=False, capture_output=True, timeout=left + PATIENCE
@@ -93,9 +96,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10**9, help="the maximum number of programs")
     parser.add_argument("--jobs", type=int, default=1, help="the number of parallel processes")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder for failures")
+    parser.add_argument("--half", action="store_true", help="floats in half precision only")
     args = parser.parse_args()
 
-    search = Search(args.seed, args.count, args.seconds, args.folder)
+    search = Search(args.seed, args.count, args.seconds, args.folder, half=args.half)
     threads = [threading.Thread(target=search.run) for _ in range(args.jobs)]
     for thread in threads:
         thread.start()

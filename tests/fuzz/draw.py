@@ -26,10 +26,19 @@ class Draw:
     """Draws the equations of one function: the program itself, or one inside an equation."""
 
     def __init__(
-        self, rng: np.random.Generator, *, double: bool, size: int, wild: bool, smooth: bool = False
+        self,
+        rng: np.random.Generator,
+        *,
+        double: bool,
+        size: int,
+        wild: bool,
+        half: bool = False,
+        smooth: bool = False,
     ):
         self.rng = rng
         self.double = double
+        # Draws floats in half precision only.
+        self.half = half
         self.size = size
         self.wild = wild
         # Allows only differentiable operations.
@@ -50,6 +59,8 @@ class Draw:
         self.refused: Counter[str] = Counter()
 
     def _dtypes(self) -> list[str]:
+        if self.half:
+            return [*arrays.SMALL_FLOATS, str(self.rng.choice(["int32", "bool", "uint8"]))]
         every = ["float32"] * 4 + ["int32"] * 2 + ["bool", "float16", "bfloat16", "complex64"]
         every += arrays.SIGNED + arrays.UNSIGNED
         if self.double:
@@ -180,7 +191,8 @@ class Draw:
                 results = equation.avals(self.size)
             else:
                 results = equation.run({**self.known, **self.constants}, self.size)
-        except NotImplementedError as error:
+        except (NotImplementedError, TypeError) as error:
+            # JAX also passes `None` to some rules of differentiation.
             self.refused[f"{op}: {first_line(error)}"] += 1
             raise Refused(op) from error
         if not self.depth:

@@ -13,15 +13,16 @@ WEIGHTS /= WEIGHTS.sum()
 NESTED = {draw for _, draw in nesting.TABLE}
 
 
-def program(seed: int, refused: Counter[str] | None = None) -> Program:
-    """Draws the program of a seed. Counts rejections by JAX."""
+def program(seed: int, refused: Counter[str] | None = None, *, half: bool = False) -> Program:
+    """Draws the program of a seed, `half` in half precision. Counts rejections by JAX."""
     from jax2onnx import _jax
 
     rng = np.random.default_rng(seed)
-    double = rng.random() < 0.35
+    double = not half and rng.random() < 0.35
     size = SYMBOLIC_SIZE if rng.random() < 0.2 else 0
     with _jax.precision(double=bool(double)):
-        draw = Draw(rng, double=bool(double), size=size, wild=bool(rng.random() < 0.35))
+        wild = bool(rng.random() < 0.35)
+        draw = Draw(rng, double=bool(double), size=size, wild=wild, half=half)
         for _ in range(draw.integer(2, 3)):
             draw.start()
         extend(draw, int(rng.choice([5, 8, 12, 20, 40], p=[0.3, 0.3, 0.2, 0.15, 0.05])))

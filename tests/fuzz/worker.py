@@ -17,9 +17,10 @@ from fuzz.shrink import shrunk
 class Worker:
     """The programs of one process, and their outcomes."""
 
-    def __init__(self, state: Path, folder: Path) -> None:
+    def __init__(self, state: Path, folder: Path, *, half: bool = False) -> None:
         self._state = state
         self._folder = folder
+        self._half = half
         self._seed = 0
         self._seen = Seen(enter=self._note)
         self._failures: Counter[str] = Counter()
@@ -30,7 +31,7 @@ class Worker:
         self._note(DRAW)
         refused: Counter[str] = Counter()
         try:
-            drawn = program(seed, refused)
+            drawn = program(seed, refused, half=self._half)
         except Exception:
             self._keep("draw", f"# seed {seed}\n{traceback.format_exc()}")
             return
@@ -70,10 +71,12 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("seconds", type=float)
+    parser.add_argument("--half", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
 
-    worker, end = Worker(args.state, args.folder), time.monotonic() + args.seconds
+    worker = Worker(args.state, args.folder, half=args.half)
+    end = time.monotonic() + args.seconds
     for seed in range(args.seed, args.seed + args.count):
         if time.monotonic() > end:
             break

@@ -17,8 +17,7 @@ import pytest
 
 import jax2onnx
 from harness.checkpoints import publish, random_tensor, write
-from jax2onnx import InvalidInputError, UnsupportedError, families, generation
-from jax2onnx._command import generate_folder
+from jax2onnx import InvalidInputError, UnsupportedError, _core, families, generation
 from jax2onnx._generation import mxfp4
 
 FIXTURES = Path(__file__).parent / "families"
@@ -266,7 +265,7 @@ def test_the_checkpoint_is_not_overwritten(tmp_path):
 
 def test_a_type_that_nothing_computes_in_is_an_error(tmp_path):
     folder, _ = published_folder(tmp_path, "llama")
-    with pytest.raises(InvalidInputError, match="nothing in `\\*` can compute in bfloat16"):
+    with pytest.raises(InvalidInputError, match="nothing in the model can compute in bfloat16"):
         generation.save_checkpoint(tmp_path / "model", folder, compute="bfloat16")
     assert not (tmp_path / "model").exists()
 
@@ -378,19 +377,14 @@ def test_nodes_know_the_lines_of_the_family(tmp_path):
 
 def test_the_command(tmp_path, capsys):
     folder, _ = published_folder(tmp_path, "llama")
-    options = {
-        "context_length": 32,
-        "adapter": None,
-        "last_logits": False,
-        "weights": ["lm_head.*=keep", "int4"],
-        "compute": [],
-        "stacktrace": "sourcemap",
-        "target": None,
-        "settings": [],
-        "quiet": False,
-    }
     output = tmp_path / "model"
-    assert generate_folder.run(folder, output, **options) == 0
+
+    def generated(checkpoint, *more):
+        weights = ["--weights", "lm_head.*=keep", "--weights", "int4"]
+        options = ["--context-length", "32", "--stacktrace", "sourcemap", *weights]
+        return _core.main(["generate-folder", str(checkpoint), "-o", str(output), *options, *more])
+
+    assert generated(folder) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith(f"{output}: ")
     named = ["README.md", "genai_config.json", "model.onnx", "weights.data"]
@@ -400,10 +394,9 @@ def test_the_command(tmp_path, capsys):
     assert types["lm_head.weight"] == onnx.TensorProto.FLOAT
     # `MatMulNBits` reads bytes.
     assert types["model.layers.0.mlp.up_proj.weight"] == onnx.TensorProto.UINT8
-    assert generate_folder.run(tmp_path / "none", output, **options) == 2
+    assert generated(tmp_path / "none") == 2
     assert "there is no file" in capsys.readouterr().err
-    options["settings"] = ["opsett=3"]
-    assert generate_folder.run(folder, output, **options) == 2
+    assert generated(folder, "--set", "opsett=3") == 2
     assert "did you mean 'opset'" in capsys.readouterr().err
 
 

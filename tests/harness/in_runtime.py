@@ -69,6 +69,33 @@ def in_iree(path: Path, operands: dict[str, Any]) -> Arrays:
     return [result.to_host() for result in results]
 
 
+# The types of operands that MNN computes in others.
+IN_MNN = {"bool": np.int32, "int64": np.int32, "float16": np.float32}
+
+
+def in_mnn(path: Path, operands: dict[str, Any]) -> Arrays:
+    # The command `mnnconvert` would install packages.
+    import _tools
+    from MNN import expr, nn
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/model.mnn"
+        _tools.mnnconvert(
+            ["mnnconvert", "-f", "ONNX", "--modelFile", str(path), "--MNNModel", file]
+        )
+        module = nn.load_module_from_file(file, [*operands], [], shape_mutable=True)
+    variables = []
+    for operand in operands.values():
+        known = operand.astype(IN_MNN.get(operand.dtype.name, operand.dtype))
+        dtype = expr.int if known.dtype == np.int32 else expr.float
+        variables.append(expr.placeholder(list(known.shape), expr.NCHW, dtype))
+        variables[-1].write(known)
+    results = module.forward(variables)
+    if not results:
+        raise RuntimeError("there are no results")
+    return [np.array(result.read()) for result in results]
+
+
 # The types of operands that rten computes in others.
 IN_RTEN = {"int64": np.int32, "bool": np.int32, "float16": np.float32}
 
@@ -92,6 +119,7 @@ RUN: dict[str, Callable[[Path, dict[str, Any]], Arrays]] = {
     "openvino": in_openvino,
     "tract": in_tract,
     "iree": in_iree,
+    "mnn": in_mnn,
     "rten": in_rten,
 }
 
@@ -108,7 +136,7 @@ def main(runtime: str, folder: Path) -> None:
         # Panics of Rust are no exceptions of the usual kind.
         except BaseException as problem:
             error.write_text(f"{type(problem).__name__}: {problem}")
-    package = {"iree": "iree-base-compiler"}.get(runtime, runtime)
+    package = {"iree": "iree-base-compiler", "mnn": "MNN"}.get(runtime, runtime)
     if runtime != "rten":
         print(importlib.metadata.version(package))
 

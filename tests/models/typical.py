@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jax import lax
 
 from models import bert, catalogue
@@ -213,6 +214,34 @@ def statistics() -> Typical:
     return Typical(fn, (normal(6, 4).at[2, 1].set(jnp.nan),), ("B", 4))
 
 
+def layer_backwards(cell: Callable[..., Any]) -> Callable[[], Typical]:
+    """Returns a recurrent layer that reads its sequences from the end."""
+
+    def build() -> Typical:
+        layer = nnx.RNN(cell(4, 6, rngs=nnx.Rngs(0)), reverse=True, keep_order=True)
+        return Typical(layer, (normal(2, 5, 4),), ("B", 5, 4))
+
+    return build
+
+
+def layers_in_both_directions() -> Typical:
+    """Returns two recurrent layers, one of which reads its sequences from the end."""
+    forward, backward = (nnx.RNN(nnx.LSTMCell(4, 6, rngs=nnx.Rngs(seed))) for seed in range(2))
+    return Typical(nnx.Bidirectional(forward, backward), (normal(2, 5, 4),), ("B", 5, 4))
+
+
+def scan_backwards() -> Typical:
+    """A scan from the end of a sequence, which returns all of its states."""
+
+    def fn(x: jax.Array) -> Any:
+        def advance(h: jax.Array, row: jax.Array) -> Any:
+            return 0.5 * jnp.sin(h) + row, h * row
+
+        return lax.scan(advance, jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1), reverse=True)
+
+    return Typical(fn, (normal(2, 5, 4),), ("B", 5, 4))
+
+
 MODELS: dict[str, Callable[[], Typical]] = {
     "MLP": of_catalogue("nnx/mlp"),
     "MLP in float16": half_precision,
@@ -238,3 +267,11 @@ MODELS: dict[str, Callable[[], Typical]] = {
     "statistics": statistics,
 }
 """How to build each model."""
+
+BACKWARDS: dict[str, Callable[[], Typical]] = {
+    "LSTM": layer_backwards(nnx.LSTMCell),
+    "GRU": layer_backwards(nnx.GRUCell),
+    "LSTM in both directions": layers_in_both_directions,
+    "scan": scan_backwards,
+}
+"""How to build models that read sequences backwards, which some runtimes ignore."""

@@ -103,7 +103,7 @@ def test_promised_positions_are_not_clamped():
     specs = [buffer, update, jnp.int32(0)]
     model = to_onnx(at_a_position, specs, assume=["indices_in_range"], **NATIVE)
     assert len(scatters(model)) == 1
-    assert "Clip" not in op_types(model)
+    assert not {"Clip", "Max", "Min"} & set(op_types(model))
     for position in (0, LENGTH - 1, -1, -LENGTH):
         args = buffer, update, np.int32(position)
         assert_close(run(model, args), [at_a_position(*args)])

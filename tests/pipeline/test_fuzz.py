@@ -40,6 +40,30 @@ def test_random_programs(first: int) -> None:
     assert len(seen.operations) > 20
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs_in_half_precision() -> None:
+    seen = Seen()
+    for seed in range(50_000, 50_006):
+        failure = check(program(seed, half=True), seen)
+        if failure is not None:
+            pytest.fail(f"seed {seed}\n{shrunk(failure)}")
+    assert seen.programs > 3
+
+
+def test_every_rounding_to_float16_counts() -> None:
+    operands = [Value(n, (3,), np.dtype("float16")) for n in ("x0", "v1")]
+    add = Equation("add", "lax.add(x0, v1)", operands, Kind.ROUNDS)
+    add.outputs = [Value("v2", (3,), np.dtype("float16"))]
+    x = np.array([0.5, 1, 2], "float16")
+    values = {"x0": x, "v1": x}
+    (exact,) = add.run(values, 0)
+    near = np.nextafter(exact, np.float16(9))
+    # Inside a program, the runtime may keep an operand in float32.
+    assert compare.wrong(add, values, [near], 0) is None
+    assert compare.wrong(add, values, [exact], 0, alone=True) is None
+    assert compare.wrong(add, values, [near], 0, alone=True) is not None
+
+
 def value(name: str) -> Value:
     return Value(name, (3,), np.dtype("float32"))
 
@@ -154,7 +178,7 @@ def test_zeros_that_pad_are_multiplied_or_not() -> None:
 
 def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plant(monkeypatch, "Sin", "Cos")
-    monkeypatch.setattr(worker, "program", lambda *_: example())
+    monkeypatch.setattr(worker, "program", lambda *_, **__: example())
     state = tmp_path / "state.json"
     checking = worker.Worker(state, tmp_path / "kept")
     for seed in (1, 2):  # the search goes on

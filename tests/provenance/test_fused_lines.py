@@ -50,6 +50,8 @@ def fn(x):
     z = y
 """
 
+MATRICES = jnp.asarray(np.random.default_rng(0).normal(size=(4, 16, 16)).astype("float32"))
+
 #: What may happen to the value `y`; `z` is an earlier one of the same shape.
 STEPS = (
     'y = lax.conv_general_dilated(y, kernels[{k}], (1, 1), "SAME", dimension_numbers=axes)',
@@ -75,6 +77,8 @@ STEMS = {
     "gelu": "gelu z=y conv bn relu conv bias skip relu",
     "resnet": "bn relu pool z=y conv bn relu conv bn skip relu z=y conv bn relu conv bn skip relu",
     "gates": "z=y conv silu conv tanh gate conv squeeze conv skip silu",
+    "scaled": "conv scale silu conv tanh scale silu conv relu scale skip tanh conv",
+    "norms": "z=y bn skip tanh conv relu z=y bn relu conv tanh scale skip gate gelu bn",
     "branches": "relu z=y depthwise bn silu concat conv bn scale skip gelu pool",
 }
 SHORT = dict(
@@ -214,9 +218,70 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 
-def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
+def attention(x: jax.Array) -> jax.Array:
+    q = x @ MATRICES[0]
+    k = x @ MATRICES[1]
+    v = x @ MATRICES[2]
+    scores = q @ k.T
+    scores = jax.nn.softmax(scores)
+    y = scores @ v
+    y = jnp.sin(y)
+    y = y * jax.nn.sigmoid(x @ MATRICES[3])
+    return y @ MATRICES[0] - x
+
+
+def renamed(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a model whose inner values and constants have other names, and its nodes none."""
+    model = onnx.ModelProto.FromString(proto.SerializeToString())
+    graph = model.graph
+    names = {value.name: value.name for value in (*graph.input, *graph.output)} | {"": ""}
+    for tensor in graph.initializer:
+        tensor.name = names.setdefault(tensor.name, f"v{len(names)}")
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names.setdefault(name, f"v{len(names)}") for name in node.output]
+    del graph.value_info[:]
+    return model
+
+
+def test_nodes_of_a_renamed_model_have_their_own_lines() -> None:
+    exported = to_onnx(attention, [(8, 16)], stacktrace_metadata="sourcemap")
+    sources = SourceMap.load(exported)
+    found = sources.lookup_model(renamed(exported))
+    for (_, own), node in zip(found, exported.graph.node, strict=True):
+        assert lines(own) == lines(sources.lookup(node.name)), node.name
+
+
+def test_a_renamed_and_changed_model_has_no_certain_lines(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One of the products is gone, so that the order of the others does not identify them."""
+    exported = to_onnx(attention, [(8, 16)], stacktrace_metadata="sourcemap")
+    sources = SourceMap.load(exported)
+    changed = renamed(exported)
+    first, second, *_ = (n for n in changed.graph.node if n.op_type == "MatMul")
+    for node in changed.graph.node:
+        node.input[:] = [first.output[0] if n == second.output[0] else n for n in node.input]
+    changed.graph.node.remove(second)
+    nodes = [node for node in exported.graph.node if node.name != "/MatMul_1"]
+    for (_, own), node in zip(sources.lookup_model(changed), nodes, strict=True):
+        assert {*lines(sources.lookup(node.name))} <= {*lines(own)}, node.name
+    onnx.save(changed, tmp_path / "model.onnx")
+    assert _core.main(["show", str(tmp_path / "model.onnx"), "--node", first.output[0]]) == 0
+    shown = capfd.readouterr().out
+    assert ": one of 9 possible lines" in shown
+    assert ": or this line" in shown
+    assert "merged into the same node" not in shown
+
+
+def profile(
+    model: onnx.ModelProto, level: str, folder: Path, settings: dict[str, str] | None = None
+) -> Path:
     """Returns the profile of one run. It shares only node names with the model."""
     options = onnxruntime.SessionOptions()
+    for key, value in (settings or {}).items():
+        options.add_session_config_entry(key, value)
     name = f"ORT_ENABLE_{level}"
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
     options.log_severity_level = 3
@@ -230,11 +295,15 @@ def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
 
 
 def charged(
-    model: onnx.ModelProto, level: str, folder: Path, capfd: pytest.CaptureFixture[str]
+    model: onnx.ModelProto,
+    level: str,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    settings: dict[str, str] | None = None,
 ) -> dict[str, set[int]]:
     """Returns the lines that `profile` attributes each kernel to, given the exported model."""
     onnx.save(model, folder / "model.onnx")
-    times = profile(model, level, folder)
+    times = profile(model, level, folder, settings)
     assert _core.main(["profile", str(folder / "model.onnx"), str(times), "--json"]) == 0
     kernels = json.loads(capfd.readouterr().out)["kernels"]
     return {
@@ -280,6 +349,37 @@ def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
     found = charged(exported, "ALL", tmp_path, capfd)
     expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
     assert {name: {line - first for line in found[name]} for name in expected} == expected
+
+
+def spelled(x: jax.Array, bias: jax.Array, weights: jax.Array) -> jax.Array:
+    y = x @ weights  # product
+    y = y + bias  # bias
+    z = y / np.float32(np.sqrt(2))  # quotient
+    z = jax.lax.erf(z) + 1  # erf
+    return y * z * 0.5  # gelu
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_product_and_the_activation_after_it_are_charged_separately(
+    approximate: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime turns the product into a `Gemm` between two reshapes. Its option replaces the
+    exact `Gelu` by the approximate one.
+    """
+    bias, weights = jnp.arange(32.0), jnp.ones((32, 32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        return spelled(spelled(x, bias, weights), bias, weights)
+
+    exported = to_onnx(fn, [(2, 8, 32)], opset=17, stacktrace_metadata="sourcemap")
+    settings = {"optimization.enable_gelu_approximation": "1"} if approximate else {}
+    found = charged(exported, "ALL", tmp_path, capfd, settings)
+    products = {line_of(mark, spelled) for mark in ("product", "bias")}
+    gelus = {line_of(mark, spelled) for mark in ("quotient", "erf", "gelu")}
+    gelu = "FastGelu" if approximate else "Gelu"
+    assert len(found) == 8
+    for name, own in found.items():
+        assert own == (gelus if name.startswith(gelu) else products), name
 
 
 # A parameter, which the user may replace, so that the export keeps the branch.

@@ -122,6 +122,32 @@ def test_the_reader_needs_only_the_standard_library(beside: bool, tmp_path: Path
             reader.SourceMap.load(model)
 
 
+def test_the_reader_reports_mistakes_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, text = tmp_path / "model.onnx", tmp_path / "text"
+    to_onnx(
+        jnp.sin,
+        [(2,)],
+        return_mode="file",
+        output_path=str(model),
+        stacktrace_metadata="sourcemap",
+    )
+    text.write_text("a text")
+    for arguments, code, said in [
+        ((), 2, "usage: source_map_reader.py MODEL_OR_MAP [NODE_OR_VALUE ...]"),
+        ((tmp_path / "none",), 1, f"error: {tmp_path / 'none'}: No such file or directory"),
+        ((tmp_path,), 1, f"error: {tmp_path}: Is a directory"),
+        ((text,), 1, f"error: {text}: "),
+        ((model, "/Cos"), 0, "warning: the map has no source of `/Cos`"),
+    ]:
+        assert reader.main(*map(str, arguments)) == code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err.startswith(said)
+        assert shown.err.count("\n") == 1
+
+
 def test_what_is_no_map_is_an_error(tmp_path: Path) -> None:
     to_onnx(jnp.sin, [(2,)], return_mode="file", output_path=str(tmp_path / "model.onnx"))
     (tmp_path / "text").write_text("a text")

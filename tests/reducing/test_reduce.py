@@ -343,6 +343,12 @@ def test_a_rule_that_a_script_cannot_contain_is_mentioned() -> None:
     assert found.is_reproduced, "with the rule, it fails"
 
 
+def test_a_rule_without_a_definition_is_mentioned() -> None:
+    with rule("sin", lambda ctx, x: ctx.op("Cos", x)):
+        found = jax2onnx.reduce(lambda x: jnp.sin(x) + 1, [X])
+    assert "# This script needs your rule of `sin`, which it does not contain:" in found.program
+
+
 def test_a_primitive_that_has_no_name_in_jax() -> None:
     from jax.extend.core import Primitive
 

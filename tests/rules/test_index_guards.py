@@ -17,7 +17,7 @@ TOKENS = np.array([[0, 9, -1, -10], [10, -11, 2**31 - 1, -(2**31)]], np.int32)
 def test_embeddings():
     embed = nnx.Embed(10, 4, rngs=nnx.Rngs(0))
     model = check_model(lambda t: embed(t), [TOKENS])
-    assert len(op_types(model)) <= 5
+    assert len(op_types(model)) <= 6
     assert {tuple(p.dims) for p in model.graph.initializer if "embedding" in p.name} == {(10, 4)}
 
 
@@ -30,11 +30,12 @@ def test_take(mode, axis):
 def test_indexing():
     table = jnp.asarray(TABLE)
     model = check_model(lambda t: table[t], [TOKENS])
-    assert op_types(model) == ["Clip", "Gather"]
+    # There is no `Clip` of int32 on GPUs.
+    assert op_types(model) == ["Max", "Min", "Gather"]
     check_model(lambda t: table[:, t], [TOKENS])
     check_model(lambda t: table[t, t % 3], [TOKENS])
     model = check_model(lambda x, t: jnp.take_along_axis(x, t, axis=1), [TABLE[:2], TOKENS])
-    assert len(op_types(model)) <= 4
+    assert len(op_types(model)) <= 5
     check_model(lambda t: table.at[t].add(1.0), [TOKENS[0]])
     check_model(lambda t: table.at[t].set(1.0), [TOKENS[1]])
 
@@ -43,7 +44,7 @@ def test_indices_that_are_known_to_be_inside():
     scores = np.random.default_rng(0).normal(size=(3, 10)).astype(np.float32)
     table = jnp.asarray(TABLE)
     model = check_model(lambda s: table[jnp.argmax(s, -1)], [scores])
-    assert "Clip" not in op_types(model)
+    assert not {"Clip", "Max", "Min"} & set(op_types(model))
     model = check_model(lambda t: table[t % 10], [TOKENS])
     assert op_types(model) == ["Mod", "Gather"]
     model = check_model(lambda t: jnp.take(table, jnp.clip(t, 0, 9), axis=0), [TOKENS])

@@ -440,6 +440,19 @@ def test_a_name_beside_a_number_of_the_model_becomes_the_number() -> None:
     assert lines == ["`D` is axis 1 of the input `x`", "  help: write 64 instead of `D`"]
 
 
+def test_a_library_that_names_the_size_and_its_type_may_see_a_batch_of_one() -> None:
+    def log_prob(x: Any) -> Any:
+        # TensorFlow Probability's check of shapes.
+        raise TypeError(
+            "Dimension value must be integer or None or have an __index__ method, got value "
+            f"'{x.shape[0]}' with type '{type(x.shape[0])!r}'"
+        )
+
+    _, lines = message(log_prob, ("B", 3))
+    assert "export a map over batches of one:" in lines[1]
+    assert "jax.vmap" in lines[2]
+
+
 def test_code_that_needs_an_integer_may_see_a_batch_of_one() -> None:
     def fn(x: Any, w: Any) -> Any:
         size: Any = x.shape[0]

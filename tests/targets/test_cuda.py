@@ -1,5 +1,6 @@
 """The target `cuda`: every node stays on the GPU, as onnxruntime's provider places them."""
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,24 @@ def test_the_provider_leaves_nothing_to_the_cpu(
         assert has_bodies or captured == usual, name
 
 
+# Nodes on the CPU and copies inside models that are not made for a GPU.
+LEFT_BY_DEFAULT = {
+    "linen/rnn": ([], 1),
+    "equinox/rnn": ([], 1),
+    "haiku/rnn": (["GRU"], 2),
+}
+
+
+@pytest.mark.slow
+def test_models_without_a_target_stay_on_the_gpu_as_well(tmp_path: Path) -> None:
+    models = {}
+    for name in catalogue.NAMES:
+        fn, args = catalogue.build(name)
+        models[name] = to_onnx(fn, list(args))
+    for name, (usual, _) in placed(tmp_path, models).items():
+        assert usual == idle_cuda.Placement(*LEFT_BY_DEFAULT.get(name, ([], 0))), name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_models_for_the_gpu_compute_the_same(name: str, models: dict[str, onnx.ModelProto]) -> None:
@@ -102,6 +121,55 @@ def test_pooling_keeps_an_opset_with_kernels() -> None:
 def test_integers_and_booleans_stay_on_the_gpu(fn: Any, args: list[Any], tmp_path: Path) -> None:
     model = for_cuda(fn, args)
     assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*map(jnp.asarray, args))))
+    if idle_cuda.is_installed():
+        ((usual, captured),) = placed(tmp_path, {"model": model}).values()
+        assert usual == captured == idle_cuda.Placement([], 0)
+
+
+TARGET = Path(__file__).parents[2] / "crates/optimize/src/targets/cuda/mod.rs"
+SHORT = {"F32": "tensor(float)", "F16": "tensor(float16)", "BF16": "tensor(bfloat16)"}
+# The constraint on the type of each operator's results.
+RESULTS = {
+    "GatherBlockQuantized": "T2",
+    "GroupQueryAttention": "T",
+    "MatMulNBits": "T1",
+    "SkipSimplifiedLayerNormalization": "T",
+}
+
+
+def test_operators_of_onnxruntime_are_those_of_the_provider() -> None:
+    if not idle_cuda.is_installed():
+        pytest.skip("onnxruntime-gpu is not in build/cuda")
+    registered: dict[str, set[str]] = {}
+    for kernel in idle_cuda.kernels():
+        if kernel["provider"] == idle_cuda.PROVIDER and kernel["op"] in RESULTS:
+            types = kernel["types"].get(RESULTS[kernel["op"]], [])
+            registered.setdefault(kernel["op"], set()).update(types)
+    stated = {
+        op: {SHORT[dtype] for dtype in dtypes.split(", ")}
+        for op, dtypes in re.findall(r'\("(\w+)", &\[(.*?)\]\)', TARGET.read_text())
+    }
+    assert stated == registered
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16])
+def test_a_skip_norm_is_one_node_on_request(dtype: Any, tmp_path: Path) -> None:
+    scale = jnp.linspace(0.5, 2, 16, dtype=dtype)
+
+    def fn(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = x + y
+        wide = x.astype(jnp.float32)
+        norm = wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)
+        return x, norm.astype(dtype) * scale
+
+    args = [jnp.asarray(X, dtype), jnp.asarray(X[::-1] * 0.5 + 1, dtype)]
+    name = "SkipSimplifiedLayerNormalization"
+    model = for_cuda(fn, args, operators={name: "native"})
+    assert [node.op_type for node in model.graph.node] == [name]
+    if dtype != jnp.bfloat16:  # Python cannot pass bfloat16 to onnxruntime.
+        found = run(model, [np.asarray(arg) for arg in args])
+        for one, other in zip(found, fn(*args), strict=True):
+            np.testing.assert_allclose(one, np.asarray(other), rtol=2e-3, atol=1e-4)
     if idle_cuda.is_installed():
         ((usual, captured),) = placed(tmp_path, {"model": model}).values()
         assert usual == captured == idle_cuda.Placement([], 0)

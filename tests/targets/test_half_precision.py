@@ -166,6 +166,46 @@ def test_islands_become_one_operator(name: str, dtype: Any) -> None:
     assert ours <= 1.2 * error(fn(jnp.asarray(x)), exact)
 
 
+class MixedPrecision(linen.Module):
+    """Convolutions and batch norms as in mixed precision: parameters and statistics in float32."""
+
+    dtype: Any
+    train: bool = False
+
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        for features in (16, 32, 32):
+            x = linen.Conv(features, (3, 3), dtype=self.dtype)(x)
+            x = linen.BatchNorm(not self.train, momentum=0.0, dtype=self.dtype)(x)
+            x = linen.relu(x)
+        return x
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_statistics_in_float32_become_part_of_the_convolution(dtype: Any) -> None:
+    x = jnp.asarray(IMAGES, jnp.bfloat16)
+    variables = MixedPrecision(jnp.float32).init(jax.random.key(0), IMAGES)
+    params = jax.tree.map(
+        lambda p: p + 0.2 * jax.random.normal(jax.random.key(p.size), p.shape), variables["params"]
+    )
+    training = MixedPrecision(jnp.float32, train=True)
+    _, state = training.apply(variables | {"params": params}, IMAGES, mutable=["batch_stats"])
+    variables = {"params": params, "batch_stats": state["batch_stats"]}
+    model = MixedPrecision(dtype)
+    found = to_onnx(lambda x: model.apply(variables, x), [x.astype(dtype)], target="cuda")
+    assert operators(found) == ["Transpose", *3 * ["Conv", "Relu"], "Transpose"]
+    exact = np.asarray(MixedPrecision(jnp.float32).apply(variables, x.astype(jnp.float32)))
+    own = error(model.apply(variables, x.astype(dtype)), exact.astype(np.float64))
+    assert error(run_rounded(found, [x])[0], exact.astype(np.float64)) <= 1.2 * own
+    # On a CPU, norms stay in float32.
+    assert (
+        operators(to_onnx(lambda x: model.apply(variables, x), [x.astype(dtype)])).count(
+            "BatchNormalization"
+        )
+        == 3
+    )
+
+
 def test_a_parameter_with_more_digits_keeps_its_norm_in_float32() -> None:
     scale = jnp.linspace(0.1, 1, 32)
 

@@ -14,7 +14,7 @@ import pytest
 from harness.checking import TOLERANCE, as_tensor, quick
 from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
-from models.typical import MODELS, Typical
+from models.typical import BACKWARDS, MODELS, Typical
 
 ROOT = Path(__file__).parents[2]
 # The folder that `make runtimes` and `make rten` install runtimes in.
@@ -24,7 +24,13 @@ RTEN = RUNTIMES / "rten" / "bin" / ("run_in_rten.exe" if os.name == "nt" else "r
 
 # Loops that end when a condition fails, which some runtimes do not have.
 CONDITIONAL = {"Newton's method"}
-REFUSED = {"openvino": set[str](), "rten": set[str](), "tract": CONDITIONAL, "iree": CONDITIONAL}
+REFUSED = {
+    "openvino": set[str](),
+    "rten": set[str](),
+    "mnn": set[str](),
+    "tract": CONDITIONAL,
+    "iree": CONDITIONAL,
+}
 # Models that do not run unless the target is named.
 UNNAMED = {
     "openvino": set[str](),
@@ -35,22 +41,23 @@ UNNAMED = {
 }
 # It compiles for seconds, so that only models run which need other spellings.
 IN_IREE = ("MLP", "LSTM and GRU (NNX)", "state space", "decoder of images", "differential equation")
-# It approximates functions.
-ROUGHLY = {"iree": 5e-4}
+# They approximate functions.
+ROUGHLY = {"iree": 5e-4, "mnn": 1e-3}
 
 
 def skip_without(runtime: str) -> None:
     """Skips a test if a runtime is not installed."""
     if runtime == "rten" and not RTEN.exists():
         pytest.skip("rten is not in build/runtimes")
-    if runtime != "rten" and not (RUNTIMES / runtime / runtime).is_dir():
+    package = {"mnn": "MNN"}.get(runtime, runtime)
+    if runtime != "rten" and not (RUNTIMES / runtime / package).is_dir():
         pytest.skip(f"{runtime} is not in build/runtimes")
 
 
 @functools.cache
 def built(name: str) -> tuple[Typical, list[Any]]:
     """Returns a model and JAX's results."""
-    model = MODELS[name]()
+    model = (MODELS | BACKWARDS)[name]()
     return model, jax.tree.leaves(quick(model.fn)(*model.args))
 
 
@@ -125,6 +132,16 @@ def test_most_models_run_in_other_runtimes_without_options(runtime: str, tmp_pat
     for number, name in enumerate(name for name in MODELS if name not in UNNAMED[runtime]):
         files[name] = tmp_path / f"{number}.onnx"
         export(name, files[name])
+    assert failures(runtime, tmp_path, files) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_sequences_are_read_backwards(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    files = {name: tmp_path / f"{number}.onnx" for number, name in enumerate(BACKWARDS)}
+    for name, path in files.items():
+        export(name, path, target=runtime)
     assert failures(runtime, tmp_path, files) == {}
 
 

@@ -74,7 +74,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
     let start = file.len() - elements.len();
     let Entries(entries) = serde_json::from_slice(text)
         .map_err(|error| format!("not a safetensors file: its header is wrong: {error}"))?;
-    check_apart(&entries, elements.len())?;
+    check_ranges(&entries, elements.len())?;
     let entry = |(name, written): (String, Written)| {
         let (first, end) = written.data_offsets;
         let dtype = dtype(&written.dtype).ok_or(written.dtype);
@@ -83,8 +83,8 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
     Ok(entries.into_iter().map(entry).collect())
 }
 
-/// Fails if the elements of a tensor lie outside of the file, or share bytes with those of another.
-fn check_apart(entries: &[(String, Written)], len: usize) -> Result<(), String> {
+/// Fails unless every byte of the elements belongs to exactly one tensor, as the format requires.
+fn check_ranges(entries: &[(String, Written)], len: usize) -> Result<(), String> {
     let mut ranges = Vec::with_capacity(entries.len());
     for (name, written) in entries {
         let (first, end) = written.data_offsets;
@@ -92,13 +92,28 @@ fn check_apart(entries: &[(String, Written)], len: usize) -> Result<(), String> 
             return Err(format!("`{name}` is outside of the file"));
         }
         if first < end {
-            ranges.push((first, end, name));
+            ranges.push((first, end, name.as_str()));
         }
     }
     ranges.sort_unstable();
-    match ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
-        None => Ok(()),
-        Some(pair) => Err(format!("`{}` and `{}` share bytes", pair[0].2, pair[1].2)),
+    let mut before = (0, "");
+    for (first, end, name) in ranges {
+        if first < before.0 {
+            return Err(format!("`{}` and `{name}` share bytes", before.1));
+        }
+        check_gap(before.0, first)?;
+        before = (end, name);
+    }
+    check_gap(before.0, len)
+}
+
+fn check_gap(from: usize, to: usize) -> Result<(), String> {
+    match to - from {
+        0 => Ok(()),
+        gap => Err(format!(
+            "{gap} bytes of elements belong to no tensor, from byte {from}: the header does not fit \
+             the file"
+        )),
     }
 }
 

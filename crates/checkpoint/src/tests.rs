@@ -143,19 +143,23 @@ const F32: &str = r#"{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
 
 #[test]
 fn hostile_files_are_errors() {
-    let entry = |text: &str| header(&format!(r#"{{"w":{text}}}"#), &[0; 8]);
+    let of_bytes = |text: &str, len| header(&format!(r#"{{"w":{text}}}"#), &vec![0; len]);
+    let entry = |text: &str| of_bytes(text, 8);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (vec![], "too short"),
         (vec![1, 2, 3], "too short"),
         (u64::MAX.to_le_bytes().to_vec(), "longer than the file"),
         (header("{", &[]), "header is wrong"),
         (header("[1]", &[]), "header is wrong"),
-        (entry(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,4]}"#), "needs 8 bytes, but got 4"),
+        (
+            of_bytes(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,4]}"#, 4),
+            "needs 8 bytes, but got 4",
+        ),
         (entry(r#"{"dtype":"F32","shape":[3],"data_offsets":[0,12]}"#), "outside of the file"),
         (entry(r#"{"dtype":"F32","shape":[1],"data_offsets":[4,0]}"#), "outside of the file"),
         (entry(r#"{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}"#), "invalid value"),
         (
-            entry(r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}"#),
+            of_bytes(r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}"#, 0),
             "too large",
         ),
         (
@@ -176,6 +180,18 @@ fn hostile_files_are_errors() {
                 &[0; 8],
             ),
             "`v` and `w` share bytes",
+        ),
+        (entry(F32), "4 bytes of elements belong to no tensor, from byte 4"),
+        (
+            entry(r#"{"dtype":"F32","shape":[1],"data_offsets":[4,8]}"#),
+            "4 bytes of elements belong to no tensor, from byte 0",
+        ),
+        (
+            header(
+                &format!(r#"{{"v":{F32},"w":{{"dtype":"I8","shape":[2],"data_offsets":[6,8]}}}}"#),
+                &[0; 8],
+            ),
+            "2 bytes of elements belong to no tensor, from byte 4",
         ),
     ];
     for (file, said) in cases {

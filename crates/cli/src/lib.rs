@@ -28,7 +28,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::{Doctor, Export, GenerateFolder, PythonReport, Reduce, Verify};
+pub use commands::{Conversion, Doctor, Export, GenerateFolder, PythonReport, Reduce, Verify};
 pub use diff::common_subsequence;
 pub use excerpt::{python_file, set_cells, set_package_folders};
 pub use explain_error::{explain_bytes, explain_file};

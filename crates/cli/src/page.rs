@@ -70,7 +70,7 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
     let mut notes: Vec<String> = Vec::new();
     let mut shown: Vec<&Frame<'_>> = Vec::new();
     for (i, origin) in origins.iter().enumerate() {
-        let several = origin.sites().len();
+        let (several, is_call) = (origin.sites().len(), origin.has_other_calls());
         for (which, origin) in origin.possible().enumerate() {
             let Some(site) = &origin.site else { continue };
             if shown.contains(&site) || shown.len() >= SOURCES {
@@ -78,10 +78,14 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
             }
             shown.push(site);
             let label = match (i, which) {
-                (0, 0) if several > 1 => Some(format!("one of {several} calls to the function")),
+                (0, 0) if several > 1 && is_call => {
+                    Some(format!("one of {several} calls to the function"))
+                }
+                (0, 0) if several > 1 => Some(format!("one of {several} possible lines")),
                 (0, 0) => None,
                 (_, 0) => Some("merged into the same node".to_owned()),
-                _ => Some("or this call".to_owned()),
+                _ if is_call => Some("or this call".to_owned()),
+                _ => Some("or this line".to_owned()),
             };
             frame(text, excerpts, site, &origin.scope, label);
             let note = match excerpts.text(site.file) {
@@ -147,7 +151,7 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
 fn distinct_calls<'o, 'm>(origin: &'o Origin<'m>) -> Vec<(usize, &'o Origin<'m>)> {
     let mut known: Vec<&[Frame<'m>]> = vec![&origin.stack];
     let mut calls = Vec::new();
-    for other in &origin.others {
+    for other in origin.others.iter().filter(|_| origin.has_other_calls()) {
         if !known.contains(&other.stack.as_slice()) {
             known.push(&other.stack);
             calls.push((other.shared(origin), other));

@@ -338,6 +338,11 @@ impl Graph {
         &self.value(id).ty
     }
 
+    /// Returns the node that is the only consumer of a value.
+    pub fn only_reader(&self, id: ValueId) -> Option<&Node> {
+        self.value(id).only_consumer().map(|(reader, _)| self.node(reader))
+    }
+
     /// Returns the tensor of a constant, whose elements may be relied on. A parameter is not one.
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         match &self.value(id).producer {

@@ -15,6 +15,7 @@ mod intern;
 mod names;
 pub mod operators;
 mod outputs;
+mod parts;
 pub mod schema;
 mod small_set;
 pub mod text;
@@ -31,6 +32,7 @@ pub use infer::{is_inferred, may_hold_as_many, sliced};
 pub use intern::intern;
 pub use names::{CONSTANT_PREFIX, Names, assign_names};
 pub use outputs::seal_outputs;
+pub use parts::{Part, reversal, reversed};
 pub use uses::Use;
 pub use verify::{
     check_node, check_opset, check_types, is_valid_at, required_opset, verify, verify_names,

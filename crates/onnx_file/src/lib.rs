@@ -35,7 +35,7 @@ pub use error::{Error, Result};
 pub use locations::external_locations;
 pub use map::{map_inputs, map_nodes};
 pub use model::{LARGE, Model};
-pub use read::{read, read_file};
+pub use read::{open_regular, read, read_file};
 pub use save::{AUTO_INLINE, GoOn, Pending, Placement, Saving, next_name, replace_file};
 pub use set::Set;
 pub use skim::{KEPT, skim, skim_file, skim_located};

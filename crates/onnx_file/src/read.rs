@@ -35,7 +35,7 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
 }
 
 /// Opens a regular file. Fails for anything else, because opening a pipe would wait for a writer.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }

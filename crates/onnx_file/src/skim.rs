@@ -27,9 +27,12 @@ pub const KEPT: usize = 4096;
 /// The largest number of bytes of memory that a model may take without its weights.
 const LARGEST: u64 = 1 << 29;
 
-/// The number of bytes of memory allowed per byte of a file. Real models stay far below it, since
-/// they contain hardly any empty messages.
-const GROWTH: u64 = 64;
+/// The number of bytes of memory allowed per byte of a file, beyond [`ALLOWANCE`]. Real models stay
+/// below it, since they contain hardly any empty messages.
+const GROWTH: u64 = 8;
+
+/// The number of bytes of memory allowed for any file: about 100,000 nodes.
+const ALLOWANCE: u64 = 64 << 20;
 
 /// The number of bytes of memory that a field takes besides its contents. An empty string or
 /// dimension takes two bytes in the file.
@@ -72,7 +75,7 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     if len == 0 {
         return Err(Error::Read("it is empty".to_owned()));
     }
-    let budget = LARGEST.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
+    let budget = LARGEST.min(len.saturating_mul(GROWTH).saturating_add(ALLOWANCE));
     let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
     skimmer.message(Message::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
@@ -82,7 +85,11 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
         io::ErrorKind::UnexpectedEof => Error::Read("it is truncated".to_owned()),
         io::ErrorKind::OutOfMemory => {
-            Error::Read("it takes too much memory even without its weights".to_owned())
+            let mebibytes = budget >> 20;
+            Error::Read(format!(
+                "without its weights, it takes more than {mebibytes} MiB of memory, the limit for \
+                 a file of this size"
+            ))
         }
         _ => Error::Io { path: Default::default(), source: error },
     })?;

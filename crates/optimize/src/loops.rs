@@ -75,6 +75,22 @@ impl Loop {
         carried.collect()
     }
 
+    /// Returns `true` if the scanned operand at `index` is read from its last row.
+    pub(crate) fn reads_backwards(&self, graph: &Graph, index: usize) -> bool {
+        graph
+            .node(self.id)
+            .ints("scan_input_directions")
+            .is_some_and(|all| all.get(index) == Some(&1))
+    }
+
+    /// Returns `true` if the first iteration computes the last row of the stacked result at `index`.
+    pub(crate) fn stacks_backwards(&self, graph: &Graph, index: usize) -> bool {
+        graph
+            .node(self.id)
+            .ints("scan_output_directions")
+            .is_some_and(|all| all.get(index) == Some(&1))
+    }
+
     /// Returns the results of the body that are not carried: the condition and stacked results.
     pub(crate) fn other_results<'g>(
         &self,

@@ -230,6 +230,11 @@ impl<'a> Match<'a> {
         self.constant(value)?.to_i64s()
     }
 
+    /// Returns the number that all elements of the constant `value` have.
+    pub fn number(&self, value: ValueId) -> Option<f64> {
+        self.constant(value)?.splat()
+    }
+
     /// Returns `true` if every use of `old` is a block result that `new` cannot replace directly.
     pub fn is_bound_to_outputs(&self, old: ValueId, new: ValueId) -> bool {
         self.graph().value(old).uses().all(|place| match place {
@@ -287,6 +292,19 @@ impl<'a> Match<'a> {
         self.first(&made?)
     }
 
+    /// Emits a copy of `node` whose operand at `index` is `value`, as [`Self::like`] does.
+    #[track_caller]
+    pub fn like_with(
+        &mut self,
+        node: &Node,
+        index: usize,
+        value: ValueId,
+    ) -> Result<ValueId, Skip> {
+        let mut inputs = node.inputs.clone();
+        inputs[index] = Some(value);
+        self.like(node, inputs)
+    }
+
     fn emit(
         &mut self,
         op: Op,
@@ -338,7 +356,7 @@ impl<'a> Match<'a> {
     /// input of the root's block, so that equal requests result in the same nodes, or else from
     /// `x`.
     pub fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
-        if let Some(known) = dims.iter().map(Dim::as_known).collect::<Option<Vec<_>>>() {
+        if let Some(known) = Dim::all_known(dims) {
             return Ok(self.i64s(&known));
         }
         let inputs = self.graph().block(self.root().block()).inputs.clone();
@@ -370,6 +388,14 @@ impl<'a> Match<'a> {
             [one] => Ok(one),
             _ => self.op("Concat", &parts, onnx::attrs! { axis: 0 }),
         }
+    }
+
+    /// Adds a constant of 64-bit integers with the shape of `like`.
+    pub fn i64s_like(&mut self, values: &[i64], like: ValueId) -> Result<ValueId, Skip> {
+        let shape = self.ty(like).static_shape().ok_or("the shape is not known")?;
+        let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+        let tensor = Tensor::i64s(values).reshaped(&shape.map_err(|_| "an impossible shape")?);
+        Ok(self.tensor(tensor.map_err(|_| "an impossible shape")?))
     }
 
     /// Adds a constant vector of 64-bit integers.

@@ -28,6 +28,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cli::PythonCommand;
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -142,8 +143,25 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
         Some(PythonCommand::GenerateFolder(command)) => run_generate_folder(py, command),
         Some(PythonCommand::Reduce(reduce)) => run_reduce(py, reduce),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
-        None => Ok(py.detach(|| cli::run(argv))),
+        None => interruptible(py, || cli::run(argv)),
     }
+}
+
+/// Runs a command that needs no Python. Meanwhile, Ctrl-C ends the process: Python's handler only
+/// takes effect after a call, but a command may wait for its input.
+fn interruptible(py: Python<'_>, run: impl FnOnce() -> u8 + Send) -> PyResult<u8> {
+    let signal = py.import("signal")?;
+    let number = signal.getattr("SIGINT")?;
+    let handler = signal.call_method1("getsignal", (&number,))?;
+    let is_default = handler.is(&signal.getattr("default_int_handler")?);
+    let set = |handler| signal.call_method1("signal", (number.clone(), handler));
+    // Only the main thread may set it.
+    let is_set = is_default && set(signal.getattr("SIG_DFL")?).is_ok();
+    let status = py.detach(run);
+    if is_set {
+        set(handler)?;
+    }
+    Ok(status)
 }
 
 /// Runs a command that needs no Python. Returns the exit status, the output and the errors.
@@ -188,74 +206,71 @@ fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {
     Ok(py.detach(|| cli::run_doctor(doctor, &report)))
 }
 
+/// Makes a dictionary of the named fields of a struct.
+macro_rules! fields {
+    ($py:expr, $from:expr, $($field:ident),+) => {{
+        let fields = PyDict::new($py);
+        $(fields.set_item(stringify!($field), $from.$field)?;)+
+        fields
+    }};
+}
+
 fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
-    let arguments = (export.function, export.inputs, export.output_path, export.settings);
-    let options = PyDict::new(py);
-    options.set_item("opset", export.opset)?;
-    options.set_item("target", export.target)?;
-    options.set_item("provenance", export.provenance)?;
-    options.set_item("outputs", export.outputs)?;
-    options.set_item("operators", export.operators)?;
-    options.set_item("checkpoint", export.checkpoint)?;
-    options.set_item("external_data", export.external_data)?;
-    options.set_item("check", export.check)?;
-    options.set_item("assume", export.assume)?;
-    options.set_item("compute_dtype", export.compute_dtype)?;
-    options.set_item("weight_format", export.weight_format)?;
-    options.set_item("x64", export.x64)?;
-    options.set_item("onnx_functions", export.onnx_functions)?;
-    options.set_item("training", export.training)?;
-    options.set_item("name", export.name)?;
-    options.set_item("missed", export.missed)?;
-    options.set_item("record", export.record)?;
-    options.set_item("record_weights", export.record_weights)?;
-    options.set_item("quiet", export.quiet)?;
-    let run = py.import("jax2onnx._command.export")?.getattr("run")?;
-    run.call(arguments, Some(&options))?.extract()
+    let arguments = (export.function, export.inputs, export.output_path);
+    let options = fields!(
+        py,
+        export,
+        outputs,
+        checkpoint,
+        external_data,
+        check,
+        x64,
+        onnx_functions,
+        training,
+        name,
+        missed,
+        record,
+        record_weights,
+        quiet
+    );
+    options.set_item("provenance", export.provenance.provenance)?;
+    options.set_item("conversion", conversion(py, export.conversion)?)?;
+    run_command(py, "export", arguments, &options)
 }
 
 fn run_reduce(py: Python<'_>, reduce: cli::Reduce) -> PyResult<u8> {
-    let options = PyDict::new(py);
-    options.set_item("specs", reduce.specs)?;
-    options.set_item("values", reduce.values)?;
-    options.set_item("check", reduce.check)?;
-    options.set_item("rtol", reduce.rtol)?;
-    options.set_item("atol", reduce.atol)?;
-    options.set_item("settings", reduce.settings)?;
-    options.set_item("target", reduce.target)?;
-    options.set_item("x64", reduce.x64)?;
-    options.set_item("output", reduce.output)?;
-    options.set_item("seconds", reduce.seconds)?;
-    options.set_item("as_json", reduce.json)?;
-    let run = py.import("jax2onnx._command.reduce")?.getattr("run")?;
-    run.call((reduce.program,), Some(&options))?.extract()
+    let options =
+        fields!(py, reduce, specs, values, check, rtol, atol, x64, output, seconds, as_json);
+    options.set_item("conversion", conversion(py, reduce.conversion)?)?;
+    run_command(py, "reduce", (reduce.program,), &options)
 }
 
 fn run_generate_folder(py: Python<'_>, command: cli::GenerateFolder) -> PyResult<u8> {
-    let options = PyDict::new(py);
-    options.set_item("context_length", command.context_length)?;
-    options.set_item("adapter", command.adapter)?;
-    options.set_item("last_logits", command.last_logits)?;
-    options.set_item("weights", command.weights)?;
-    options.set_item("compute", command.compute)?;
-    options.set_item("stacktrace", command.stacktrace)?;
-    options.set_item("target", command.target)?;
-    options.set_item("settings", command.settings)?;
-    options.set_item("quiet", command.quiet)?;
-    let run = py.import("jax2onnx._command.generate_folder")?.getattr("run")?;
-    run.call((command.checkpoint, command.output), Some(&options))?.extract()
+    let options = fields!(py, command, context_length, adapter, last_logits, quiet);
+    options.set_item("provenance", command.provenance.provenance)?;
+    options.set_item("conversion", conversion(py, command.conversion)?)?;
+    run_command(py, "generate_folder", (command.checkpoint, command.output), &options)
 }
 
 fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
-    let options = PyDict::new(py);
-    options.set_item("page", verify.page_address())?;
-    options.set_item("inputs", verify.inputs)?;
-    options.set_item("function", verify.function)?;
-    options.set_item("dump", verify.dump)?;
-    options.set_item("rtol", verify.rtol)?;
-    options.set_item("atol", verify.atol)?;
-    options.set_item("errors", verify.errors)?;
-    options.set_item("as_json", verify.json)?;
-    let run = py.import("jax2onnx._command.verify")?.getattr("run")?;
-    run.call((verify.model, verify.reference), Some(&options))?.extract()
+    let page = verify.page_address();
+    let options = fields!(py, verify, inputs, function, dump, rtol, atol, errors, as_json);
+    options.set_item("page", page)?;
+    run_command(py, "verify", (verify.model, verify.reference), &options)
+}
+
+/// Returns the options of the conversion for `conversion_options` in Python.
+fn conversion(py: Python<'_>, given: cli::Conversion) -> PyResult<Bound<'_, PyDict>> {
+    Ok(fields!(py, given, opset, target, operators, assume, compute_dtype, weight_format, settings))
+}
+
+/// Calls `run` of a module in `jax2onnx._command`. Returns the exit status.
+fn run_command<'py>(
+    py: Python<'py>,
+    module: &str,
+    arguments: impl PyCallArgs<'py>,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<u8> {
+    let run = py.import(format!("jax2onnx._command.{module}"))?.getattr("run")?;
+    run.call(arguments, Some(options))?.extract()
 }

@@ -198,6 +198,11 @@ impl DType {
         }
     }
 
+    /// Returns `true` if texts list elements as bits: 8-bit floats, and packed types.
+    pub fn is_listed_as_bits(self) -> bool {
+        self.bits() < 8 || (self.is_float() && self.bits() == 8)
+    }
+
     /// Returns the number of bytes that `count` elements take in ONNX's `raw_data`, which packs
     /// types of fewer than eight bits.
     pub fn byte_len(self, count: usize) -> usize {

@@ -45,7 +45,7 @@ impl Type {
 
     /// Returns the shape as plain numbers, if every dimension is known.
     pub fn static_shape(&self) -> Option<Vec<i64>> {
-        self.shape.iter().map(Dim::as_known).collect()
+        Dim::all_known(&self.shape)
     }
 }
 

@@ -326,20 +326,21 @@ class JaxComparison:
             {},
             by_name=entry is None or entry.by_name,
             keeps_names=self._keeps_names,
+            others=others,
         )
         finding = replace(finding, operands=_read(finding, outcome.operands))
         if not references or any(value not in given for value in read):
-            return self._of_rule(finding, others)
+            return self._of_rule(finding)
         right = graph.run([name], given, self._types, stops)[name]
         # The export may compute in a coarser type than the model.
         made = [n for node in references for n in node.output if n in self._types]
         exported = computed_in(outcome.precision, [self._types[n].code for n in made], references)
         if difference(outcome.expected.array, right, precision=exported) is not None:
-            return self._of_rule(finding, others)
-        return self._of_model(finding, graph, given, others)
+            return self._of_rule(finding)
+        return self._of_model(finding, graph, given)
 
     def _of_model(
-        self, finding: Finding, graph: Graph, given: Mapping[str, np.ndarray], others: int
+        self, finding: Finding, graph: Graph, given: Mapping[str, np.ndarray]
     ) -> Verification:
         """Describes a difference that is not in the exported model: the model was changed since."""
         outcome = finding.outcome
@@ -359,19 +360,19 @@ class JaxComparison:
         )
         comparison = pair.compare()
         if comparison.findings:
-            finding = pair.deepest(comparison.findings[0])
-        described = describe(finding, self._source_lines, others, "the export")
+            finding = pair.deepest(comparison.first(finding.others))
+        described = describe(finding, self._source_lines, "the export")
         # A single node is to blame, or else one of several before the value.
         single = len(finding.nodes) == 1
         what = finding.nodes[0].op_type if single else finding.outcome.expected.name
         return described.answer(f"`{what}` differs from JAX", finding, self._skipped)
 
-    def _of_rule(self, finding: Finding, others: int) -> Verification:
+    def _of_rule(self, finding: Finding) -> Verification:
         """Describes a difference that is in the exported model: a rule or a rewrite is wrong."""
         tag: _Tag = finding.outcome.expected.tag
         if (inner := self._inside(tag, finding)) is not None:
             return inner
-        described = describe(finding, self._source_lines, others, "JAX")
+        described = describe(finding, self._source_lines, "JAX")
         if tag.row is None:
             what = f"the output `{finding.outcome.expected.name}` differs from JAX"
             return described.answer(what, finding, self._skipped)

@@ -85,9 +85,8 @@ def _compared(
 
 
 def _found(pair: GraphPair, comparison: Comparison, source_lines: SourceLines) -> Verification:
-    first, others = comparison.findings[0], len(comparison.findings) - 1
-    finding = pair.deepest(first)
-    described = describe(finding, source_lines, others, REFERENCE)
+    finding = pair.deepest(comparison.first())
+    described = describe(finding, source_lines, REFERENCE)
     single = len(finding.nodes) == 1
     what = finding.nodes[0].op_type if single else finding.outcome.expected.name
     headline = f"`{what}` differs from the reference"

@@ -156,7 +156,8 @@ def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
 def same_nan(name: str, expected: np.ndarray) -> str | None:
     """Describes the NaN of two arrays that agree. Returns None if there are none."""
     count = not_numbers(expected)
-    return f"`{name}` has {count} NaN of {expected.size} elements on both sides" if count else None
+    of = f"{count} of {expected.size} element{'s' * (expected.size != 1)}"
+    return f"`{name}` is NaN on both sides in {of}" if count else None
 
 
 def not_numbers(array: np.ndarray) -> int:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ class Finding:
         inside: The calls, branches and iterations around it, from the outside in, each with the
             name of a value that the enclosing node computes in the reference.
         keeps_names: `True` if equal names mean the same value in both graphs.
+        others: The number of other values around it that differ on their own.
     """
 
     outcome: Outcome
@@ -41,6 +42,7 @@ class Finding:
     by_use: bool = False
     inside: tuple[tuple[str, str], ...] = ()
     keeps_names: bool = True
+    others: int = 0
 
 
 @dataclass
@@ -62,6 +64,10 @@ class Comparison:
     errors: dict[str, Error] = field(default_factory=dict)
     precision: str = "float64"
     agreed: set[str] = field(default_factory=set)
+
+    def first(self, others: int = 0) -> Finding:
+        """Returns the first value that differs, given the number of those elsewhere."""
+        return replace(self.findings[0], others=others + len(self.findings) - 1)
 
     def differing(self, cut: CutGraph, expected: Iterator[Expected]) -> list[Outcome]:
         """Compares values. Returns those that differ, in the order of the reference."""

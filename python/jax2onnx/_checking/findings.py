@@ -104,11 +104,8 @@ def statistics_lines(
     return [*text, f"  {'diff:':{width}} {apart}"]
 
 
-def describe(finding: Finding, source_lines: SourceLines, others: int, reference: str) -> Described:
-    """Describes a value that differs, with its node, line and operands.
-
-    `others` is the number of other values that differ on their own.
-    """
+def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Described:
+    """Describes a value that differs, with its node, line and operands."""
     outcome = finding.outcome
     name = source_lines.known(outcome.expected.reference, outcome.expected.name)
     node = finding.nodes[-1] if finding.nodes else None
@@ -129,7 +126,7 @@ def describe(finding: Finding, source_lines: SourceLines, others: int, reference
     text += [f"  constant {n} differs: {how}" for n, how in finding.constants.items()]
     text += operand_lines(finding.operands)
     text += _numbers(finding, reference)
-    certainty = _certainty(finding, others, len(fused))
+    certainty = _certainty(finding, len(fused))
     text.append(f"  confidence: {certainty}")
     return Described(text, place, rule, name_of(node), module, certainty)
 
@@ -188,8 +185,8 @@ def _merged_lines(finding: Finding, lines: Sequence[Line]) -> list[str]:
     return merged if len(merged) > 1 else []
 
 
-def _certainty(finding: Finding, others: int, lines: int) -> str:
-    count = len(finding.nodes)
+def _certainty(finding: Finding, lines: int) -> str:
+    count, others = len(finding.nodes), finding.others
     guessed = finding.by_name and not finding.keeps_names
     known = "likely" if guessed else "nearly certain" if finding.by_use else "certain"
     if finding.constants:

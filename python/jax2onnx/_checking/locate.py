@@ -108,6 +108,11 @@ class GraphPair:
         )
         return Compared(result, result.differing(cut, self._expected(usable)), cut)
 
+    def is_complete(self) -> bool:
+        """Returns `True` if the nodes of both graphs correspond, except for their constants."""
+        paired = {entry.name for name, entry in self.matches.items() if name in self.one.makers}
+        return len(self.one.nodes) == len(self.other.nodes) and paired == set(self.other.makers)
+
     def _usable(self, result: Comparison) -> dict[str, Match]:
         usable: dict[str, Match] = {}
         for name in self.one.makers:
@@ -196,13 +201,13 @@ class GraphPair:
             inner = self._inner(current)
             comparison = inner.compare()
             if comparison.findings:
-                found = inner.deepest(comparison.findings[0])
+                found = inner.deepest(comparison.first(finding.others))
                 return replace(found, inside=((current.what, name), *found.inside))
         return finding
 
     def _narrowed(self, finding: Finding) -> Finding:
-        """Narrows a finding with several nodes to one value, matched by its consumers, if only one
-        differs.
+        """Narrows a finding with several nodes to the first of its values that differs, matched by
+        their consumers. If several differ, the matches must pair all nodes.
         """
         outcome = finding.outcome
         stops = {self.matches[name].name for name in self._fitting}
@@ -228,8 +233,11 @@ class GraphPair:
             by_use=True,
             keep_names=self.keeps_names,
         )
-        found = pair.compare().findings
-        return found[0] if len(found) == 1 else finding
+        comparison = pair.compare()
+        count = len(comparison.findings)
+        if count == 1 or (count > 1 and pair.is_complete()):
+            return comparison.first(finding.others)
+        return finding
 
     def _body_runs(
         self,

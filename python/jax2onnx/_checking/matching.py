@@ -89,8 +89,8 @@ def _add_by_use(one: Graph, other: Graph, found: dict[str, Match]) -> None:
             continue
         pairs = list(zip(ours.input, theirs.input, strict=True))
         if ours.op_type in _COMMUTATIVE:
-            left = [n for n in ours.input if n not in found]
-            right = [n for n in theirs.input if n not in taken]
+            left = [n for n in dict.fromkeys(ours.input) if n not in found]
+            right = [n for n in dict.fromkeys(theirs.input) if n not in taken]
             pairs = list(zip(left, right, strict=True)) if len(left) == len(right) == 1 else []
         for a, b in pairs:
             if a in found or b in taken or a not in one.makers or b not in other.makers:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 # The packages of runtimes that run a file.
 _PACKAGES = {"iree": "iree.compiler", "openvino": "openvino", "tract": "tract"}
-# Targets that onnxruntime's CPU provider stands for, because they need a device or another program.
-_NOT_RUN = ("cuda", "rten", "tensorrt", "webgpu")
 
 # The size of symbolic dimensions in a trial run.
 _SIZE = 2
@@ -103,7 +101,8 @@ def readiness(model: Any, target: Target = "onnxruntime") -> Readiness:
     name = target if runs_itself else "onnxruntime"
     checks.append(_checked(f"{name} loads and runs it", lambda: _try(runnable, name)))
     facts = dict(_facts(model, runnable))
-    if target in _NOT_RUN:
+    # onnxruntime's CPU provider stands for targets that need a device or another program.
+    if not runs_itself and target != "any" and not target.startswith("onnxruntime"):
         facts["not run in"] = target
     return Readiness(target, tuple(checks), facts)
 
@@ -229,7 +228,4 @@ def _bytes(model: Any, runnable: Runnable) -> int:
     """Returns the size of the model with the weights in other files."""
     if not isinstance(model, str | os.PathLike):
         return int(runnable.proto.ByteSize())
-    entries = (entry for t in runnable.proto.graph.initializer for entry in t.external_data)
-    files = {entry.value for entry in entries if entry.key == "location"}
-    outside = [os.path.join(runnable.folder or "", name) for name in files]
-    return sum(os.path.getsize(file) for file in (os.fspath(model), *outside))
+    return sum(os.path.getsize(file) for file in (os.fspath(model), *runnable.data_files()))

@@ -52,6 +52,14 @@ class Runnable:
             if damage := _core.damage(path):
                 raise InvalidInputError("no-model", f"{path}: {damage}")
             self.proto = onnx.load(path, format="protobuf", load_external_data=False)
+            for file in self.data_files():
+                if not os.path.isfile(file):
+                    raise InvalidInputError(
+                        "no-weights",
+                        f"`{path}` has weights in `{file}`, and there is no such file",
+                        help="keep a model and its data file together, under the names that they "
+                        "were written with",
+                    )
         elif isinstance(model, onnx.ModelProto):
             self.proto = self._small(model)
         else:
@@ -63,6 +71,14 @@ class Runnable:
         ]
         self.outputs = list(self.proto.graph.output)
         self.types_inside = _types_inside(self.proto)
+
+    def data_files(self) -> list[str]:
+        """Returns the paths of the files that weights are stored in."""
+        entries = (
+            entry for tensor in self.proto.graph.initializer for entry in tensor.external_data
+        )
+        names = {entry.value: None for entry in entries if entry.key == "location"}
+        return [os.path.join(self.folder or "", name) for name in names]
 
     def _small(self, model: "onnx.ModelProto") -> "onnx.ModelProto":
         """Moves the weights of a model that is too large for one message to files."""

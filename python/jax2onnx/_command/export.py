@@ -22,9 +22,10 @@ from typing import Any, Literal
 from jax2onnx._export.option_names import IN_COMMAND, RENAMED
 from jax2onnx._export.options import is_same_file
 from jax2onnx._python.notebooks import without_own_frames
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError, nearest, reworded
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, nearest, reworded
 
-FAILED, WRONG_USAGE = 1, 2
+# Exit statuses: the answer is no, and an error.
+NO, FAILED = 1, 2
 
 _PLACEMENTS: dict[str, bool | Literal["auto"]] = {"true": True, "false": False, "auto": "auto"}
 
@@ -35,16 +36,10 @@ def run(
     function: str,
     inputs: Sequence[str],
     output: Path | None,
-    settings: Sequence[str],
     *,
-    opset: int | None,
-    target: str | None,
+    conversion: Mapping[str, Any],
     provenance: str | None,
     outputs: Sequence[str],
-    operators: Sequence[str],
-    assume: Sequence[str],
-    compute_dtype: Sequence[str],
-    weight_format: Sequence[str],
     checkpoint: Path | None,
     x64: bool,
     onnx_functions: str | None,
@@ -61,25 +56,15 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = to_onnx_options(settings)
-        by_pattern = {
-            "operators": operators,
-            "compute_dtype": compute_dtype,
-            "weight_format": weight_format,
-        }
         given = {
-            "opset": opset,
-            "target": target,
-            "stacktrace_metadata": False if provenance == "off" else provenance,
             "output_names": list(outputs) or None,
-            "assume": list(assume) or None,
-            **{option: patterns(option, texts) or None for option, texts in by_pattern.items()},
             "checkpoint": checkpoint,
             "x64": x64 or None,
             "onnx_functions": onnx_functions,
             "training": training,
             "name": name,
         }
+        options = conversion_options(conversion, provenance)
         options |= {RENAMED.get(k, k): value for k, value in given.items() if value is not None}
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
@@ -141,12 +126,11 @@ def reported(error: Exception) -> int:
         error.reword(IN_COMMAND)
     if isinstance(error, InvalidInputError):
         print(f"error: {error}", file=sys.stderr)
-        return WRONG_USAGE
-    if isinstance(error, Jax2OnnxError):
+    elif isinstance(error, Jax2OnnxError):
         print(f"{type(error).__name__}{error}", file=sys.stderr)
     else:
         _show_traceback(error)
-    return FAILED
+    return NO if isinstance(error, MismatchError) else FAILED
 
 
 @contextmanager
@@ -286,7 +270,16 @@ def _module(source: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        if "relative import" in str(error):
+            folder = path.absolute().parent.name
+            error.add_note(
+                f"  help: `{folder}` has no `__init__.py`: add one, or name the module instead of "
+                f"the file, in the folder above: jax2onnx export {folder}.{path.stem}:…"
+            )
+        raise
     return module
 
 
@@ -323,7 +316,19 @@ def read_inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[
     return list(positional), keyword
 
 
-def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
+def conversion_options(given: Mapping[str, Any], provenance: str | None = None) -> dict[str, Any]:
+    """Returns the keyword arguments of `to_onnx` that the common options of commands give."""
+    options = _set_options(given["settings"])
+    for name, value in given.items():
+        if name != "settings" and value not in (None, []):
+            by_pattern = name in ("operators", "compute_dtype", "weight_format")
+            options[RENAMED.get(name, name)] = _patterns(name, value) if by_pattern else value
+    if provenance is not None:
+        options["stacktrace_metadata"] = False if provenance == "off" else provenance
+    return options
+
+
+def _set_options(settings: Sequence[str]) -> dict[str, Any]:
     """Returns the keyword arguments of `to_onnx` that `--set` gives."""
     from jax2onnx import to_onnx
 
@@ -343,7 +348,7 @@ def to_onnx_options(settings: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
+def _patterns(option: str, texts: Sequence[str]) -> dict[str, str] | str:
     """Parses patterns with formats, such as `head.*=int8` and `int4`, or a single format."""
     formats: dict[str, str] = {}
     for text in texts:

@@ -1,15 +1,10 @@
 """`jax2onnx generate-folder CHECKPOINT -o FOLDER` runs `generation.save_checkpoint`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from jax2onnx._command.export import (
-    patterns,
-    reported,
-    short_warnings,
-    size_of,
-    to_onnx_options,
-)
+from jax2onnx._command.export import conversion_options, reported, short_warnings, size_of
 
 
 def run(
@@ -19,11 +14,8 @@ def run(
     context_length: int | None,
     adapter: Path | None,
     last_logits: bool,
-    weights: Sequence[str],
-    compute: Sequence[str],
-    stacktrace: str | None,
-    target: str | None,
-    settings: Sequence[str],
+    provenance: str | None,
+    conversion: Mapping[str, Any],
     quiet: bool,
 ) -> int:
     """Exports a checkpoint and returns the exit status."""
@@ -31,14 +23,6 @@ def run(
     from jax2onnx._export import progress
 
     try:
-        options = to_onnx_options(settings)
-        if stacktrace is not None:
-            options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
-        if target is not None:
-            options["target"] = target
-        for option, texts in (("compute", compute), ("weights", weights)):
-            if texts:
-                options[option] = patterns(option, texts)
         with progress.shown(), short_warnings():
             folder = generation.save_checkpoint(
                 output,
@@ -46,7 +30,7 @@ def run(
                 context_length=context_length,
                 adapter=adapter,
                 last_logits=last_logits,
-                **options,
+                **conversion_options(conversion, provenance),
             )
     except Exception as error:
         return reported(error)

@@ -1,20 +1,13 @@
 """`jax2onnx reduce PROGRAM` reduces a program whose model is wrong to a few lines."""
 
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jax2onnx._command.arrays import read_arrays
-from jax2onnx._command.export import (
-    FAILED,
-    WRONG_USAGE,
-    loaded,
-    read_inputs,
-    to_onnx_options,
-)
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+from jax2onnx._command.export import NO, conversion_options, loaded, read_inputs, reported
+from jax2onnx.errors import InvalidInputError
 
 
 def run(
@@ -25,8 +18,7 @@ def run(
     check: str | None,
     rtol: float | None,
     atol: float | None,
-    settings: Sequence[str],
-    target: str | None,
+    conversion: Mapping[str, Any],
     x64: bool,
     output: Path | None,
     seconds: float,
@@ -36,9 +28,6 @@ def run(
     from jax2onnx import reduce
 
     try:
-        options: dict[str, Any] = to_onnx_options(settings)
-        if target is not None:
-            options["target"] = target
         fn, args, kwargs = _program(program, specs, values, double=x64)
         found = reduce(
             fn,
@@ -49,14 +38,11 @@ def run(
             atol=atol,
             seconds=seconds,
             enable_double_precision=x64,
-            **options,
+            **conversion_options(conversion),
         )
-    except InvalidInputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return FAILED if error.code == "nothing-fails" else WRONG_USAGE
-    except Jax2OnnxError as error:
-        print(f"{type(error).__name__}{error}", file=sys.stderr)
-        return FAILED
+    except Exception as error:
+        status = reported(error)
+        return NO if getattr(error, "code", None) == "nothing-fails" else status
     files = found.save(output) if output is not None else []
     if as_json:
         print(json.dumps({**found.to_dict(), "files": files}, indent=2))

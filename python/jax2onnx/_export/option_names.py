@@ -58,6 +58,7 @@ IN_COMMAND = {
     "`operators`": "`--operators`",
     "`checkpoint`": "`--checkpoint`",
     "`output_names`": "`--outputs`",
+    "`input_dtypes`": "`--set input_dtypes=…`",
     "enable_double_precision=True": "--x64",
     'training="allow"': "--training allow",
     'stacktrace_metadata="sourcemap"': "--provenance sourcemap",

@@ -1,5 +1,6 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import difflib
 import inspect
 import operator
 import os
@@ -268,10 +269,10 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise _invalid(option, entry, f"pass positions below {len(names)} or names; {known}")
         if ranks[index] != 4:
-            raise _invalid(
-                option,
-                entry,
-                f"only rank 4 has a layout, but `{names[index]}` has rank {ranks[index]}",
+            raise InvalidInputError(
+                "invalid-option",
+                f"`{option}` is given for `{names[index]}`, which has rank {ranks[index]}",
+                help="only arrays with four axes have a layout",
             )
         found.append(index)
     return sorted(set(found))
@@ -310,14 +311,21 @@ def unknown_option(
     elsewhere: Mapping[str, str],
     signature: inspect.Signature | None = None,
     keywords: str = "",
+    called: str = "fn",
 ) -> TypeError:
     """Returns the error for a keyword argument that a function does not have. `elsewhere` has the
     advice for those of another function. `signature` is that of the user's function, whose keyword
-    arguments belong into the option `keywords`.
+    arguments belong into the option `keywords`, and `called` the name of that function.
     """
     near = elsewhere.get(name) or nearest(name, known).strip()
+    if not near and (there := difflib.get_close_matches(name, elsewhere, 1)):
+        near = f"did you mean {there[0]!r}? {elsewhere[there[0]]}"
     if signature is not None and name in signature.parameters:
-        near = f"it is an argument of your function: pass {keywords}={{{name!r}: …}}"
+        near = (
+            "it is an argument of your function: bind it with "
+            f"functools.partial({called}, {name}=…), or pass {keywords}={{{name!r}: …}} to make it "
+            "an input of the model"
+        )
     near = near or f"the options are: {', '.join(known)}"
     error = TypeError(f"{function}() got an unexpected keyword argument {name!r}")
     error.add_note(f"  help: {near}")

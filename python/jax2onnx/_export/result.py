@@ -74,7 +74,7 @@ def writing(**paths: str | None) -> "Iterator[None]":
         option, path = (failed or given)[0]
         raise InvalidInputError(
             "unwritable-path",
-            f"cannot write `{path}`: {error.strerror or error}",
+            f"cannot write `{path}`: {(error.strerror or str(error)).removeprefix(f'{path}: ')}",
             help=_FULL.get(
                 error.errno or 0,
                 f"`{option}` needs a file name in a directory that you can write to"

@@ -65,6 +65,7 @@ Target = Literal[
     "any",
     "cuda",
     "iree",
+    "mnn",
     "onnxruntime",
     "onnxruntime-web",
     "onnxruntime>=1.17",
@@ -224,7 +225,8 @@ def to_onnx(
             a pytree of these. A name in a shape is a dimension that is known only when the model
             runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
             from `jax.export.symbolic_shape` may have constraints. A `jax.ShapeDtypeStruct` of
-            64-bit integers is such an input of the model, even if JAX computes with 32 bits.
+            64-bit integers is such an input of the model, even if JAX computes with 32 bits. A
+            warning names every input that becomes narrower.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars. A boolean is the default of its input.
             Python code may branch on it (`if deterministic:`): then the function is traced for both
@@ -414,6 +416,7 @@ class Converted:
         boundary: The inputs and outputs of the model.
         options: The options of the conversion.
         double: `True` if 64-bit types are enabled.
+        flags: The booleans among the inputs, by position.
         function: The file, qualified name and first line of the function, if they are known.
     """
 
@@ -423,7 +426,20 @@ class Converted:
     boundary: Boundary
     options: Options
     double: bool
+    flags: Mapping[int, bool]
     function: tuple[str, str, int] | None
+
+    def traced_again(self, fn: Callable[..., Any]) -> "Converted":
+        """Converts a function with the same arguments and results."""
+        traced = trace(
+            fn,
+            *self.arguments,
+            double=self.double,
+            functions=_marked(self.options),
+            flags=self.flags,
+            names=self.boundary.input_names,
+        )
+        return replace(self, traced=traced).with_constants(traced.jaxpr, traced.tree)
 
     def with_constants(self, jaxpr: Any, tree: Tree) -> "Converted":
         """Converts the traced function again, with other constants."""
@@ -468,7 +484,6 @@ def convert(
     check_arguments(signature, args, kwargs, function)
 
     progress.stage("tracing")
-    marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
     with (
         explained(fn, signature, args, kwargs),
         concretization_errors.explained(),
@@ -482,7 +497,7 @@ def convert(
             args,
             kwargs,
             double=double,
-            functions=marked,
+            functions=_marked(options),
             flags=flags,
             names=names,
             checkpoint=checkpoint,
@@ -510,9 +525,6 @@ def convert(
         input_names=input_names,
         output_names=output_names,
     )
-    if options.reports and narrowed:
-        said = narrowing([(in_names[i], was, is_) for i, was, is_ in narrowed])
-        warnings.warn(reworded(said, words or {}), stacklevel=3)
     in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
@@ -522,6 +534,10 @@ def convert(
         **wide_integers(given, in_traced),
         **dtypes("input_dtypes", input_dtypes, in_names, in_traced),
     }
+    if options.reports and narrowed:
+        inputs = [(in_names[i], was, now) for i, was, now in narrowed]
+        said = narrowing(inputs, [in_types.get(i, now) for i, _, now in narrowed])
+        warnings.warn(reworded(said, words or {}), stacklevel=3)
     out_types = dtypes("output_dtypes", output_dtypes, out_names, out_traced)
 
     boundary = Boundary(
@@ -551,7 +567,11 @@ def convert(
     if model.fallbacks:
         lines = "".join(f"\n  {line}" for line in model.fallbacks)
         warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)
-    return Converted(model, traced, (args, kwargs), boundary, options, double, function)
+    return Converted(model, traced, (args, kwargs), boundary, options, double, flags, function)
+
+
+def _marked(options: Options) -> Functions:
+    return Functions(modules=options.functions == "modules", none=options.functions == "none")
 
 
 def _built(

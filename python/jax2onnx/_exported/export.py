@@ -1,8 +1,11 @@
 """`export` converts a function or a model, and returns an `ExportedModel`."""
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
+
+import jax
 
 from jax2onnx._export import progress
 from jax2onnx._export.option_names import IN_EXPORT, NOT_IN_EXPORT
@@ -97,14 +100,16 @@ def export(
         InternalError: There is a bug in jax2onnx.
     """
     with HiddenFrames(), own_words():
+        source = Source(fn, _one_of(params, variables), state)
         for key in unknown:
             raise unknown_option(
                 "export",
                 key,
                 option_names(export),
                 NOT_IN_EXPORT,
-                signature_of(fn),
+                source.signature(),
                 "keyword_inputs",
+                "fn" if callable(fn) else "fn.apply",
             )
         if isinstance(fn, ExportedModel):
             raise InvalidInputError(
@@ -112,7 +117,6 @@ def export(
                 f"`fn` is {fn!r}, which is exported already",
                 help="pass the function or the model that it was made from",
             )
-        source = Source(fn, _one_of(params, variables), state)
         chosen = provenance if isinstance(provenance, Provenance) else Provenance(provenance)
         if chosen.level not in (True, False, *LEVELS):
             raise bad_option("provenance", chosen.level, ("True", "False", *LEVELS))
@@ -140,7 +144,8 @@ def export(
         call = source.callable()
         with (
             _one_list(inputs),
-            _first_argument(source),
+            _held_arguments(source, call),
+            _layouts(of_inputs["inputs_as_nchw"], (args, kwargs)),
             collected_rarely(),
             progress.shown_in_notebook(),
         ):
@@ -187,17 +192,37 @@ def _one_list(inputs: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _first_argument(source: Source) -> Iterator[None]:
+def _layouts(as_nchw: Sequence[int], arguments: Any) -> Iterator[None]:
+    """Adds the shapes that the function gets to errors of a model with layouts."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except (TypeError, ValueError) as error:
+        leaves = jax.tree_util.tree_leaves(arguments, is_leaf=lambda leaf: hasattr(leaf, "shape"))
+        for i in as_nchw:
+            shape = ", ".join(map(str, leaves[i].shape))
+            error.add_note(
+                f'\n  help: a shape with layout="nchw" is that of the model; the function gets '
+                f"NHWC, here [{shape}]"
+            )
+        raise
+
+
+@contextmanager
+def _held_arguments(source: Source, call: Any) -> Iterator[None]:
     """Adds to errors about arguments that the parameters are the first one."""
     try:
         yield
     except InvalidInputError as error:
-        given = source.params is not None or source.state is not None
-        if given and error.code == "wrong-arguments":
-            error.help = (
-                f"the signature is {signature_of(source.fn)}; `params` and `state` are passed "
-                "before the inputs"
-            )
+        if error.code == "wrong-arguments":
+            if isinstance(call, functools.partial) and call.func is source.fn is not call:
+                error.help = (
+                    f"the signature is {signature_of(source.fn)}; `params` and `state` are passed "
+                    "before the inputs"
+                )
+            elif not callable(source.fn) and error.help:  # a pair of functions
+                error.help = error.help.replace("partial(fn", "partial(fn.apply")
         raise
 
 

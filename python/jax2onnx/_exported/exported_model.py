@@ -1,6 +1,7 @@
 """The model that `export` returns."""
 
 import html
+import inspect
 import json
 import os
 import tempfile
@@ -24,13 +25,15 @@ from jax2onnx._export import result
 from jax2onnx._export.option_names import IN_EXPORT
 from jax2onnx._export.stored_weights import StoredWeights, stored_weights
 from jax2onnx._export.to_onnx import Converted
+from jax2onnx._exported.arguments import as_argument, as_result, shape_text, structure_text
 from jax2onnx._exported.boundary import input_options
+from jax2onnx._exported.displays import Page, Profile
 from jax2onnx._python.notebooks import PRE, cells, hidden_frames
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
 from jax2onnx._tracing.names import component, signature_of
-from jax2onnx._tracing.parameters import tree_of
+from jax2onnx._tracing.parameters import Tree, tree_of
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, bad_option
 
 if TYPE_CHECKING:
@@ -43,12 +46,12 @@ _PLACEMENTS = {True: "external", False: "inline", "auto": "auto"}
 
 
 @contextmanager
-def own_words() -> Iterator[None]:
+def own_words(more: Mapping[str, str] | None = None) -> Iterator[None]:
     """Replaces the names that options have in `to_onnx` in errors."""
     try:
         yield
     except Jax2OnnxError as error:
-        error.reword(IN_EXPORT)
+        error.reword({**IN_EXPORT, **(more or {})})
         raise
 
 
@@ -62,13 +65,32 @@ class Source:
 
     def callable(self) -> Callable[..., Any]:
         """Returns the callable that takes the inputs of the model."""
-        made: Any = _frameworks.holding(self.fn, self.params, self.state)
+        made: Any = self.fn
+        if not isinstance(made, type):
+            made = _frameworks.holding(made, self.params, self.state)
         check_callable(made)
         return made  # type: ignore[no-any-return]
 
+    def signature(self) -> inspect.Signature | None:
+        """Returns the signature of that callable, as far as it is known."""
+        try:
+            return signature_of(self.callable())
+        except Jax2OnnxError:
+            return signature_of(self.fn)
+
     def with_weights(self, tree: Any) -> "Source":
         """Replaces the parameters, or the model itself if it holds them."""
-        return replace(self, **({"fn": tree} if self.params is None else {"params": tree}))
+        if self.params is not None:
+            return replace(self, params=tree)
+        fn = _frameworks.with_variables(self.fn, tree)
+        if fn is None and not callable(tree):
+            raise InvalidInputError(
+                "other-weights",
+                f"the exported function holds its weights, and {type(tree).__name__} is not one",
+                help="pass a function or a model like the exported one; to pass a pytree here, "
+                "export with params=",
+            )
+        return replace(self, fn=tree if fn is None else fn)
 
 
 class ExportedModel:
@@ -96,7 +118,7 @@ class ExportedModel:
         for i in boundary.outputs_as_nchw:
             results[i] = results[i].transpose(NHWC)
         specs, structure = jax.tree_util.tree_flatten(traced.outputs)
-        leaves = [_as_result(*pair) for pair in zip(results, specs, strict=True)]
+        leaves = [as_result(*pair) for pair in zip(results, specs, strict=True)]
         return jax.tree_util.tree_unflatten(structure, leaves)
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -105,7 +127,7 @@ class ExportedModel:
         specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
         return [
-            _as_argument(name, leaf, spec)
+            as_argument(name, leaf, spec)
             for name, leaf, spec in zip(names, leaves, specs, strict=True)
         ]
 
@@ -117,8 +139,8 @@ class ExportedModel:
         if found != structure:
             raise InvalidInputError(
                 "wrong-arguments",
-                f"the arguments have the structure {_structure(found)}, but the function takes "
-                f"{_structure(structure)}",
+                f"the arguments have the structure {structure_text(found)}, but the function takes "
+                f"{structure_text(structure)}",
                 help="pass the function's own arguments, with arrays for: "
                 + ", ".join(self._converted.boundary.input_names),
             )
@@ -137,10 +159,14 @@ class ExportedModel:
                         f"`{wanted}` is {known} in the argument `{where}`, but {size} in `{name}`",
                     )
             if wrong:
+                other = names.index(name) in self._converted.boundary.inputs_as_nchw
                 raise InvalidInputError(
                     "wrong-arguments",
-                    f"the argument `{name}` has the shape {_shape(shape)}, but the model takes "
-                    f"{_shape(spec.shape)}",
+                    f"the argument `{name}` has the shape {shape_text(shape)}, but the "
+                    f"{'function' if other else 'model'} takes {shape_text(spec.shape)}",
+                    help="pass NHWC as to the function; only the saved model takes NCHW"
+                    if other
+                    else "",
                 )
         return leaves
 
@@ -195,7 +221,8 @@ class ExportedModel:
             path: The file. Missing folders are created, and an existing model is replaced
                 atomically.
             external_data: True puts the weights in a file beside it, with `.data` appended to the
-                name, False into the model. "auto" does the former for large models only.
+                name, False into the model. "auto" does the former for large models only. Tensors
+                below 1 KB stay in the model.
 
         Returns:
             The path.
@@ -210,9 +237,10 @@ class ExportedModel:
             )
         file, options = os.fspath(path), self._converted.options
         checked = replace(options, path=file, self_contained=external_data is False)
-        checked.check_apart()
-        if self._converted.function is not None:
-            checked.check_sources({"the source file of the function": self._converted.function[0]})
+        with own_words({"`output_path`": "`path`"}):
+            checked.check_apart()
+            if (function := self._converted.function) is not None:
+                checked.check_sources({"the source file of the function": function[0]})
         with own_words(), result.source_map_at(self._model, options.source_map):
             return result.save(self._model, file, placement=_PLACEMENTS[external_data])
 
@@ -308,7 +336,7 @@ class ExportedModel:
         runs: int = 20,
         top: int = 15,
         **named: Any,
-    ) -> "Profile":
+    ) -> Profile:
         """Runs the model in onnxruntime and returns the time of each line, module and operator.
 
         Args:
@@ -349,7 +377,7 @@ class ExportedModel:
             )
 
     @hidden_frames
-    def view(self, path: str | os.PathLike[str] | None = None) -> "Page":
+    def view(self, path: str | os.PathLike[str] | None = None) -> Page:
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
         Args:
@@ -367,19 +395,15 @@ class ExportedModel:
 
     @hidden_frames
     def with_weights(self, tree: Any) -> "ExportedModel":
-        """Returns the model with other weights. The function is not traced again.
+        """Returns the model with other weights. The function is traced again only if more than the
+        arrays that JAX saw differs: a number, or an array that the function read with NumPy.
 
         Args:
             tree: The new value of `params` or `variables`, or else a model or a function like the
-                exported one. Names, shapes and element types of all arrays have to be the same.
+                exported one. A Flax NNX model also takes `nnx.state(model)` or a part of it, and a
+                bound Linen module its variables. Names, shapes and element types of all arrays have
+                to be the same.
         """
-        if self._source.params is None and not callable(tree):
-            raise InvalidInputError(
-                "other-weights",
-                f"the exported function holds its weights, and {type(tree).__name__} is not one",
-                help="pass a function or a model like the exported one; to pass a pytree here, "
-                "export with params=",
-            )
         source = self._source.with_weights(tree)
         function = source.callable()
         traced = self._converted.traced
@@ -400,33 +424,24 @@ class ExportedModel:
                     f"instead of {constant.dtype}{list(constant.shape)}"
                 )
             constants.append(value)
-        self._check_computed(source, values)
-        jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
-        return ExportedModel(self._converted.with_constants(jaxpr, new), source, function)
+        if self._depends_on_more(new, values):
+            converted = self._converted.traced_again(function)
+        else:
+            jaxpr = type(traced.jaxpr)(traced.jaxpr.jaxpr, constants)
+            converted = self._converted.with_constants(jaxpr, new)
+        return ExportedModel(converted, source, function)
 
-    def _check_computed(self, source: Source, values: dict[str | None, Any]) -> None:
-        """Raises if a NumPy array or a number changes that JAX did not see: what the function
-        computed from it is in the model.
+    def _depends_on_more(self, new: Tree, values: Mapping[str | None, Any]) -> bool:
+        """Returns `True` if the traced function could depend on a difference besides the arrays
+        that JAX saw: a number, or an array that is unused or was read as numbers.
         """
         traced = self._converted.traced
         seen = {traced.tree.name_of(constant) for constant in traced.jaxpr.consts}
-        for old in traced.tree.objects:
-            name = traced.tree.name_of(old) if isinstance(old, np.ndarray) else None
-            if name in values and name not in seen and not np.array_equal(old, values[name]):
-                raise InvalidInputError(
-                    "other-weights",
-                    f"`{name}` is a NumPy array that JAX did not trace, so the model holds numbers "
-                    "that were computed from it, or none",
-                    help="export with JAX arrays: jax.tree.map(jax.numpy.asarray, params)",
-                )
-        pairs = zip(*map(jax.tree.leaves, (self._source.params, source.params)), strict=False)
-        for old, new in pairs:
-            if isinstance(old, bool | int | float | complex) and old != new:
-                raise InvalidInputError(
-                    "other-weights",
-                    f"the parameters hold the number {old}, which is part of the model",
-                    help="export with an array instead, such as jax.numpy.float32(…)",
-                )
+        return traced.tree.settings != new.settings or any(
+            name in values and name not in seen and not _equal(old, values[name])
+            for old in traced.tree.objects
+            if (name := traced.tree.name_of(old)) is not None
+        )
 
     @property
     def stored_weights(self) -> StoredWeights:
@@ -494,49 +509,6 @@ class ExportedModel:
         return None if self._converted.options.source_map is None else f"{path}.map"
 
 
-@dataclass(frozen=True, repr=False)
-class Profile:
-    """The time of each line, module and operator.
-
-    Attributes:
-        text: The tables.
-        data: The same as a dictionary, with total and median nanoseconds, as
-            `jax2onnx profile --json` prints it.
-    """
-
-    text: str
-    data: dict[str, Any]
-
-    def __repr__(self) -> str:
-        """Returns the tables."""
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return f"{PRE}{html.escape(self.text)}</pre>"
-
-
-@dataclass(frozen=True, repr=False)
-class Page:
-    """A page that shows the source beside the graph.
-
-    Attributes:
-        content: The page, as HTML.
-        path: The file, if it was written.
-    """
-
-    content: str
-    path: str | None = None
-
-    def __repr__(self) -> str:
-        """Returns the path and the size."""
-        where = f" {self.path}" if self.path else ""
-        return f"<Page{where}, {len(self.content) / 1e6:.1f} MB>"
-
-    def _repr_html_(self) -> str:
-        inside = html.escape(self.content, quote=True)
-        return f'<iframe srcdoc="{inside}" style="width:100%;height:640px;border:0"></iframe>'
-
-
 def _answer(command: Sequence[str]) -> str:
     """Runs a command of the command line, and returns its output."""
     status, output, errors = _core.command(list(command))
@@ -545,71 +517,11 @@ def _answer(command: Sequence[str]) -> str:
     return output
 
 
-def _structure(tree: Any) -> str:
-    """Returns the text of a structure of positional and keyword arguments."""
-    positional, keyword = jax.tree_util.tree_unflatten(tree, ["*"] * tree.num_leaves)
-    named = [f"{name}={value}" for name, value in keyword.items()]
-    return f"({', '.join([*map(str, positional), *named])})".replace("'*'", "*")
-
-
-def _shape(shape: Sequence[Any]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
-
-
-def _as_argument(name: str, value: Any, spec: Any) -> Any:
-    """Converts an argument of the function to an array that the model takes. Numbers get the type
-    of the input, and arrays may become narrower, as in JAX, but not another kind of number.
-    """
-    if isinstance(value, jax.core.Tracer):
-        raise InvalidInputError(
-            "wrong-arguments",
-            f"the argument `{name}` is traced by JAX, but the model runs in onnxruntime",
-            help="call the model outside of jax.jit, jax.grad and other transformations",
-        )
-    if isinstance(value, jax.Array):
-        return value
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufcV":
-        raise InvalidInputError(
-            "wrong-arguments", f"the argument `{name}` is {value!r}", help="pass an array"
-        )
-    # JAX gives a number of Python the type of the other operand, unless its kind is larger.
-    is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)
-    is_number = isinstance(value, bool | int) or (isinstance(value, float) and is_float)
-    if not is_number and array.dtype != spec.dtype:
-        kinds: Any = (np.bool_, np.integer, np.floating, np.complexfloating)
-        if not any(
-            jax.numpy.issubdtype(array.dtype, kind) and jax.numpy.issubdtype(spec.dtype, kind)
-            for kind in kinds
-        ):
-            raise InvalidInputError(
-                "wrong-arguments",
-                f"the argument `{name}` is {array.dtype}, but the model takes {spec.dtype}",
-                help=f"convert it: x.astype({str(spec.dtype)!r})",
-            )
-    if jax.numpy.issubdtype(spec.dtype, np.integer) and array.size:
-        info: Any = jax.numpy.iinfo
-        bounds = info(spec.dtype)
-        if array.min() < bounds.min or array.max() > bounds.max:
-            raise InvalidInputError(
-                "wrong-arguments",
-                f"the argument `{name}` has values that {spec.dtype} cannot hold: "
-                f"{array.min()} to {array.max()}",
-                help="export with x64=True to compute with 64 bits"
-                if bounds.bits == 32
-                else f"pass numbers from {bounds.min} to {bounds.max}",
-            )
-    return jax.numpy.asarray(array, dtype=spec.dtype)
-
-
-def _as_result(array: np.ndarray, spec: Any) -> Any:
-    """Converts an output of the model to a result of the function."""
-    if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):
-        implementation = _jax.key_implementation(spec.dtype).name
-        return jax.random.wrap_key_data(jax.numpy.asarray(array), impl=implementation)
-    if jax.numpy.issubdtype(spec.dtype, np.complexfloating):
-        return (array[..., 0] + 1j * array[..., 1]).astype(spec.dtype)
-    return array
+def _equal(old: Any, new: Any) -> bool:
+    """Returns `True` if two arrays hold the same numbers."""
+    if jax.numpy.issubdtype(old.dtype, jax.dtypes.prng_key):
+        old, new = map(jax.random.key_data, (old, new))
+    return np.array_equal(old, new)
 
 
 def _other_weights(message: str) -> InvalidInputError:

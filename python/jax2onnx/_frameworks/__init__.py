@@ -6,6 +6,7 @@ only after the user's program has loaded it.
 
 import functools
 import os
+import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "Isolated",
     "advice",
     "advice_on_batches",
+    "advice_on_error",
     "bare",
     "has_parameters",
     "holding",
@@ -42,6 +44,7 @@ __all__ = [
     "names_scopes",
     "names_variables",
     "unready",
+    "with_variables",
 ]
 
 ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku(), Keras())
@@ -72,9 +75,20 @@ def advice(file: str) -> str:
     return next((framework.inference for folder, framework in folders if folder in path), "")
 
 
+def advice_on_error(error: Exception) -> str:
+    """Returns advice for an error that a framework raises, or an empty string."""
+    kind = type(error)
+    package = kind.__module__.partition(".")[0]
+    found = (one.errors.get(kind.__name__) for one in ALL if one.module.startswith(package))
+    return next((text for text in found if text), "")
+
+
 def advice_on_batches(fn: Any) -> str:
     """Returns advice for a model that fails on a batch, or an empty string."""
-    return next((one.batches for one in ALL if one.batches and one.owns(type(fn))), "")
+    model = fn
+    while isinstance(model, functools.partial):
+        model = getattr(model, "__wrapped__", model.func)
+    return next((one.batches for one in ALL if one.batches and one.owns(type(model))), "")
 
 
 def name_of(variable: Any) -> str | None:
@@ -163,21 +177,39 @@ def holding(fn: Any, params: Any, state: Any) -> Any:
     """
     if params is None and state is None:
         return fn
+    bound = type(fn) is functools.partial and not any(fn.keywords.keys() & f.options for f in ALL)
+    model = fn.func if bound else fn
     for framework in ALL:
-        if (callable_ := framework.holding(fn, params, state)) is not None:
-            return callable_
+        if (held := framework.holding(model, params, state)) is not None:
+            return functools.partial(held, *fn.args, **fn.keywords) if bound else held
         base = framework.modules()
-        if base is not None and isinstance(fn, base):
+        if base is not None and isinstance(model, base):
             raise InvalidInputError(
                 "invalid-option",
-                f"`{type(fn).__name__}` holds its parameters itself",
+                f"`{type(model).__name__}` holds its parameters itself",
                 help="export it without `params`, `variables` and `state`",
             )
     return functools.partial(fn, *(value for value in (params, state) if value is not None))
 
 
+def with_variables(fn: Any, variables: Any) -> Any | None:
+    """Returns a model like `fn`, or a method or a partial call of one, with other values of its
+    variables. Returns None if these are not variables of its framework.
+    """
+    if isinstance(fn, functools.partial):
+        model = with_variables(fn.func, variables)
+        return None if model is None else functools.partial(model, *fn.args, **fn.keywords)
+    if isinstance(fn, types.MethodType):
+        model = with_variables(fn.__self__, variables)
+        return None if model is None else getattr(model, fn.__name__)
+    found = (framework.with_variables(fn, variables) for framework in ALL)
+    return next((model for model in found if model is not None), None)
+
+
 def unready(fn: Any) -> tuple[str, str, str] | None:
     """Returns the message, an empty place and the help for a model that lacks its parameters."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
     found = (framework.unready(fn) for framework in ALL)
     return next((problem for problem in found if problem is not None), None)
 

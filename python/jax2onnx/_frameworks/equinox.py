@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jax2onnx import _jax
-from jax2onnx._frameworks.framework import Framework, Holders, first_result
+from jax2onnx._frameworks.framework import Framework, Holders
 from jax2onnx._python.objects import instance_dict
 
 
@@ -15,14 +15,30 @@ def reports_error(callback: Any) -> bool:
     return getattr(callback, "__module__", None) == "equinox._errors"
 
 
-def _state_of(model: Any) -> str:
-    """Returns the name of the argument that takes the state: one with this name or annotation, or
-    else the last one that is required, which follows the inputs.
+def _state_of(parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
+    """Returns the argument that takes the state: one with this name or annotation, or else the last
+    one that is required, which follows the inputs.
     """
-    parameters = inspect.signature(model.__call__).parameters.values()
     marked = [p for p in parameters if p.name == "state" or "State" in str(p.annotation)]
     required = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    return (marked or required[-1:])[0].name if marked or required else "state"
+    return next(iter(marked or required[-1:]), None)
+
+
+def _with_state(model: Any, state: Any, position: int | str, *args: Any, **kwargs: Any) -> Any:
+    """Calls a model with a state, at a position or by name. A map of a model takes no keyword
+    arguments.
+    """
+    try:
+        if isinstance(position, str):
+            return model(*args, **{position: state}, **kwargs)[0]
+        return model(*args[:position], state, *args[position:], **kwargs)[0]
+    except ValueError as error:
+        if "vmap" in str(error):
+            error.add_note(
+                "\n  help: the state has no batch axis: jax.vmap(model, in_axes=(0, None), "
+                'out_axes=(0, None), axis_name="batch")'
+            )
+        raise
 
 
 class Equinox(Framework):
@@ -43,14 +59,22 @@ class Equinox(Framework):
         return inside and not kind.__module__.startswith("equinox.nn")
 
     def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
-        """Passes its state to a model that holds its parameters itself. Of a result and a new
-        state, the result remains.
+        """Passes its state to a model that holds its parameters itself, or to a map of one. Of a
+        result and a new state, the result remains.
         """
-        base = self.modules()
-        if base is None or not isinstance(fn, base) or params is not None or state is None:
+        base, model = self.modules(), inspect.unwrap(fn)
+        if base is None or not isinstance(model, base) or params is not None or state is None:
             return None
-        model: Any = fn
-        return first_result(functools.partial(model, **{_state_of(model): state}))
+        signature = inspect.signature(inspect.unwrap(fn))
+        parameters = list(signature.parameters.values())
+        taken = _state_of(parameters)
+        position: int | str = len(parameters) if taken is None else parameters.index(taken)
+        if taken is not None and taken.kind is taken.KEYWORD_ONLY:
+            position = taken.name
+        held = functools.partial(_with_state, fn, state, position)
+        others = [p for p in parameters if p is not taken]
+        vars(held).update(__wrapped__=fn, __signature__=signature.replace(parameters=others))
+        return held
 
     def bare(self, call: Any, /) -> Any:
         """Removes the scope that decorates layers of `equinox.nn`."""

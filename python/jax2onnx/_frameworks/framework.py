@@ -53,6 +53,9 @@ class Framework:
     #: How a model is switched to inference.
     inference: ClassVar[str]
 
+    #: Advice for errors that the framework raises, by the names of their classes.
+    errors: ClassVar[Mapping[str, str]] = {}
+
     #: Advice for models that fail on a batch, or an empty string.
     batches: ClassVar[str] = ""
 
@@ -69,6 +72,9 @@ class Framework:
     #: Attributes that name the trace that may update an object, with functions that return their
     #: values in the current trace.
     trace_marks: ClassVar[Marks] = {}
+
+    #: Keyword arguments that choose what `apply` of a module computes.
+    options: ClassVar[frozenset[str]] = frozenset()
 
     #: `True` if calls of its modules already open a scope for each instance.
     names_scopes: ClassVar[bool] = False
@@ -128,6 +134,12 @@ class Framework:
     def holding(self, _fn: Any, _params: Any, _state: Any, /) -> Callable[..., Any] | None:
         """Returns a callable that computes a model with these parameters and this state, or None
         if the model is not one of the framework's.
+        """
+        return None
+
+    def with_variables(self, _fn: Any, _variables: Any, /) -> Any | None:
+        """Returns a model like `_fn` with other values of its variables, or None if it is not one
+        of the framework's.
         """
         return None
 

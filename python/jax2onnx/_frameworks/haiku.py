@@ -2,13 +2,14 @@
 
 import functools
 import inspect
+import itertools
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from jax2onnx._frameworks.framework import Framework, Run, first_result
-from jax2onnx._python.objects import function_in
+from jax2onnx.errors import InvalidInputError
 
 
 class Haiku(Framework):
@@ -19,33 +20,41 @@ class Haiku(Framework):
     content = frozenset({"_mapping"})  # of a FlatMap
 
     def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
-        """Applies a pair of functions from `hk.transform` or `hk.transform_with_state`, without
-        random numbers. Of a result and a new state, the result remains.
+        """Applies a pair of functions from `hk.transform` or `hk.transform_with_state`, or the
+        second function of such a pair, without random numbers. Of a result and a new state, the
+        result remains.
         """
-        haiku: Any = sys.modules.get(self.module)
-        if haiku is None or not isinstance(fn, haiku.Transformed | haiku.TransformedWithState):
+        apply = fn.apply if self._is_pair(fn) else fn
+        # Haiku stores the user's function there.
+        own = getattr(inspect.unwrap(apply), "_original_fn", None)
+        names = [] if own is None else list(inspect.signature(apply).parameters)
+        if "params" not in names[:1]:  # not one of Haiku's, or `init`
             return None
-        with_state = isinstance(fn, haiku.TransformedWithState)
-        arguments = [params, {} if state is None else state] if with_state else [params]
-        names = list(inspect.signature(fn.apply).parameters)
-        if names[len(arguments)] == "rng":
-            arguments.append(None)
-        applied = functools.partial(fn.apply, *arguments)
-        own = function_in(fn.apply, "f")
-        if own is not None:
-            applied.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]
-        return first_result(applied) if with_state else applied
+        given = {"params": params, "state": state, "rng": None}
+        if "state" in names[:2] and state is None:
+            raise InvalidInputError(
+                "missing-parameters",
+                "the functions from `hk.transform_with_state` have no state",
+                help="pass state= as well, which `init` returns beside the parameters",
+            )
+        arguments = [given[name] for name in itertools.takewhile(given.__contains__, names[:3])]
+        applied = functools.partial(apply, *arguments)
+        applied.__wrapped__ = own  # type: ignore[attr-defined]
+        return first_result(applied) if "state" in names[:2] else applied
 
     def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
         """Returns the message for transformed functions without parameters."""
-        haiku: Any = sys.modules.get(self.module)
-        if haiku is None or not isinstance(fn, haiku.Transformed | haiku.TransformedWithState):
+        if not self._is_pair(fn):
             return None
         return (
             "the pair of functions from `hk.transform` has no parameters",
             "",
             "pass params= to jax2onnx.export, or a function: `lambda x: f.apply(params, None, x)`",
         )
+
+    def _is_pair(self, fn: Any) -> bool:
+        haiku: Any = sys.modules.get(self.module)
+        return haiku is not None and isinstance(fn, haiku.Transformed | haiku.TransformedWithState)
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
         """Returns Haiku's interceptor, which is local to the thread."""

@@ -24,10 +24,14 @@ class Keras(Framework):
         return kind
 
     def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
-        """Returns the message for a model whose layers have no weights yet: they would be drawn at
-        random while the model is traced.
+        """Returns the message for a model whose layers have no weights yet, which would be drawn at
+        random while the model is traced, and for methods that do not take tracers.
         """
         base = getattr(sys.modules.get(self.module), "Model", None)
+        if base is not None and isinstance(model := getattr(fn, "__self__", None), base):
+            if fn.__name__ not in ("predict", "predict_on_batch", "evaluate", "fit"):
+                return None
+            return f"`{fn.__name__}` of `{model.name}` takes arrays", "", "export the model itself"
         if base is None or not isinstance(fn, base) or fn.built:
             return None
         return (

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Holders, Marks, Run
 from jax2onnx._python.objects import instance_dict
+from jax2onnx.errors import InvalidInputError
 
 #: The collection of parameters in a dictionary of variables.
 PARAMETERS = "params"
@@ -20,14 +21,21 @@ class Linen(Framework):
         "pass `deterministic=True` to dropout and `use_running_average=True` to batch norms; many "
         "models have one argument for both, such as `train=False`"
     )
+    errors: ClassVar[Mapping[str, str]] = {
+        "ScopeCollectionNotFound": "pass every collection that `init` returned: "
+        'variables=variables, or params= with state={"batch_stats": …}',
+        "ScopeParamShapeError": "the inputs have other sizes than those that `init` got",
+    }
     holders: ClassVar[Holders] = {
         ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"})
     }
+    books = frozenset({"_id"})  # a running number
     content = frozenset({"_dict"})  # of a FrozenDict
     trace_marks: ClassVar[Marks] = {
         "trace_level": lambda _: sys.modules["flax.core.tracers"].current_trace()
     }
     names_scopes = True
+    options = frozenset({"method", "mutable", "rngs", "capture_intermediates"})
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
         """Returns Linen's interceptor, which is local to the thread."""
@@ -43,24 +51,56 @@ class Linen(Framework):
         return context
 
     def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
-        """Binds a module to its variables, or to its parameters and other collections."""
-        base = self.modules()
-        if base is None or not isinstance(fn, base):
+        """Binds a module, or the module of a method, to its variables, or to its parameters and
+        other collections.
+        """
+        module, method = self._method(fn)
+        if module is None:
             return None
-        variables = params if isinstance(params, Mapping) and PARAMETERS in params else None
-        module: Any = fn
+        if not isinstance(params, Mapping):
+            raise InvalidInputError(
+                "invalid-option",
+                f"the variables of `{type(module).__name__}` are of type {type(params).__name__}",
+                help="pass the dictionary that `init` returned as variables=",
+            )
+        variables = params if PARAMETERS in params else None
         bound: Callable[..., Any]
         bound = module.bind({PARAMETERS: params, **(state or {})} if variables is None else params)
-        return bound
+        return bound if method in ("__call__", "apply") else getattr(bound, method)
+
+    def with_variables(self, fn: Any, variables: Any, /) -> Any | None:
+        """Binds a bound module to other variables."""
+        module, method = self._method(fn)
+        if module is None or method != "__call__" or not isinstance(variables, Mapping):
+            return None
+        return self.holding(module.unbind()[0], variables, None)
+
+    def _method(self, fn: Any) -> tuple[Any, str]:
+        """Returns the module and the name of a method that a callable runs, or None and an empty
+        text.
+        """
+        base = self.modules()
+        if base is not None and isinstance(fn, base):
+            return fn, "__call__"
+        module = getattr(fn, "__self__", None)
+        is_method = base is not None and isinstance(module, base)
+        return (module, fn.__name__) if is_method else (None, "")
 
     def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
-        """Returns the message for a module that is not bound."""
-        base = self.modules()
-        if base is None or not isinstance(fn, base) or instance_dict(fn).get("scope") is not None:
+        """Returns the message for a module that is not bound, and for a `TrainState`."""
+        if {"apply_fn", "params"} <= instance_dict(fn).keys() and not callable(fn):
+            return (
+                f"`fn` is a {type(fn).__name__}, which holds a function and its parameters",
+                "",
+                'export `fn.apply_fn` with variables={"params": fn.params}',
+            )
+        module, method = self._method(fn)
+        if module is None or instance_dict(module).get("scope") is not None:
             return None
-        name = type(fn).__name__
+        if method != "__call__" and hasattr(self.modules(), method):  # `apply` takes variables
+            return None
         return (
-            f"the Linen module `{name}` has no variables",
+            f"the Linen module `{type(module).__name__}` has no variables",
             "",
             "pass variables= to jax2onnx.export, or bind the module: `module.bind(variables)`",
         )

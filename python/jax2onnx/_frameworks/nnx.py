@@ -3,6 +3,7 @@
 import functools
 import sys
 import types
+from collections.abc import Mapping
 from operator import is_
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,6 +11,7 @@ from jax2onnx._core import Copier, Copies
 from jax2onnx._frameworks.framework import Framework, Isolated, Marks
 from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
 from jax2onnx._python.objects import has_dict, slots
+from jax2onnx.errors import InvalidInputError
 
 
 class NNX(Framework):
@@ -24,6 +26,25 @@ class NNX(Framework):
     content = frozenset({"_raw_value", "raw_value"})  # of a Variable
     trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}
     rebuilds = True
+
+    def with_variables(self, fn: Any, variables: Any, /) -> Any | None:
+        """Returns a copy of a module with a state of another one, or with a part of it."""
+        nnx: Any = sys.modules.get(self.module)
+        base = self.modules()
+        if base is None or not isinstance(fn, base) or not isinstance(variables, Mapping):
+            return None
+        state = variables if isinstance(variables, nnx.State) else nnx.State(dict(variables))
+        own, given = (dict(nnx.to_flat_state(tree)) for tree in (nnx.state(fn), state))
+        for path in (path for path in given if path not in own):
+            name = ".".join(map(str, path))
+            raise InvalidInputError(
+                "other-weights",
+                f"the new weights have `{name}`, but `{type(fn).__name__}` has no such variable",
+                help="pass nnx.state of a model like the exported one, or that model",
+            )
+        copy = nnx.clone(fn)
+        nnx.update(copy, state)
+        return copy
 
     def isolated(self, fn: Any, /) -> Isolated | None:
         """Copies the model of a callable: a model, a method of one, or a function that reads one.

@@ -57,23 +57,6 @@ def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
     )
 
 
-def function_in(function: Any, name: str) -> Any:
-    """Returns the function of this name that a function of another package closes over, directly
-    or through functions of that package. Returns None if there is none.
-    """
-    package = function.__module__.partition(".")[0]
-    searched = [function]
-    for each in searched:  # which grows
-        for variable, value in cells(each):
-            if not isinstance(value, types.FunctionType) or value in searched:
-                continue
-            if value.__module__.partition(".")[0] == package:
-                searched.append(value)
-            elif variable == name:
-                return value
-    return None
-
-
 def cells(function: Any) -> Iterator[tuple[str, Any]]:
     """Yields the variables that a function closes over."""
     code = getattr(function, "__code__", None)

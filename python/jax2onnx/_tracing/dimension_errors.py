@@ -38,6 +38,12 @@ def explained(
             error.add_note(f"\n  help: {batches}")
             raise
         shapes = _shapes(signature, args, kwargs)
+        if "lhs feature dimension" in str(error) and any(len(shape) == 4 for _, shape in shapes):
+            error.add_note(
+                "\n  help: convolutions of JAX's frameworks take NHWC: write that shape, with "
+                'layout="nchw" in jax2onnx.Input if the model should take NCHW'
+            )
+            raise
         note = _note(error, _axes(shapes), shapes)
         if note:
             error.add_note(note)
@@ -104,7 +110,7 @@ def _note(
     mentioned = {name for text in _PLACES.findall(message) for name in _NAME.findall(text)}
     # Python's own messages mention only the type.
     found = [name for name in axes if name in mentioned or "_DimExpr" in mentioned]
-    if not found:
+    if not found or "scalar-output" in message:  # of jax.grad
         return None
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
     constraints = _constraints(message)
@@ -121,7 +127,7 @@ def _note(
     else:
         advice = f"write a number instead of `{found[0]}`"
     if not constraints and "inconclusive" not in message:
-        needs_integer = "_DimExpr" in mentioned or "requires a constant" in message
+        needs_integer = "_DimExpr" in message or "requires a constant" in message
         if needs_integer and (line := _map_of_rows(found, shapes)):
             advice += (
                 f". If rows of `{found[0]}` do not depend on each other, export a map over batches "

@@ -25,6 +25,9 @@ _WIDE = (np.dtype("int64"), np.dtype("uint64"))
 # Dimensions are signed 64-bit numbers.
 LARGEST = 2**63 - 1
 
+# Python's message about an argument.
+_MISSING = re.compile(r"missing a required (?:keyword-only )?argument: '(\w+)'")
+
 _PARENTHESES = re.compile(r"\(.*\)")
 
 
@@ -197,30 +200,35 @@ def wide_integers(given: Sequence[Any], traced: Sequence[Any]) -> dict[int, str]
 
 
 def narrowed_inputs(given: Sequence[Any], traced: Sequence[Any]) -> list[tuple[int, str, str]]:
-    """Returns the positions of inputs that JAX narrows to 32 bits, with both element types.
-
-    Specifications of 64-bit integers are excluded: the model takes these as they are.
-    """
-    wide = wide_integers(given, [leaf.dtype for leaf in traced])
+    """Returns the positions of inputs that JAX narrows to 32 bits, with both element types."""
     return [
         (i, str(value.dtype), str(jax.dtypes.canonicalize_dtype(inside.dtype)))
         for i, (value, inside) in enumerate(zip(given, traced, strict=True))
-        if i not in wide
-        and isinstance(dtype := getattr(value, "dtype", None), np.dtype)
+        if isinstance(dtype := getattr(value, "dtype", None), np.dtype)
         and dtype.kind in "iufc"
         and jax.dtypes.canonicalize_dtype(dtype) != dtype
     ]
 
 
-def narrowing(inputs: Sequence[tuple[str, str, str]]) -> str:
-    """Returns the warning for inputs that become narrower, given with both element types."""
-    lines = [f"  `{name}` is {was}, and the model takes {now}" for name, was, now in inputs]
+def narrowing(inputs: Sequence[tuple[str, str, str]], taken: Sequence[str]) -> str:
+    """Returns the warning for inputs that become narrower, given with both element types and the
+    one that the model takes.
+    """
+    lines: list[str] = []
+    advice: dict[bool, str] = {}
+    for (name, was, now), outside in zip(inputs, taken, strict=True):
+        if was == outside:
+            lines.append(f"  `{name}` is {was}, and the model converts it to {now}")
+            advice.setdefault(True, f"specify {now}, and {was} in `input_dtypes`")
+        else:
+            lines.append(f"  `{name}` is {was}, and the model takes {now}")
+            advice.setdefault(False, f"pass the narrower type (an array: x.astype({now!r}))")
     return "\n".join(
         [
             "[narrowed-inputs] JAX computes with 32 bits, so inputs become narrower:",
             *lines,
-            f"  help: pass arrays of the narrower type (x.astype({inputs[0][2]!r})), or "
-            "enable_double_precision=True to compute with 64 bits",
+            f"  help: {', '.join(advice.values())}, or enable_double_precision=True to compute "
+            "with 64 bits",
         ]
     )
 
@@ -261,10 +269,21 @@ def check_arguments(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
-            help=f"its signature is {_without_annotations(signature)}"
-            if signature.parameters
-            else "it takes no arguments; if it returns the model, call it: load()",
+            help=_advice_on(signature, str(error), any_given=bool(args or kwargs)),
         ) from None
+
+
+def _advice_on(signature: inspect.Signature, message: str, *, any_given: bool) -> str:
+    """Returns advice for arguments that a function cannot be called with."""
+    if not signature.parameters:
+        return "it takes no arguments; if it returns the model, call it: load()"
+    advice = f"its signature is {_without_annotations(signature)}"
+    if not any_given:
+        return f"{advice}; pass an array or a shape for each argument"
+    if missing := _MISSING.search(message):
+        name = missing[1]
+        advice += f"; if `{name}` never changes, bind it: functools.partial(fn, {name}=…)"
+    return advice
 
 
 def _count(number: int, noun: str) -> str:

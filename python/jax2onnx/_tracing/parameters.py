@@ -33,6 +33,7 @@ class Tree:
         functions: The functions that the callable consists of.
         classes: The classes that objects refer to.
         key: A key that changes with anything that a traced function could depend on.
+        settings: A hash of all that but the arrays: numbers, texts, types and code.
         arrays: The paths of parameters, by the identity of their arrays.
     """
 
@@ -42,6 +43,7 @@ class Tree:
     functions: list[types.FunctionType]
     classes: list[type]
     key: str
+    settings: int
     arrays: dict[object, str]
 
     def name_of(self, array: Any) -> str | None:
@@ -104,9 +106,20 @@ def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
             if not is_name:
                 full = join(prefix, path.removeprefix(collection)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
+    addresses = {id(array) for branch in branches for array, _, _ in branch.arrays}
     key = hash((_code(fn), tuple(path for _, path in modules), walk.fingerprint))
+    # Attributes may be in another order.
+    settings = hash(_code(fn)) + sum(map(hash, (path for _, path in modules)))
+    settings += sum(hash(one) for one in walk.fingerprint if one not in addresses)
     return Tree(
-        modules, walk.objects, walk.loose, roots.functions, walk.classes, f"{key:x}", arrays
+        modules,
+        walk.objects,
+        walk.loose,
+        roots.functions,
+        walk.classes,
+        f"{key:x}",
+        settings,
+        arrays,
     )
 
 
@@ -223,10 +236,10 @@ def _is_method(value: Any) -> bool:
 def _code(fn: Any) -> types.CodeType | None:
     """Returns the code that runs first when the user's function is called."""
     for _ in range(100):  # `__wrapped__` may be a cycle
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif (inner := getattr(fn, "__wrapped__", None)) is not None:
+        if (inner := getattr(fn, "__wrapped__", None)) is not None:
             fn = inner
+        elif isinstance(fn, functools.partial):
+            fn = fn.func
         elif _is_method(fn):
             fn = fn.__func__
         elif isinstance(fn, types.FunctionType):

@@ -26,6 +26,8 @@ _SUM = "reduce_sum"
 _BATCH_NORM = re.compile(r"batch_?norm", re.IGNORECASE)
 # Layers that draw random numbers in training mode only.
 _RANDOM = re.compile(r"dropout|attention|noise", re.IGNORECASE)
+# Layers that draw from keys that the model holds. Generators of keys are called, too.
+_LAYER = re.compile(r"(?<!Rngs)(?<!Stream)\.__call__$|dropout|attention|noise", re.IGNORECASE)
 # Functions of frameworks that fail if a layer is in training mode by mistake.
 _FAILING = re.compile(r"batch_?norm|dropout|next_rng_key", re.IGNORECASE)
 # Functions of frameworks that draw the initial values of parameters.
@@ -117,10 +119,13 @@ def _listed(calls: Sequence[TrainingCall]) -> str:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds a note to errors that frameworks raise about layers in training mode."""
+    """Adds a note to errors that frameworks raise, about layers in training mode above all."""
     try:
         yield
     except Exception as error:
+        if advice := _frameworks.advice_on_error(error):
+            error.add_note(f"\n  help: {advice}")
+            raise
         step, layer = error.__traceback__, ""
         while step is not None:
             code = step.tb_frame.f_code
@@ -199,7 +204,7 @@ class _Draws:
     def _note(self, chain: tuple[Any, ...], dependence: int) -> None:
         if dependence & _INPUT:
             return
-        layer = _layer(chain, re.compile("") if dependence & _HELD else _RANDOM)
+        layer = _layer(chain, _LAYER if dependence & _HELD else _RANDOM)
         if layer:
             does = "draws the same random numbers in each run"
             self.found.append(_described(chain, does, layer))
@@ -245,7 +250,7 @@ def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> Any | None:
 def _described(chain: Sequence[Any], does: str, layer: Any | None) -> TrainingCall:
     module = ".".join(name for eqn in reversed(chain) for name in _jax.scopes_of(eqn))
     if layer is not None and not module:
-        module = layer.function_name
+        module = layer.function_name.partition(".")[0]
     advice = _frameworks.advice(layer.file_name) if layer else ""
     return TrainingCall(does, module, line_of(chain), advice)
 

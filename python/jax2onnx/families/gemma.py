@@ -113,8 +113,7 @@ class Gemma:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, window, old)
             new_cache.append(new)
-        x = x[:, -1:] if last_logits else x
-        logits = layers.logits(params, rms_norm(model["norm"], x, c.epsilon))
+        logits = layers.logits(params, x, c.epsilon, last=last_logits, norm=rms_norm)
         if self.logit_cap is not None:
             logits = self.logit_cap * jnp.tanh(logits / self.logit_cap)
         return logits, new_cache

@@ -99,8 +99,7 @@ class GptOss:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, angles, window, old)
             new_cache.append(new)
-        x = x[:, -1:] if last_logits else x
-        return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
+        return layers.logits(params, x, c.epsilon, last=last_logits), new_cache
 
     def layer(
         self,

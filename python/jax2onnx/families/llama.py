@@ -18,6 +18,7 @@ class Llama:
     rotary: Rotary
     attention_bias: bool
     mlp_bias: bool
+    window: int | None = None
 
     @classmethod
     def read(cls, config: Config, context_length: int) -> "Llama":
@@ -57,15 +58,14 @@ class Llama:
         """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
-        mask = layers.visible(position_ids, cache[0]["key"].shape[2])
+        mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
         x = model["embed_tokens"]["weight"][input_ids]
         new_cache = []
         for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, angles, mask, old)
             new_cache.append(new)
-        x = x[:, -1:] if last_logits else x
-        return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
+        return layers.logits(params, x, c.epsilon, last=last_logits), new_cache
 
     def layer(
         self,

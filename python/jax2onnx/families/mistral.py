@@ -1,86 +1,18 @@
 """Mistral: Llama with a sliding window."""
 
-from dataclasses import dataclass
-from typing import Any
-
-import jax
-
-from jax2onnx.families import layers
 from jax2onnx.families.config import Config, Sizes
-from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
+from jax2onnx.families.layers.rotary import Rotary
+from jax2onnx.families.llama import Llama
 
 
-@dataclass(frozen=True)
-class Mistral:
+class Mistral(Llama):
     """A decoder of the Mistral family."""
-
-    sizes: Sizes
-    rotary: Rotary
-    window: int | None
 
     @classmethod
     def read(cls, config: Config, context_length: int) -> "Mistral":
         """Reads the description of a checkpoint."""
         sizes = Sizes.read(config)
         config.expect("hidden_act", "silu")
+        rotary = Rotary.read(config, sizes.head_size, context_length)
         window = config.window(absent=4096)
-        return cls(sizes, Rotary.read(config, sizes.head_size, context_length), window)
-
-    def parameters(self) -> dict[str, Any]:
-        """Returns the types of the parameters, named as in the checkpoint."""
-        c = self.sizes
-        layer = {
-            "input_layernorm": {"weight": layers.array(c.width)},
-            "self_attn": layers.attention_parameters(c),
-            "post_attention_layernorm": {"weight": layers.array(c.width)},
-            "mlp": layers.gated_parameters(c),
-        }
-        return layers.model_parameters(c, layer)
-
-    def decode(
-        self,
-        params: Any,
-        input_ids: jax.Array,
-        position_ids: jax.Array,
-        cache: Any,
-        *,
-        last_logits: bool = False,
-    ) -> Any:
-        """Returns the logits, of all tokens or only of the last one, and the new cache."""
-        c, model = self.sizes, params["model"]
-        angles = self.rotary.angles(position_ids)
-        mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
-        x = model["embed_tokens"]["weight"][input_ids]
-        new_cache = []
-        for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
-            with jax.named_scope(f"layers.{i}"):
-                x, new = self.layer(p, x, position_ids, angles, mask, old)
-            new_cache.append(new)
-        x = x[:, -1:] if last_logits else x
-        return layers.logits(params, layers.rms_norm(model["norm"], x, c.epsilon)), new_cache
-
-    def layer(
-        self,
-        p: Any,
-        x: jax.Array,
-        position_ids: jax.Array,
-        angles: Angles,
-        mask: jax.Array,
-        old: Any,
-    ) -> tuple[jax.Array, Any]:
-        """Applies a layer. Returns its result and its new cache."""
-        c = self.sizes
-        attn, mlp = p["self_attn"], p["mlp"]
-        y = layers.rms_norm(p["input_layernorm"], x, c.epsilon)
-        query = layers.split_heads(layers.linear(attn["q_proj"], y), c.heads)
-        key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
-        value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
-        query, key = rotate(query, angles), rotate(key, angles)
-        new = layers.update(old, key, value, position_ids)
-        mixed = layers.attention(query, new, mask, c.head_size**-0.5)
-        x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
-        y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)
-        gate = jax.nn.silu(layers.linear(mlp["gate_proj"], y))
-        up = layers.linear(mlp["up_proj"], y)
-        x = x + layers.linear(mlp["down_proj"], gate * up)
-        return x, new
+        return cls(sizes, rotary, attention_bias=False, mlp_bias=False, window=window)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 
+use super::conversion::{Conversion, Provenance, needs_python};
 use crate::failure::{Failure, Status};
 
 /// Exports a function from a Python file.
@@ -43,44 +44,12 @@ pub struct Export {
     /// write it only if they agree. Needs onnxruntime.
     #[arg(long)]
     pub check: bool,
-    /// Record the line of Python that each node came from. `show`, `view`, `profile` and `explain`
-    /// need it. `sourcemap` survives optimisers; without LEVEL it is `minimal`.
-    #[arg(
-        long,
-        visible_alias = "stacktrace",
-        value_name = "LEVEL",
-        num_args = 0..=1,
-        default_missing_value = "minimal",
-        value_parser = PossibleValuesParser::new(["minimal", "full", "sourcemap", "off"]),
-    )]
-    pub provenance: Option<String>,
-    /// The ONNX opset.
-    #[arg(long)]
-    pub opset: Option<i64>,
-    /// The runtime to export for: `onnxruntime`, `cuda`, `onnxruntime-web`,
-    /// `tensorrt`, `webgpu`, or `any`.
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// Write operators that ONNX has and JAX spells out as one node (`native`) or as several
-    /// (`elementary`): `LayerNormalization=native`. Without OPERATOR=, the option applies to all.
-    #[arg(long, value_name = "[OPERATOR=]FORM")]
-    pub operators: Vec<String>,
-    /// Skip runtime guards for a condition you guarantee: `indices_in_range`, `no_nan`,
-    /// `casts_in_range`, `finite` or `visible_keys`. The model's metadata records it.
-    #[arg(long, value_name = "NAME")]
-    pub assume: Vec<String>,
-    /// Compute in `float16` or `bfloat16`. Sums, norms, exponentials and the last products stay in
-    /// `float32`, unless you choose `float16:all`. With PATTERN=, the option applies only to
-    /// matching modules, lines (`model.py:30`), functions or parameters. The first matching option
-    /// wins.
-    #[arg(long, visible_alias = "compute", value_name = "[PATTERN=]TYPE")]
-    pub compute_dtype: Vec<String>,
-    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
-    /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
-    /// applies only to parameters with matching names. The first matching option wins; `keep`
-    /// leaves weights unchanged.
-    #[arg(long, visible_alias = "weights", value_name = "[PATTERN=]FORMAT")]
-    pub weight_format: Vec<String>,
+    /// The recorded lines.
+    #[command(flatten)]
+    pub provenance: Provenance,
+    /// The options of the conversion.
+    #[command(flatten)]
+    pub conversion: Conversion,
     /// The safetensors file, or the folder of a checkpoint, with the values of abstract parameters.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub checkpoint: Option<PathBuf>,
@@ -108,9 +77,6 @@ pub struct Export {
     /// The name of the model's graph.
     #[arg(long)]
     pub name: Option<String>,
-    /// An option of `to_onnx` that has no other name here, such as `source_map=model.onnx.map`.
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
-    pub settings: Vec<String>,
     /// Print nothing on success.
     #[arg(short, long)]
     pub quiet: bool,
@@ -122,15 +88,11 @@ Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's name
 Examples:
   jax2onnx export model.py:predict -i 'f32[2,3]' --provenance sourcemap
   jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --opset 18 --check
-  jax2onnx export package.module:fn --input 'x=f32[]' --set paths=absolute";
+  jax2onnx export package.module:fn --input 'x=f32[]' --set source_map=fn.map";
 
 impl Export {
     /// Fails, because the standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(Failure::Request(format!(
-            "cannot export `{}`: this program comes without Python and JAX\n  \
-            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
-            self.function
-        )))
+        Err(needs_python("export", &self.function, "JAX"))
     }
 }

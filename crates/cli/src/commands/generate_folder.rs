@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 
+use super::conversion::{Conversion, Provenance, needs_python};
 use crate::failure::{Failure, Status};
 
 /// Exports a published language model for onnxruntime-genai.
@@ -31,31 +31,12 @@ pub struct GenerateFolder {
     /// Compute the logits of the last token of a prompt only, which is all that generation needs.
     #[arg(long)]
     pub last_logits: bool,
-    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a
-    /// zero point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, the option
-    /// applies only to parameters with matching names. The first matching option wins; `keep`
-    /// leaves weights unchanged.
-    #[arg(long, visible_alias = "weight-format", value_name = "[PATTERN=]FORMAT")]
-    pub weights: Vec<String>,
-    /// Compute in `float16` or `bfloat16`. See `jax2onnx help export`.
-    #[arg(long, visible_alias = "compute-dtype", value_name = "[PATTERN=]TYPE")]
-    pub compute: Vec<String>,
-    /// Record the line of Python that each node came from. See `jax2onnx help export`.
-    #[arg(
-        long,
-        visible_alias = "provenance",
-        value_name = "LEVEL",
-        num_args = 0..=1,
-        default_missing_value = "minimal",
-        value_parser = PossibleValuesParser::new(["minimal", "full", "sourcemap", "off"]),
-    )]
-    pub stacktrace: Option<String>,
-    /// The runtime to export for, such as `onnxruntime` or `cuda`.
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
-    /// Another option of `to_onnx`, such as `opset=23`.
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
-    pub settings: Vec<String>,
+    /// The recorded lines.
+    #[command(flatten)]
+    pub provenance: Provenance,
+    /// The options of the conversion.
+    #[command(flatten)]
+    pub conversion: Conversion,
     /// Print nothing on success.
     #[arg(short, long)]
     pub quiet: bool,
@@ -70,10 +51,6 @@ Examples:
 impl GenerateFolder {
     /// Fails, because the standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(Failure::Request(format!(
-            "cannot export `{}`: this program comes without Python and JAX\n  \
-            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
-            self.checkpoint.display()
-        )))
+        Err(needs_python("export", &self.checkpoint.display(), "JAX"))
     }
 }

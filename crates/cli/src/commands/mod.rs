@@ -1,6 +1,7 @@
 //! Subcommands, one file each.
 
 mod completions;
+mod conversion;
 mod convert;
 mod diff;
 mod doctor;
@@ -18,6 +19,7 @@ mod view;
 
 use clap::Subcommand;
 
+pub use conversion::Conversion;
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
 pub use generate_folder::GenerateFolder;

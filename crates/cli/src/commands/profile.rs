@@ -11,7 +11,7 @@ use crate::link::Page;
 use crate::model::{FrameOptions, Frames, Index, Model, Origin};
 use crate::profile::{
     Attributed, Profile as Times, Shares, Stacks, Target, Time, annotate, attribute, folded,
-    inclusive, links, read, report, share, speedscope,
+    inclusive, links, read, report, share, slowest_first, speedscope,
 };
 use crate::terminal::Terminal;
 
@@ -111,9 +111,7 @@ impl Profile {
         shares: &Shares<'_>,
         page: Option<&Page>,
     ) -> serde_json::Value {
-        let mut lines: Vec<_> = shares.lines.iter().collect();
-        lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let lines: Vec<_> = lines
+        let lines: Vec<_> = slowest_first(&shares.lines)
             .iter()
             .map(|(site, time)| {
                 let mut line = json!({
@@ -138,9 +136,7 @@ impl Profile {
             })
             .collect();
         let all = inclusive(&shares.modules);
-        let mut modules: Vec<_> = all.iter().collect();
-        modules.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let modules: Vec<_> = modules
+        let modules: Vec<_> = slowest_first(&all)
             .iter()
             .map(|(scope, time)| {
                 let own = shares.modules.get(**scope).copied().unwrap_or_default();
@@ -150,9 +146,7 @@ impl Profile {
                 })
             })
             .collect();
-        let mut ops: Vec<_> = shares.ops.iter().collect();
-        ops.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let ops: Vec<_> = ops
+        let ops: Vec<_> = slowest_first(&shares.ops)
             .iter()
             .map(|(op, (time, calls))| {
                 json!({"op": op, "ns": time.ns, "median_ns": time.median, "calls": calls})

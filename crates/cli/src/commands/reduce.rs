@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::conversion::{Conversion, needs_python};
 use crate::failure::{Failure, Status};
 
 /// Reduces a program whose model is wrong to a few lines.
@@ -36,15 +37,12 @@ pub struct Reduce {
     /// The absolute tolerance for floats. Default: depends on the element type.
     #[arg(long)]
     pub atol: Option<f64>,
-    /// The runtime to export for, as for `export`.
-    #[arg(long, value_name = "NAME")]
-    pub target: Option<String>,
+    /// The options of the conversion.
+    #[command(flatten)]
+    pub conversion: Conversion,
     /// Trace the function with 64-bit types enabled.
     #[arg(long)]
     pub x64: bool,
-    /// Another option of `to_onnx`, such as `opset=18`.
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
-    pub settings: Vec<String>,
     /// The folder for the program, its recording, the model and the inputs.
     #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub output: Option<PathBuf>,
@@ -52,8 +50,8 @@ pub struct Reduce {
     #[arg(long, default_value_t = 120.0)]
     pub seconds: f64,
     /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[arg(long = "json")]
+    pub as_json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -65,10 +63,6 @@ Examples:
 impl Reduce {
     /// Fails, because the standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(Failure::Request(format!(
-            "cannot reduce `{}`: this program comes without Python and JAX\n  \
-            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
-            self.program
-        )))
+        Err(needs_python("reduce", &self.program, "JAX"))
     }
 }

@@ -127,6 +127,10 @@ impl Strip {
         let weights = weights(&self.model)?;
         let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
         keep_apart(("--out", out), weights())?;
+        if out.metadata().is_ok_and(|about| about.len() > 0) && onnx_file::skim_file(out).is_err() {
+            let what = "would overwrite a file that is not an ONNX model; choose another file";
+            return Err(Failure::Request(format!("{}: `--out` {what}", out.display())));
+        }
         let Some(map) = &self.map else { return Ok(()) };
         let models = [("the model", self.model.as_path()), ("the file given as `--out`", out)];
         keep_apart(("--map", map), models.into_iter().chain(weights()))

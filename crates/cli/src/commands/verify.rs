@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::conversion::needs_python;
 use crate::failure::{Failure, Status};
 use crate::link::Page;
 
@@ -51,8 +52,8 @@ pub struct Verify {
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub page: Option<String>,
     /// Print JSON, the input of `view --errors`.
-    #[arg(long)]
-    pub json: bool,
+    #[arg(long = "json")]
+    pub as_json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -70,10 +71,6 @@ impl Verify {
 
     /// Fails, because the standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(Failure::Request(format!(
-            "cannot run `{}`: this program comes without Python and onnxruntime\n  \
-            help: install the Python package (`pip install .` in a clone of the repository) and use its `jax2onnx`",
-            self.model.display()
-        )))
+        Err(needs_python("run", &self.model.display(), "onnxruntime"))
     }
 }

@@ -177,7 +177,7 @@ fn joined(names: &str) -> Vec<&str> {
 }
 
 /// Returns the elements of a Python list of strings.
-fn quoted(list: &str) -> Vec<&str> {
+pub(crate) fn quoted(list: &str) -> Vec<&str> {
     list.split(['\'', '"']).skip(1).step_by(2).collect()
 }
 

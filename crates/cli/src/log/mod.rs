@@ -6,7 +6,7 @@ pub(crate) mod pattern;
 mod severity;
 mod wrapped;
 
-pub(crate) use forms::{Mention, Runtime, mentions, paragraph};
+pub(crate) use forms::{Mention, Runtime, mentions, paragraph, quoted};
 pub(crate) use meaning::{Meaning, NAMED, meaning};
 pub(crate) use severity::{Severity, guessed, severity};
 pub(crate) use wrapped::{unfolded, unwrapped};

@@ -63,6 +63,8 @@ struct Found {
     nodes: Vec<usize>,
     /// The call nodes between the node's operands and its results.
     calls: Vec<usize>,
+    /// `true` if the node is one of several that jointly represent these, and nothing tells which.
+    is_ambiguous: bool,
 }
 
 /// The nodes of one inlined call: their body, and the prefix and suffix that a runtime added to
@@ -95,11 +97,16 @@ impl<'m> Fused<'m> {
     /// Returns the sources of a node. The sources of the exported node with the same operator or
     /// name come first.
     pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
+        self.possible_sources(node).0
+    }
+
+    /// Returns the sources of a node, and `true` if it has only one of them and it is unknown which.
+    pub(super) fn possible_sources(&self, node: usize) -> (Vec<Source<'m>>, bool) {
         let found = self.found(node);
         let sources = |exported: &usize| {
             self.map.sources(*exported, &self.calls_of(node, *exported, &found.calls))
         };
-        found.nodes.iter().flat_map(sources).collect()
+        (found.nodes.iter().flat_map(sources).collect(), found.is_ambiguous)
     }
 
     /// Returns the first source of a node.
@@ -179,7 +186,7 @@ impl<'m> Fused<'m> {
         let results = optimized.outputs.iter().filter(|name| !name.is_empty());
         let own = results.filter_map(|name| self.position(optimized.body, name)).next();
         if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
-            return Found { nodes: own.into_iter().collect(), calls: Vec::new() };
+            return Found { nodes: own.into_iter().collect(), ..Found::default() };
         }
         let inlined = self.map.find_inlined(optimized.name);
         let spent = self.spent.get();
@@ -187,7 +194,8 @@ impl<'m> Fused<'m> {
         if spent < FUEL * self.nodes.len() {
             found.nodes = self.between(node);
             self.spent.set(spent + found.nodes.len());
-            self.put_first(optimized, &mut found.nodes);
+            let is_known = self.put_first(optimized, &mut found.nodes) || own.or(inlined).is_some();
+            found.is_ambiguous = !is_known && self.groups.contains_key(&node);
             found.nodes.truncate(MOST);
             found.calls = found.nodes.clone();
             found.calls.retain(|node| self.map.is_call(*node));
@@ -214,20 +222,23 @@ impl<'m> Fused<'m> {
     }
 
     /// Moves the most informative exported node to the front: the only one with the node's
-    /// operator, or else the one with its name.
-    fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
+    /// operator, or else the one with its name. If there is none, those with the node's operator
+    /// move there, and the result is `false`.
+    fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) -> bool {
         let op = plain_operator(optimized.op);
         let is_alike =
-            |at: &usize| self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op);
-        let mut alike = (0..exported.len()).filter(is_alike);
+            |exported| self.map.node_name(exported).is_some_and(|name| operator(name) == op);
+        let mut alike = (0..exported.len()).filter(|at| is_alike(exported[*at]));
         let first = match (alike.next(), alike.next()) {
             (Some(only), None) => Some(only),
             _ => named(self.map, optimized)
                 .and_then(|named| exported.iter().position(|other| *other == named)),
         };
-        if let Some(first) = first {
-            exported[..=first].rotate_right(1);
+        match first {
+            Some(first) => exported[..=first].rotate_right(1),
+            None => exported.sort_by_key(|other| !is_alike(*other)),
         }
+        first.is_some()
     }
 
     fn between(&self, node: usize) -> Vec<usize> {

@@ -109,7 +109,112 @@ pub(crate) fn introduced<'m>(
             found.insert(value, if let [only] = read[..] { only } else { at_least });
         }
     }
+    if let Some(structure) = Structure::new(map, nodes, &named, &producers) {
+        // Of equal computations with other constants, the first comes first in both models. That is
+        // assumed only if every node has a counterpart.
+        let all = structure.resolve(&found, true).filter(|all| all.is_complete);
+        found = all.or_else(|| structure.resolve(&found, false)).map_or(found, |all| all.values);
+    }
     found
+}
+
+/// The nodes that have no known names, as in a model whose names a tool has replaced.
+struct Structure<'r, 'm> {
+    map: &'r SourceMap,
+    nodes: &'r [OptimizedNode<'m>],
+    producers: &'r FxHashMap<Value<'m>, usize>,
+    /// The positions of these nodes.
+    nameless: Vec<usize>,
+    /// The exported nodes whose results are missing, by operator and operands.
+    missing: FxHashMap<(&'r str, Vec<usize>), Vec<usize>>,
+}
+
+/// The values of nodes without known names, and those that were known before.
+struct Resolved<'m> {
+    values: FxHashMap<Value<'m>, usize>,
+    /// `true` if every node was resolved.
+    is_complete: bool,
+}
+
+impl<'r, 'm> Structure<'r, 'm> {
+    fn new(
+        map: &'r SourceMap,
+        nodes: &'r [OptimizedNode<'m>],
+        named: &[Option<usize>],
+        producers: &'r FxHashMap<Value<'m>, usize>,
+    ) -> Option<Self> {
+        let is_nameless = |at: &usize| {
+            let node = &nodes[*at];
+            let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
+            let is_new = outputs.any(|name| producers.get(&(node.body, name.as_str())) == Some(at));
+            is_new && named[*at].is_none() && !is_layout(node)
+        };
+        let nameless: Vec<usize> = (0..nodes.len()).filter(is_nameless).collect();
+        if nameless.is_empty() {
+            return None;
+        }
+        let results = nodes.iter().flat_map(|node| node.outputs.iter());
+        let mut there: FxHashSet<usize> = results.filter_map(|name| map.find(name)).collect();
+        there.extend(named.iter().flatten());
+        let mut missing: FxHashMap<(&str, Vec<usize>), Vec<usize>> = FxHashMap::default();
+        for exported in (0..map.len()).filter(|exported| !there.contains(exported)) {
+            let Some(name) = map.node_name(exported) else { continue };
+            let key = (operator(name), set(map.reads(exported)));
+            missing.entry(key).or_default().push(exported);
+        }
+        Some(Self { map, nodes, producers, nameless, missing })
+    }
+
+    /// Resolves the results of nodes that compute a missing value from the same operands. If there
+    /// are several such values, the next one is taken, or none unless `in_order` is set.
+    fn resolve(&self, known: &FxHashMap<Value<'m>, usize>, in_order: bool) -> Option<Resolved<'m>> {
+        let mut values = known.clone();
+        let mut taken: FxHashSet<usize> = FxHashSet::default();
+        let mut is_complete = true;
+        for node in self.nameless.iter().map(|at| &self.nodes[*at]) {
+            let candidates = self.reads(node, &values).and_then(|reads| {
+                self.missing.get(&(plain_operator(node.op), reads)).map(Vec::as_slice)
+            });
+            let mut free = candidates.unwrap_or_default().iter().filter(|c| !taken.contains(*c));
+            let is_only = candidates.is_some_and(|candidates| candidates.len() == 1);
+            match free.next().filter(|_| is_only || in_order) {
+                Some(&exported) => {
+                    taken.insert(exported);
+                    let outputs = node.outputs.iter().filter(|name| !name.is_empty());
+                    values.extend(outputs.map(|name| ((node.body, name.as_str()), exported)));
+                }
+                None => is_complete = false,
+            }
+        }
+        (!taken.is_empty()).then_some(Resolved { values, is_complete })
+    }
+
+    /// Returns the exported nodes whose results a node reads, or `None` if one is unknown.
+    fn reads(
+        &self,
+        node: &OptimizedNode<'m>,
+        values: &FxHashMap<Value<'m>, usize>,
+    ) -> Option<Vec<usize>> {
+        let mut found = Vec::new();
+        for name in node.inputs.iter().filter(|name| !name.is_empty()) {
+            let value = (node.body, name.as_str());
+            match self.map.find(name).or_else(|| values.get(&value).copied()) {
+                Some(exported) => found.push(exported),
+                None if self.producers.contains_key(&value) => return None,
+                // An input or a constant.
+                None => {}
+            }
+        }
+        Some(set(found))
+    }
+}
+
+/// Returns distinct positions in order.
+fn set(positions: impl IntoIterator<Item = usize>) -> Vec<usize> {
+    let mut positions: Vec<usize> = positions.into_iter().collect();
+    positions.sort_unstable();
+    positions.dedup();
+    positions
 }
 
 /// Returns the exported node that a node's name refers to.
@@ -148,7 +253,9 @@ impl Resolver<'_, '_> {
         }
         let (named, op) = (named?, exported_operator(optimized));
         if let Some(parts) = fused_operators(op) {
-            let inside = self.upstream(named, |other| parts.contains(&self.operator(other)));
+            let is_part =
+                |other| parts.contains(&self.operator(other)) && !self.claimed.contains(&other);
+            let inside = self.upstream(named, is_part);
             let read = inside.iter().flat_map(|inside| self.map.reads(*inside));
             return Some(read.filter(|read| !inside.contains(read)).collect());
         }

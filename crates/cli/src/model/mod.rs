@@ -30,4 +30,4 @@ pub(crate) use open::{Model, RECORDING};
 pub(crate) use origin::{Frame, Origin, named_file};
 pub use renamed::before_inlining;
 pub(crate) use renamed::{NodeInBranch, is_inlined, node_in_branch, originals};
-pub(crate) use types::{tensor_text, type_text};
+pub(crate) use types::{opset_text, tensor_text, type_text};

@@ -1,6 +1,5 @@
 //! Opens a model without its weights, together with its source map.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -176,7 +175,7 @@ pub fn source_map_of(path: &Path) -> onnx_file::Result<Result<SourceMap, String>
 fn read_map(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::Io { path: path.to_owned(), error };
     let mut bytes = vec![];
-    let file = File::open(path).map_err(failed)?;
+    let file = onnx_file::open_regular(path).map_err(failed)?;
     file.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|_| {
         let error = SourceMapError::Malformed("it is not text".to_owned());

@@ -41,8 +41,8 @@ pub(crate) struct Origin<'m> {
     pub(crate) rule: String,
     /// All frames, innermost first. In an ONNX function, they continue with a call to it.
     pub(crate) stack: Vec<Frame<'m>>,
-    /// The alternatives: the origins for other calls to the ONNX functions that contain the node.
-    /// It is unknown which call applies.
+    /// The alternatives: the origins for other calls to the ONNX functions that contain the node,
+    /// or for other lines that it may come from. It is unknown which one applies.
     pub(crate) others: Vec<Origin<'m>>,
 }
 
@@ -61,6 +61,16 @@ impl<'m> Origin<'m> {
             }
         }
         sites
+    }
+
+    /// Returns the innermost frame outside of JAX.
+    fn innermost(&self) -> Option<&Frame<'m>> {
+        self.stack.iter().find(|frame| !frame.is_jax)
+    }
+
+    /// Returns `true` if the alternatives are other calls to the same line.
+    pub(crate) fn has_other_calls(&self) -> bool {
+        self.others.iter().all(|other| other.innermost() == self.innermost())
     }
 
     /// Formats the line, `model.py:11`, and the alternatives.
@@ -104,6 +114,13 @@ impl Frame<'_> {
     }
 }
 
+/// Returns one origin with all others as its alternatives.
+fn alternatives(origins: Vec<Origin<'_>>) -> Vec<Origin<'_>> {
+    let mut origins = origins.into_iter();
+    let Some(first) = origins.next() else { return Vec::new() };
+    vec![Origin { others: origins.take(MOST).collect(), ..first }]
+}
+
 impl<'m> Index<'m> {
     /// Returns the sources of a node, its own first; empty if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
@@ -141,14 +158,15 @@ impl<'m> Index<'m> {
         if let (Some(map), Some(fused)) = (&self.model.map, &self.fused) {
             let named = |call: &usize| map.find(&self.nodes[*call].proto.name);
             let calls: Vec<usize> = chain.iter().map_while(named).collect();
-            let sources = match calls.is_empty() {
-                true => fused.sources(node),
+            let (sources, is_ambiguous) = match calls.is_empty() {
+                true => fused.possible_sources(node),
                 false => {
                     let exported = fused.exported(node).into_iter();
-                    exported.flat_map(|exported| map.sources(exported, &calls)).collect()
+                    (exported.flat_map(|exported| map.sources(exported, &calls)).collect(), false)
                 }
             };
             let found = distinct(sources);
+            let found = if is_ambiguous { alternatives(found) } else { found };
             if !found.is_empty() {
                 return found;
             }

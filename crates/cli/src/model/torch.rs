@@ -7,6 +7,7 @@ use provenance::Span;
 
 use super::open::property;
 use super::{Frame, Origin};
+use crate::log::quoted;
 
 /// Key of a node's frames, outermost first, in the format of a Python traceback.
 const STACK: &str = "pkg.torch.onnx.stack_trace";
@@ -19,7 +20,7 @@ const CLASSES: &str = "pkg.torch.onnx.class_hierarchy";
 pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
     let stack = frames(property(props, STACK).unwrap_or_default());
     let scope = scope(props);
-    let classes = property(props, CLASSES).map(elements).unwrap_or_default();
+    let classes = property(props, CLASSES).map(quoted).unwrap_or_default();
     if stack.is_empty() && scope.is_none() && classes.is_empty() {
         return None;
     }
@@ -35,7 +36,7 @@ pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
 
 /// Returns the module of a node: `blocks.0/up` for `['', 'blocks.0', 'blocks.0.up', 'linear']`.
 pub(super) fn scope(props: &[StringStringEntryProto]) -> Option<Cow<'_, str>> {
-    let scopes = elements(property(props, SCOPES)?);
+    let scopes = quoted(property(props, SCOPES)?);
     let (_, modules) = scopes.split_last()?;
     let (mut path, mut outer) = (String::new(), "");
     for module in modules.iter().filter(|module| !module.is_empty()) {
@@ -71,11 +72,6 @@ fn frame(line: &str) -> Option<Frame<'_>> {
         is_user: !installed.iter().any(|folder| path.contains(folder)),
         is_jax: false,
     })
-}
-
-/// Returns the elements of a Python list of strings.
-fn elements(list: &str) -> Vec<&str> {
-    list.split(['\'', '"']).skip(1).step_by(2).collect()
 }
 
 #[cfg(test)]

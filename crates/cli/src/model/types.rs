@@ -1,6 +1,8 @@
 //! Types in JAX's notation: `f32[B,4]`.
 
-use onnx_file::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
+use onnx_file::proto::{
+    DimensionValue, OperatorSetIdProto, TensorProto, TensorTypeProto, TypeProto, TypeValue,
+};
 use tensor::DType;
 
 /// Formats a type, with `?` for unknown parts.
@@ -30,6 +32,14 @@ fn tensor_type_text(tensor: &TensorTypeProto) -> String {
         None => "?".to_owned(),
     });
     format!("{dtype}[{}]", dims.collect::<Vec<_>>().join(","))
+}
+
+/// Formats an operator set that a model imports.
+pub(crate) fn opset_text(set: &OperatorSetIdProto) -> String {
+    match set.domain.as_str() {
+        "" => format!("opset {}", set.version),
+        domain => format!("{domain} {}", set.version),
+    }
 }
 
 /// Formats the type of a tensor.

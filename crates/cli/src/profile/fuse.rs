@@ -25,15 +25,14 @@ const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 /// the operator `op`.
 fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
     let is_activated = kernel.op.contains("Fused") || kernel.name.ends_with("_nchwc");
+    let follower = operators::find(op);
+    let is_activation = is_activated && follower.is_elementwise() && !follower.broadcasts();
     match plain(kernel) {
         "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
         "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
-        own if EXTENDED.contains(&own) => {
-            let follower = operators::find(op);
-            let is_activation = follower.is_elementwise() && !follower.broadcasts();
-            FOLDED.contains(&op) || is_activated && is_activation
-        }
-        _ => false,
+        own if EXTENDED.contains(&own) => FOLDED.contains(&op) || is_activation,
+        // A convolution that replaced another operator has no weights to fold into.
+        _ => EXTENDED.contains(&plain_operator(&kernel.op)) && (op == "Add" || is_activation),
     }
 }
 
@@ -41,7 +40,7 @@ fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
 /// have replaced.
 const NAMELESS: [(&str, &[&str]); 6] = [
     ("BiasGelu", &["Gelu", "Erf"]),
-    ("FastGelu", &["Gelu", "Tanh"]),
+    ("FastGelu", &["Gelu", "Tanh", "Erf"]),
     ("Gelu", &["Gelu", "Erf"]),
     ("BiasSoftmax", &["Softmax"]),
     ("SkipLayerNormalization", &["LayerNormalization"]),
@@ -53,6 +52,13 @@ const NAMELESS: [(&str, &[&str]); 6] = [
 /// `Split`.
 const SPLIT: &str = "/GatherSliceToSplitFusion";
 
+/// The end of the name of a `Gemm` that replaced a product and the addition of a bias.
+const BIASED: &str = "/MatMulAddFusion";
+
+/// The kernels that onnxruntime adds around such a `Gemm` if its operand has more than two axes, with
+/// the distance of their positions from that of the `Gemm`.
+const AROUND: [(&str, usize); 2] = [("gemm_input_reshape", 2), ("gemm_output_reshape", 1)];
+
 /// The maximum number of nodes that a split may have replaced.
 const MOST_PARTS: usize = 1024;
 
@@ -62,6 +68,7 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
     for (at, (kernel, target)) in kernels.iter().enumerate() {
         if let Target::Node(node, ..) = target {
             regions.claim_core(at, *node, kernel);
+            regions.claim_bias(at, *node, kernel);
         }
     }
     regions.claim_parts(kernels);
@@ -95,6 +102,26 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
             }
         }
     }
+    for (at, product) in reshaped(kernels) {
+        kernels[at].1 = kernels[product].1.clone();
+    }
+}
+
+/// Returns the kernels of unknown reshapes, each with the kernel of its product.
+fn reshaped(kernels: &[(&Kernel, Target)]) -> Vec<(usize, usize)> {
+    let products: FxHashMap<_, usize> = kernels
+        .iter()
+        .enumerate()
+        .filter(|(_, (kernel, _))| kernel.name.ends_with(BIASED))
+        .map(|(at, (kernel, _))| ((kernel.inside, kernel.position), at))
+        .collect();
+    let product = |kernel: &Kernel| {
+        let (_, distance) = AROUND.iter().find(|(name, _)| kernel.name.starts_with(name))?;
+        let position = kernel.position.and_then(|position| position.checked_add(*distance))?;
+        products.get(&(kernel.inside, Some(position))).copied()
+    };
+    let unknown = kernels.iter().enumerate().filter(|(_, (_, target))| *target == Target::Unknown);
+    unknown.filter_map(|(at, (kernel, _))| Some((at, product(kernel)?))).collect()
 }
 
 /// Returns the kernels of unknown squeezes, each with the kernel of its split.
@@ -253,8 +280,11 @@ impl<'i, 'm> Regions<'i, 'm> {
         }
         let upstream = self.reached(node, &self.reads);
         if let Some(parts) = fused_operators(op) {
+            // The operand of the fused operator is read several times, unlike values inside of it.
             let is_part = |other: &usize| {
-                self.silent.contains(other) && parts.contains(&self.proto(*other).op_type.as_str())
+                self.silent.contains(other)
+                    && self.read_by[*other].len() == 1
+                    && parts.contains(&self.proto(*other).op_type.as_str())
             };
             let inside: Vec<usize> = upstream.into_iter().filter(is_part).collect();
             for other in inside {
@@ -273,6 +303,17 @@ impl<'i, 'm> Regions<'i, 'm> {
             for other in core {
                 self.owners.entry(other).or_default().push(at);
             }
+        }
+    }
+
+    /// Assigns to a kernel the addition of a bias that its name mentions.
+    fn claim_bias(&mut self, at: usize, node: usize, kernel: &Kernel) {
+        if let [bias] = self.read_by[node][..]
+            && kernel.name.ends_with(BIASED)
+            && self.silent.contains(&bias)
+            && self.proto(bias).op_type == "Add"
+        {
+            self.owners.entry(bias).or_default().push(at);
         }
     }
 

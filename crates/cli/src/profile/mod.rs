@@ -16,4 +16,4 @@ pub(crate) use flame::{Stacks, folded, speedscope};
 pub(crate) use read::{Profile, read};
 pub(crate) use report::{links, report};
 pub(crate) use share::{Shares, inclusive, share};
-pub(crate) use time::Time;
+pub(crate) use time::{Time, slowest_first};

@@ -1,7 +1,7 @@
 //! The tables of `profile`.
 
 use super::share::{Below, Shares, Site, inclusive};
-use super::{Profile, Time};
+use super::{Profile, Time, slowest_first};
 use crate::excerpt::Excerpts;
 use crate::link::Page;
 use crate::style::{Style, Text};
@@ -40,8 +40,7 @@ pub(crate) fn report(
     };
 
     text.line("");
-    let mut lines: Vec<(Site<'_>, Time)> = shares.lines.iter().map(|(s, t)| (*s, *t)).collect();
-    lines.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let lines = slowest_first(shares.lines.iter().map(|(site, time)| (*site, *time)));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (site, time) in lines.iter().take(top) {
         let source = excerpts.line(site.file, site.line).unwrap_or_default();
@@ -122,10 +121,8 @@ pub(crate) fn report(
 
 /// Writes links to the slowest lines.
 pub(crate) fn links(text: &mut Text, shares: &Shares<'_>, page: &Page, top: usize) {
-    let mut lines: Vec<(&Site<'_>, &Time)> = shares.lines.iter().collect();
-    lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     text.line("");
-    for (site, _) in lines.iter().take(top) {
+    for (site, _) in slowest_first(&shares.lines).iter().take(top) {
         text.line(&page.line(site.whose(), site.line));
     }
 }
@@ -167,8 +164,7 @@ fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {
 
 /// Returns the names of some nodes whose line is unknown.
 fn names(shares: &Shares<'_>) -> String {
-    let mut lost: Vec<(&String, &Time)> = shares.lost.iter().collect();
-    lost.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    let lost = slowest_first(&shares.lost);
     let names: Vec<&str> = lost.iter().take(3).map(|(name, _)| name.as_str()).collect();
     let more = if lost.len() > 3 { format!(" and {} more", lost.len() - 3) } else { String::new() };
     format!("{}{more}", cut(&names.join(", "), 48))

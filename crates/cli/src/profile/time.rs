@@ -34,6 +34,15 @@ impl Time {
     }
 }
 
+/// Sorts names by time, the slowest first.
+pub(crate) fn slowest_first<K: Ord, T: Ord>(
+    times: impl IntoIterator<Item = (K, T)>,
+) -> Vec<(K, T)> {
+    let mut times: Vec<(K, T)> = times.into_iter().collect();
+    times.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    times
+}
+
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Self) {
         self.median = self.median.saturating_add(other.median);

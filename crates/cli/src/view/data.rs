@@ -12,7 +12,7 @@ use super::parameters::parameters;
 use super::tables::Tables;
 use super::unfold::Unfolded;
 use crate::excerpt::Excerpts;
-use crate::model::{FrameChoice, Index, Makers, Origin, type_text};
+use crate::model::{FrameChoice, Index, Makers, Origin, opset_text, type_text};
 use crate::profile::{Attributed, Profile, Shares, Time};
 use crate::table::count;
 
@@ -230,10 +230,7 @@ fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
 
 /// Returns the facts in the header above the graph.
 fn facts(index: &Index<'_>) -> Vec<String> {
-    let opsets = index.model.proto.opset_import.iter().map(|set| match set.domain.as_str() {
-        "" => format!("opset {}", set.version),
-        domain => format!("{domain} {}", set.version),
-    });
+    let opsets = index.model.proto.opset_import.iter().map(opset_text);
     let mut facts = vec![count(index.nodes.len(), "node")];
     facts.extend(opsets);
     for (word, values) in [("in", &index.graph.input), ("out", &index.graph.output)] {

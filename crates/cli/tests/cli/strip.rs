@@ -106,6 +106,17 @@ fn failures_leave_old_files_alone() {
 }
 
 #[test]
+fn the_result_cannot_overwrite_other_files() {
+    let folder = folder();
+    let (model, source) = (path(&folder, "m.onnx"), path(&folder, "m.py"));
+    fs::copy(data("mlp.onnx"), &model).unwrap();
+    fs::write(&source, "def f(x):\n    return x\n").unwrap();
+    let error = trouble(&format!("strip {model} -o {source}"));
+    assert!(error.contains("would overwrite a file that is not an ONNX model"), "{error}");
+    assert!(fs::read_to_string(&source).unwrap().starts_with("def f"));
+}
+
+#[test]
 fn the_map_cannot_overwrite_a_model() {
     let folder = folder();
     let (model, out) = (path(&folder, "m.onnx"), path(&folder, "out.onnx"));

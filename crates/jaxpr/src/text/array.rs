@@ -16,11 +16,6 @@ fn width(dtype: DType) -> usize {
     (dtype.component().bits() as usize).div_ceil(8)
 }
 
-/// Returns `true` if elements of this type are written only as bits.
-fn by_bits(dtype: DType) -> bool {
-    dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8)
-}
-
 /// Encodes a number as the bytes of a `dtype`. Returns a message if the text is not such a number.
 pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
     let wrong = || format!("`{text}` is not a number of type {dtype}");
@@ -38,7 +33,9 @@ pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
             "False" => Ok(vec![0]),
             _ => Err(format!("a bool is True or False, not `{text}`")),
         },
-        dtype if by_bits(dtype) => Err(format!("elements of type {dtype} are written as 0x…")),
+        dtype if dtype.is_listed_as_bits() => {
+            Err(format!("elements of type {dtype} are written as 0x…"))
+        }
         dtype if dtype.is_float() => {
             let value = text.parse::<f64>().map_err(|_| wrong())?;
             let scalar = Tensor::scalar(dtype, value).ok_or_else(wrong)?;
@@ -65,7 +62,7 @@ fn decode(dtype: DType, bytes: &[u8]) -> String {
             let bytes = bytes.first_chunk::<4>().copied().unwrap_or_default();
             float(f32::from_le_bytes(bytes))
         }
-        dtype if by_bits(dtype) => String::new(),
+        dtype if dtype.is_listed_as_bits() => String::new(),
         dtype if dtype.is_float() => {
             let value = one.and_then(|one| one.to_f64s()).unwrap_or_default();
             value.first().map(float).unwrap_or_default()

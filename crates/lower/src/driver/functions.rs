@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use jaxpr::{Alike, ClassId, Constant, JaxprId};
+use onnx::schema::versions;
 use onnx::{Function, Graph, Op, Producer, ValueId, intern};
 use provenance::{CallId, Origins};
 use rustc_hash::FxHashMap;
@@ -34,7 +35,10 @@ impl Label {
             (true, 1) => format!("{namespace}.{name}.unique"),
             (true, _) => format!("{namespace}.{name}.unique.{number}"),
         };
-        Op { domain: intern(&domain), name: intern(name) }
+        // Some tools ignore domains. They would take the function for the operator.
+        let is_taken = !versions(&Op::onnx(intern(name))).is_empty();
+        let name = if is_taken { intern(&format!("{name}Function")) } else { intern(name) };
+        Op { domain: intern(&domain), name }
     }
 }
 

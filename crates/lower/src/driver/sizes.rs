@@ -16,7 +16,7 @@ impl Context<'_> {
     /// Otherwise it is computed from the inputs' shapes, each distinct dimension once per model.
     #[track_caller]
     pub fn dims(&mut self, shape: &[Dim]) -> Result<ValueId> {
-        let known: Option<Vec<i64>> = shape.iter().map(Dim::as_known).collect();
+        let known = Dim::all_known(shape);
         if let Some(known) = known {
             return Ok(self.i64s(&known));
         }

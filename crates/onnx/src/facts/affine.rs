@@ -7,7 +7,7 @@ use tensor::{DType, Dim, Tensor, bounds};
 
 use super::Facts;
 use crate::fold::axis;
-use crate::{Node, ValueId};
+use crate::{Node, ValueId, reversal};
 
 const ONE: Dim = Dim::Known(1);
 
@@ -359,16 +359,12 @@ impl Facts<'_> {
         selection: Selection,
         shape: &[Dim],
     ) -> Option<Affine> {
-        let ints = |index| self.graph.constant(node.input(index)?)?.to_i64s();
-        let is_whole = ints(1)?.iter().all(|start| *start == -1)
-            && ints(2)?.iter().all(|end| *end == i64::MIN)
-            && ints(4)?.iter().all(|step| *step == -1);
-        if !is_whole || selection.is_some() || form.base.is_some() || form.modulo.is_some() {
+        let (_, axes) = reversal(self.graph, node)?;
+        if selection.is_some() || form.base.is_some() || form.modulo.is_some() {
             return None;
         }
         let Progression { mut first, mut steps } = form.progression;
-        for along in ints(3)? {
-            let along = axis(along, shape.len()).ok()?;
+        for along in axes {
             first = first + product(shape[along].clone() - ONE, steps[along])?;
             steps[along] = steps[along].checked_neg()?;
         }

@@ -33,6 +33,11 @@ impl Interval {
         self.high.as_ref().is_some_and(|high| is_below(high, most))
     }
 
+    /// Returns the only number in the interval, if there is just one.
+    pub fn single(self) -> Option<Dim> {
+        self.low.filter(|low| Some(low) == self.high.as_ref())
+    }
+
     /// Returns an interval that contains both.
     fn or(self, other: Self) -> Self {
         let pick = |a: Option<Dim>, b: Option<Dim>, first_if: fn(&Dim, &Dim) -> bool| {

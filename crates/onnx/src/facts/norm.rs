@@ -335,3 +335,21 @@ pub fn is_finite(largest: f64, dtype: DType) -> bool {
 fn as_float(size: i64) -> f64 {
     size as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_near_the_largest_one_may_overflow() {
+        for (dtype, stays, overflows) in [
+            (DType::F16, 4000.0, 65504.0),
+            (DType::BF16, 2e37, 3e38),
+            (DType::F32, 2e37, 3e38),
+            (DType::F64, 1e306, 1e308),
+        ] {
+            assert!(is_finite(stays, dtype) && !is_finite(overflows, dtype), "{dtype}");
+        }
+        assert!(!is_finite(1.0, DType::I32));
+    }
+}

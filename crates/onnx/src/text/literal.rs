@@ -57,7 +57,7 @@ impl<'a> Number<'a> {
                 "0" | "1" => bytes.push(u8::from(self.text == "1")),
                 _ => return fail(self.at, "a bool must be 0 or 1"),
             },
-            _ if is_raw(dtype) => bytes.push(self.parse("byte")?),
+            _ if dtype.is_listed_as_bits() => bytes.push(self.parse("byte")?),
             _ => {
                 let value: i128 = self.parse("integer")?;
                 let Some(scalar) = Tensor::int_scalar(dtype, value) else {
@@ -68,11 +68,6 @@ impl<'a> Number<'a> {
         }
         Ok(())
     }
-}
-
-/// Returns `true` if elements are listed as plain bytes: 8-bit floats, and packed types.
-fn is_raw(dtype: DType) -> bool {
-    dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8)
 }
 
 /// Returns the tensor with the elements `numbers`.
@@ -99,7 +94,7 @@ pub fn write_elements(tensor: &Tensor, out: &mut String) {
     };
     let bytes = tensor.bytes().unwrap_or_default();
     match tensor.dtype() {
-        dtype if is_raw(dtype) => bytes.iter().for_each(|b| put(format_args!("{b}"))),
+        dtype if dtype.is_listed_as_bits() => bytes.iter().for_each(|b| put(format_args!("{b}"))),
         DType::F32 | DType::C64 => {
             let floats = bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c));
             floats.for_each(|v| put(format_args!("{}", float(v))));

@@ -87,7 +87,7 @@ pub enum Error {
         names: Vec<String>,
     },
     /// No node that a pattern matches can compute in the type.
-    #[error("nothing in `{pattern}` can compute in {dtype}", dtype = dtype.numpy_name())]
+    #[error("nothing in {place} can compute in {dtype}", place = place(pattern), dtype = dtype.numpy_name())]
     Nothing {
         /// The pattern.
         pattern: String,
@@ -102,6 +102,11 @@ pub enum Error {
     /// The graph or an emitted node is invalid, which is a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),
+}
+
+/// Returns the part of the model that a pattern matches, for messages.
+fn place(pattern: &str) -> String {
+    if pattern == "*" { "the model".to_owned() } else { format!("`{pattern}`") }
 }
 
 /// Converts the graph to the requested small floats. Returns the patterns without effect, if

@@ -55,6 +55,14 @@ mod tests {
     }
 
     #[test]
+    fn numbers_below_the_smallest_one_stay_finite() {
+        let stays = |number| is_finite(&Tensor::scalar(DType::F32, number).unwrap(), DType::F16);
+        assert!([1e-30, 65504.0, -65504.0, f64::INFINITY].into_iter().all(stays));
+        assert!(!stays(65520.0) && !stays(-1e30));
+        assert!(is_finite(&Tensor::scalar(DType::F64, 1e300).unwrap(), DType::F16));
+    }
+
+    #[test]
     fn only_the_largest_floats_do_not_fit_bfloat16() {
         assert!(!fit(f64::from(f32::MIN), DType::BF16));
         assert!(fit(-1e30, DType::BF16));

@@ -95,7 +95,10 @@ fn unknown_and_useless_patterns_are_errors() {
         narrowed(text, "head=float16").unwrap_err(),
         "`compute` names `head`, which matches no module, line, function or parameter"
     );
-    assert_eq!(narrowed(text, "*=float16").unwrap_err(), "nothing in `*` can compute in float16");
+    assert_eq!(
+        narrowed(text, "*=float16").unwrap_err(),
+        "nothing in the model can compute in float16"
+    );
     assert!(narrowed(text, "*=float16:all").is_ok());
     assert!(narrowed(text, "*=float32").is_ok());
 }

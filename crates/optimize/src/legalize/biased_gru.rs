@@ -26,7 +26,7 @@ pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(
     for id in work.graph().all_nodes() {
         let layer = Layer::at(work.graph(), id);
         // A finite state may still be large.
-        if let Some(layer) = layer.filter(|layer| !forms.finite || layer.initial.is_some()) {
+        if let Some(layer) = layer.filter(|layer| !forms.finite || layer.starts_anywhere) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
             work.substitute(id, &results)?;
         }
@@ -41,6 +41,8 @@ struct Layer {
     /// The weights of the input and of the state, and the biases of both.
     weights: [ValueId; 3],
     initial: Option<ValueId>,
+    /// `true` if the initial state may be larger than [`LARGEST_STATE`].
+    starts_anywhere: bool,
     units: i64,
     /// For each direction, `true` if it goes from the last step to the first.
     backwards: &'static [bool],
@@ -63,7 +65,9 @@ impl Layer {
         let sequence = node.input(0).filter(|v| graph.ty(*v).dtype == DType::F32)?;
         let weights = [node.input(1)?, node.input(2)?, node.input(3)?];
         let (initial, units) = (node.input(5), node.int("hidden_size", 0));
-        Some(Self { node: node.clone(), sequence, weights, initial, units, backwards })
+        let is_large = |value| graph.facts().magnitude(value).is_none_or(|m| m > LARGEST_STATE);
+        let (node, starts_anywhere) = (node.clone(), initial.is_some_and(is_large));
+        Some(Self { node, sequence, weights, initial, starts_anywhere, units, backwards })
     }
 
     fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
@@ -72,7 +76,7 @@ impl Layer {
         // The sum of absolute values. Comparisons with NaN are false.
         let sum = b.op("ReduceL1", &[self.sequence], attrs! { keepdims: 0 })?;
         let mut all = b.op("LessOrEqual", &[sum, limit], Attrs::new())?;
-        if let Some(initial) = self.initial {
+        if let Some(initial) = self.initial.filter(|_| self.starts_anywhere) {
             let most = b.op("Abs", &[initial], Attrs::new())?;
             let most = b.op("ReduceMax", &[most], attrs! { keepdims: 0 })?;
             let limit = b.scalar(DType::F32, LARGEST_STATE)?;
@@ -209,6 +213,22 @@ mod tests {
         assert_eq!(legalized("x, w, r, b", Target::default()), format!("{small} If:f32/f32"));
         assert_eq!(legalized("x, w, r, b", Target::any()), "GRU:f32/f32");
         assert_eq!(legalized("x, w, r", Target::default()), "GRU:f32/f32");
+    }
+
+    #[test]
+    fn initial_states_that_are_known_to_be_small_are_not_checked() {
+        let is_checked = |number: &str| {
+            let state = format!(
+                "c = Constant <value = float[1,1,1] {{{number}}}> ()
+                n = Shape (h)
+                s = Expand (c, n)
+                y, z ="
+            );
+            let text = text("3", "x, w, r, b, \"\", s").replace("y, z =", &state);
+            testing::legalized(&text, Target::default()).contains("And")
+        };
+        assert!(!is_checked("0"));
+        assert!(is_checked("17"));
     }
 
     #[test]

@@ -180,6 +180,9 @@ impl<'a> Work<'a> {
         if let Some(replaced) = self.keep_on_device(id, next, schema, &binding)? {
             return Ok(replaced);
         }
+        if self.run_elsewhere(id, schema, &binding)? {
+            return Ok(true);
+        }
         let node = self.graph().node(id);
         if self.target.accepts(schema, self.graph(), node, &binding) {
             return Ok(false);
@@ -230,20 +233,45 @@ impl<'a> Work<'a> {
         if kernels.accept(schema, graph, node, binding) {
             return Ok(Some(false));
         }
-        let dtype = node.input(0).map(|x| graph.ty(x).dtype);
-        let equivalent = dtype.and_then(|dtype| equivalents::for_device(node.op.name, dtype));
-        if let Some(equivalent) = equivalent {
-            return match self.replace(id, equivalent) {
-                Ok(()) => Ok(Some(true)),
-                Err(Lack::Because(_)) => Ok(None),
-                Err(Lack::Graph(error)) => Err(error.into()),
-            };
+        if let Some(is_replaced) = self.replace_for_device(id)? {
+            return Ok(is_replaced.then_some(true));
         }
+        let (graph, node) = (self.graph(), self.graph().node(id));
         let rows = kernels.combinations(schema, graph, node);
         let casts = |from, to| self.target.casts(self.opset, from, to);
         let Ok(types) = casts::choose(schema, node, binding, &rows, casts) else { return Ok(None) };
         casts::apply(self, id, next, schema, &types)?;
         Ok(Some(false))
+    }
+
+    /// Replaces a node by its equivalent for devices, if it has one. Returns `false` if that does not
+    /// apply.
+    fn replace_for_device(&mut self, id: NodeId) -> Result<Option<bool>, Error> {
+        let (graph, node) = (self.graph(), self.graph().node(id));
+        let dtype = node.input(0).map(|x| graph.ty(x).dtype);
+        let equivalent = dtype.and_then(|dtype| equivalents::for_device(node.op.name, dtype));
+        match equivalent.map(|equivalent| self.replace(id, equivalent)) {
+            None => Ok(None),
+            Some(Ok(())) => Ok(Some(true)),
+            Some(Err(Lack::Because(_))) => Ok(Some(false)),
+            Some(Err(Lack::Graph(error))) => Err(error.into()),
+        }
+    }
+
+    /// Replaces a node that another device of the target would leave to the CPU. Returns `true` if it
+    /// was replaced.
+    fn run_elsewhere(
+        &mut self,
+        id: NodeId,
+        schema: &'static Schema,
+        binding: &Binding,
+    ) -> Result<bool, Error> {
+        let (graph, node) = (self.graph(), self.graph().node(id));
+        let kernels = self.target.elsewhere.filter(|_| !placement::is_size(graph, node));
+        if kernels.is_none_or(|kernels| kernels.accept(schema, graph, node, binding)) {
+            return Ok(false);
+        }
+        Ok(self.replace_for_device(id)? == Some(true))
     }
 
     /// Returns the error for a node that the target would accept unchanged at a newer opset.

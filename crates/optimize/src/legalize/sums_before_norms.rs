@@ -23,10 +23,8 @@ pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
 /// Returns the sum that such a target would fuse with the node.
 fn fused(graph: &Graph, norm: NodeId) -> Option<NodeId> {
     let node = graph.node(norm);
-    if !node.is("LayerNormalization") || !node.op.domain.is_empty() {
-        return None;
-    }
-    let sum = node.input(0).filter(|sum| graph.value(*sum).uses().len() == 1)?;
+    let sum = node.input(0).filter(|_| node.is("LayerNormalization"))?;
+    graph.only_reader(sum)?;
     let add = graph.producer(sum)?;
     let is_add = graph.node(add).is("Add") && graph.node(add).block() == node.block();
     let shape_of = |v: &Option<ValueId>| v.map(|v| graph.ty(v).shape.as_slice());
@@ -75,5 +73,12 @@ mod tests {
             y = LayerNormalization (t, w)
         }";
         assert!(!testing::legalized(text, Target::default()).contains("Sum"));
+        let product =
+            "g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) <float[4] w = {1, 2, 3, 4}> {
+            p = Mul (x, z)
+            y = LayerNormalization (p, w)
+        }";
+        let found = testing::legalized(product, Target::default());
+        assert_eq!(found, "Mul:f32 LayerNormalization:f32");
     }
 }

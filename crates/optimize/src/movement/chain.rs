@@ -91,7 +91,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
     if count(from) != count(to) {
         return Err("the number of elements is not known to be the same".into());
     }
-    let known: Option<Vec<i64>> = to.iter().map(Dim::as_known).collect();
+    let known = Dim::all_known(to);
     if let Some(shape) = known {
         let attrs = if shape.contains(&0) {
             attrs! { allowzero: 1 }

@@ -144,10 +144,16 @@ pub(crate) fn push(graph: &Graph, node: &Node, map: &AxisMap) -> Option<Pushed> 
             one(operand(1, &[map.apply(before), map.apply(behind)].concat()))
         }
         Axes::MatMul => {
-            // A product with a matrix needs one axis in front.
-            let (&[0, ..], [.., last]) = (map.sources(), map.sources()) else { return None };
-            let is_matrix = graph.ty(node.input(1)?).rank() == 2;
-            (is_matrix && 0 < *last && last + 1 == rank).then(|| one(Change::Nothing))?
+            // A product with a matrix needs one axis in front, and one with a batch of matrices all
+            // the axes that both operands have.
+            let (&[first, ..], [.., last]) = (map.sources(), map.sources()) else { return None };
+            let right = graph.ty(node.input(1)?).rank();
+            let shared: Vec<usize> = (rank.checked_sub(right)?..rank).collect();
+            let is_free = match right {
+                2 => first == 0 && 0 < *last && last + 1 == rank,
+                _ => right > 2 && map.sources().ends_with(&shared),
+            };
+            is_free.then(|| one(Change::Nothing))?
         }
         Axes::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(

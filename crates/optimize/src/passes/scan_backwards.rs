@@ -1,8 +1,7 @@
 //! A scan of a reversed sequence → a backward scan of the sequence. A reversed stacked result → a
 //! result that is stacked backwards.
 
-use onnx::{Attr, Graph, Node, NodeId, Use, ValueId};
-use tensor::Dim;
+use onnx::{Attr, Graph, NodeId, ValueId, reversed};
 
 use crate::loops::Loop;
 use crate::{Changed, Editor, Error, Pass};
@@ -54,7 +53,7 @@ impl Way {
         let value = graph.node(scan).input(index)?;
         let id = graph.producer(value)?;
         let node = graph.node(id);
-        if node.is("Transpose") && is_read_once(graph, value) {
+        if node.is("Transpose") && graph.value(value).uses().len() == 1 {
             let first = usize::try_from(*node.ints("perm")?.first()?).ok()?;
             let slice = graph.producer(node.input(0)?)?;
             let source = reversed(graph, graph.node(slice), first)?;
@@ -90,41 +89,9 @@ fn out_of(graph: &Graph, scan: NodeId, index: usize) -> Option<(NodeId, ValueId)
     (reversed(graph, graph.node(id), axis)? == value).then_some((id, value))
 }
 
+/// Returns the only consumer of `value`, which reads it as its first operand.
 fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
-    let mut uses = graph.value(value).uses();
-    match (uses.next(), uses.next()) {
-        (Some(Use::Operand(id, 0)), None) => Some(id),
-        _ => None,
-    }
-}
-
-fn is_read_once(graph: &Graph, value: ValueId) -> bool {
-    graph.value(value).uses().len() == 1
-}
-
-/// Returns the operand that `node` reverses along `axis`, if it does nothing else.
-pub(crate) fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
-    reversal(graph, node).filter(|(_, axes)| *axes == [axis]).map(|(source, _)| source)
-}
-
-/// Returns the operand that `node` reverses, and the axes in ascending order, if it does nothing
-/// else.
-pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
-    let source = node.input(0).filter(|_| node.is("Slice"))?;
-    let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
-    let (starts, ends, along, steps) = (ints(1)?, ints(2)?, ints(3)?, ints(4)?);
-    let shape = &graph.ty(source).shape;
-    let whole = |(i, axis): (usize, &i64)| {
-        let axis = onnx::fold::axis(*axis, shape.len()).ok()?;
-        let (start, end) = (*starts.get(i)?, *ends.get(i)?);
-        let from_last =
-            start == -1 || matches!(&shape[axis], Dim::Known(size) if start >= size - 1);
-        let to_first = end == i64::MIN || matches!(&shape[axis], Dim::Known(size) if end < -size);
-        (from_last && to_first && *steps.get(i)? == -1).then_some(axis)
-    };
-    let mut axes = along.iter().enumerate().map(whole).collect::<Option<Vec<usize>>>()?;
-    axes.sort_unstable();
-    Some((source, axes))
+    graph.value(value).only_consumer().filter(|(_, index)| *index == 0).map(|(reader, _)| reader)
 }
 
 /// Reverses one of the directions in an attribute.

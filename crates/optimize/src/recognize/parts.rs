@@ -1,6 +1,6 @@
 //! Parts of the last axis of a value: halves, every second element, leading elements and the rest.
 
-use onnx::{Graph, Node, ValueId};
+use onnx::{Graph, Node, ValueId, fold};
 
 /// A part of a whole. The whole is the last axis or its leading elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,35 +76,15 @@ impl Run {
 pub(super) fn taken(graph: &Graph, node: &Node, value: ValueId) -> Option<(ValueId, Run)> {
     let source = node.input(0)?;
     let shape = &graph.ty(source).shape;
-    let size = shape.last()?.as_known()?;
-    let rank = i64::try_from(shape.len()).ok()?;
-    let is_last = |axis: i64| axis == -1 || axis == rank - 1;
-    let count_of = |value| graph.ty(value).shape.last()?.as_known();
-    if node.is("Split") {
-        let at = node.outputs.iter().position(|output| *output == value)?;
-        let before = node.outputs[..at].iter().map(|output| count_of(*output));
-        let start = before.sum::<Option<i64>>()?;
-        let run = Run { start, step: 1, count: count_of(value)? };
-        return is_last(node.int("axis", 0)).then_some((source, run));
-    }
-    if node.is("Gather") && is_last(node.int("axis", 0)) {
+    shape.last()?.as_known()?;
+    let last = shape.len() - 1;
+    if node.is("Gather") && fold::axis(node.int("axis", 0), shape.len()) == Ok(last) {
         let indices = graph.constant(node.input(1)?).filter(|indices| indices.shape().len() == 1);
         let run = Run::of(&indices?.to_i64s()?)?;
         return (run.start >= 0).then_some((source, run));
     }
-    if !node.is("Slice") {
-        return None;
-    }
-    let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
-    let (starts, axes) = (ints(1)?, ints(3)?);
-    let steps = if node.input(4).is_some() { ints(4)? } else { vec![1] };
-    let (&[start], &[axis], &[step]) = (starts.as_slice(), axes.as_slice(), steps.as_slice())
-    else {
-        return None;
-    };
-    let start = if start < 0 { (start + size).max(0) } else { start.min(size) };
-    let run = Run { start, step, count: count_of(value)? };
-    (is_last(axis) && step > 0).then_some((source, run))
+    let onnx::Part { axis, start, step, count, .. } = onnx::Part::of(graph, node, value)?;
+    (axis == last).then_some((source, Run { start, step, count }))
 }
 
 #[cfg(test)]

@@ -35,9 +35,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let cast = m.root().clone();
     let cast = m.like(&cast, vec![Some(x)])?;
-    let mut inputs = node.inputs.clone();
-    inputs[0] = Some(cast);
-    Ok(vec![m.like(&node, inputs)?])
+    Ok(vec![m.like_with(&node, 0, cast)?])
 }
 
 #[cfg(test)]

@@ -49,9 +49,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let pads: Vec<i64> = own.iter().zip(more).map(|(own, more)| own + more).collect();
     conv.attrs.retain(|(name, _)| *name != "pads");
     conv.attrs.push(("pads", Attr::Ints(pads)));
-    let mut inputs = conv.inputs.clone();
-    inputs[0] = Some(x);
-    Ok(vec![m.like(&conv, inputs)?])
+    Ok(vec![m.like_with(&conv, 0, x)?])
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn filled(m: &mut Match<'_>) -> Result<ValueId, Skip> {
     }
     let triangle = m.facts().triangle(mask, &ty.shape).ok_or("the mask is not a triangle")?;
     let is_zero = |value| {
-        let number = m.constant(value).and_then(Tensor::splat);
+        let number = m.number(value);
         number.is_some_and(|number| number == 0.0 && number.is_sign_positive())
     };
     let (fill, kept) = match (is_zero(yes), is_zero(no)) {

@@ -1,7 +1,7 @@
 //! `Cast<bool>(Where(c, 1, 0))` → `c`, a mask that was written as numbers.
 
 use onnx::ValueId;
-use tensor::{DType, Tensor};
+use tensor::DType;
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -21,7 +21,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
         return Err("an operand is left out".into());
     };
-    let all = |value| m.constant(value).and_then(Tensor::splat);
+    let all = |value| m.number(value);
     match (all(yes), all(no)) {
         (Some(1.0), Some(0.0)) if m.ty(condition) == m.ty(y) => Ok(vec![condition]),
         _ => Err("the choice is not between one and zero".into()),

@@ -1,10 +1,10 @@
 //! `i < 0 ? i + n : i` → `i`, if it indexes an axis of size `n` and the user promises that indices
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
-use onnx::facts::Interval;
 use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
+use super::gather_from_the_end::counted_from_end;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -22,9 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let root = m.root().clone();
     let sizes = indexed_sizes(m)?;
     let at = plain(m, m.operand(1)?, &sizes)?.ok_or("no index is counted from the end")?;
-    let mut inputs = root.inputs.clone();
-    inputs[1] = Some(at);
-    Ok(vec![m.like(&root, inputs)?])
+    Ok(vec![m.like_with(&root, 1, at)?])
 }
 
 /// Returns the sizes of the axes that the components of an index vector refer to. A single index
@@ -51,7 +49,7 @@ fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<Valu
     }
     let mut inputs = node.inputs.clone();
     let changed = match (node.op.name, sizes) {
-        ("Where", [size]) => return Ok(counted(m, id, size)),
+        ("Where", [size]) => return Ok(counted_from_end(m, value, size).map(|(index, _)| index)),
         ("Concat", _) if is_last_axis(m, id) && inputs.len() == sizes.len() => {
             let mut changed = false;
             for (input, size) in inputs.iter_mut().zip(sizes) {
@@ -108,21 +106,6 @@ fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
 /// Returns `true` if a value is a constant or may be an iota from zero.
 fn is_offset(m: &Match<'_>, value: ValueId) -> bool {
     m.constant(value).is_some() || m.producer(value, &["Range", "Reshape", "Mul"]).is_some()
-}
-
-/// Returns `index` for `Where(index < 0, index + size, index)`.
-fn counted(m: &Match<'_>, choice: NodeId, size: &Dim) -> Option<ValueId> {
-    let choice = m.graph().node(choice);
-    let (condition, sum, index) = (choice.input(0)?, choice.input(1)?, choice.input(2)?);
-    let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
-    let is = |value: Option<ValueId>, dim: &Dim| {
-        let range = value.map(|value| m.facts().interval(value));
-        range.is_some_and(|Interval { low, high }| low.as_ref() == Some(dim) && low == high)
-    };
-    let tests = less.input(0) == Some(index) && is(less.input(1), &Dim::Known(0));
-    let adds = add.input(0) == Some(index) && is(add.input(1), size)
-        || add.input(1) == Some(index) && is(add.input(0), size);
-    (tests && adds && m.ty(index) == m.ty(choice.outputs[0])).then_some(index)
 }
 
 #[cfg(test)]

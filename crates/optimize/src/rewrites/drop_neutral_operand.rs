@@ -93,7 +93,7 @@ fn neutral(op: &str, dtype: DType) -> Option<f64> {
 /// Returns `true` if `value` is a constant zero or a product with one. The product is zero if the
 /// other factor is finite.
 fn is_multiple_of_zero(m: &Match<'_>, value: ValueId) -> bool {
-    let is_zero = |v: &ValueId| m.constant(*v).is_some_and(|t| t.splat() == Some(0.0));
+    let is_zero = |v: &ValueId| m.number(*v) == Some(0.0);
     let value = spread_from(m, value);
     let product = m.producer(value, &["Mul"]);
     is_zero(&value) || product.is_some_and(|node| node.inputs.iter().flatten().any(is_zero))

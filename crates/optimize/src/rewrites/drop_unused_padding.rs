@@ -50,9 +50,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !is_inside {
         return Err("something may be written outside".into());
     }
-    let mut inputs = scatter.inputs.clone();
-    inputs[0] = Some(x);
-    Ok(vec![m.like(&scatter, inputs)?])
+    Ok(vec![m.like_with(&scatter, 0, x)?])
 }
 
 #[cfg(test)]

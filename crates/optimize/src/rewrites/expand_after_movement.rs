@@ -125,7 +125,7 @@ pub(super) fn with_unit_axes(
 /// Returns the shape operand of an `Expand` between the given shapes, if it is known: all sizes of
 /// the new shape, or one for axes that do not change.
 pub(super) fn repeats(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
-    if let Some(sizes) = to.iter().map(Dim::as_known).collect() {
+    if let Some(sizes) = Dim::all_known(to) {
         return Some(sizes);
     }
     let missing = to.len().checked_sub(from.len())?;

@@ -2,7 +2,7 @@
 //! `x`.
 
 use onnx::{ValueId, fold};
-use tensor::{Dim, Tensor};
+use tensor::Dim;
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -23,21 +23,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         };
     }
     let shape = m.ty(indices).static_shape().ok_or("the indices are not known")?;
-    let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-    let range = m.facts().interval(indices);
-    let content = match (range.low, range.high) {
-        (Some(low), Some(high)) if low == high => low,
-        _ => return Err("the indices are not known".into()),
-    };
+    let count = usize::try_from(shape.iter().product::<i64>()).unwrap_or(0);
+    let content = m.facts().interval(indices).single().ok_or("the indices are not known")?;
     let Dim::Symbolic(_) = content else { return Err("the index is already a number".into()) };
     let from_end = (content - size).as_known().filter(|n| *n < 0);
     let from_end = from_end.ok_or("the index is not a fixed distance from the end")?;
-    let shape = shape.map_err(|_| "an impossible shape")?;
-    let known = Tensor::i64s(&vec![from_end; shape.iter().product()]);
-    let known = known.reshaped(&shape);
-    let known = m.tensor(known.map_err(|_| "the number of indices does not match their shape")?);
+    let known = m.i64s_like(&vec![from_end; count], indices)?;
     let root = m.root().clone();
-    Ok(vec![m.like(&root, vec![Some(data), Some(known)])?])
+    Ok(vec![m.like_with(&root, 1, known)?])
 }
 
 #[cfg(test)]

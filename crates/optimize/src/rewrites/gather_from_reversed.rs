@@ -1,8 +1,7 @@
 //! `Gather(x[::-1], i)` → `Gather(x, -1 - i)`, if the indices are known.
 
-use onnx::{ValueId, fold};
+use onnx::{ValueId, fold, reversed};
 
-use crate::passes::scan_backwards::reversed;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -16,11 +15,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let places = m.ints(indices).ok_or("the places are not known")?;
     // Indices count from either end, so those out of range stay out of range.
     let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();
-    let shape = m.ty(indices).static_shape().ok_or("the places are not known")?;
-    let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-    let shape = shape.map_err(|_| "an impossible shape")?;
-    let places = tensor::Tensor::i64s(&places).reshaped(&shape);
-    let places = m.tensor(places.map_err(|_| "the number of places does not match their shape")?);
+    let places = m.i64s_like(&places, indices)?;
     let root = m.root().clone();
     Ok(vec![m.like(&root, vec![Some(source), Some(places)])?])
 }

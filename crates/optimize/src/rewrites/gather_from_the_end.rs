@@ -2,7 +2,6 @@
 //! interprets negative indices as counting from the end, including elements of index vectors and
 //! positions to write to. The test whether an index was in range is rewritten likewise.
 
-use onnx::facts::Interval;
 use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
@@ -43,9 +42,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Ok(vec![replay(m, same, &moved)?]);
     }
     let sizes = indexed_sizes(m)?;
-    let mut inputs = root.inputs.clone();
-    inputs[1] = Some(from_either_end(m, m.operand(1)?, &sizes)?);
-    Ok(vec![m.like(&root, inputs)?])
+    let value = from_either_end(m, m.operand(1)?, &sizes)?;
+    Ok(vec![m.like_with(&root, 1, value)?])
 }
 
 /// Returns clipped indices that count from either end. The components of index vectors refer to
@@ -70,8 +68,8 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
         return Err(OTHER);
     }
     if node.is("Cast") && keeps(m, id) {
-        inputs[0] = Some(from_either_end(m, node.input(0).ok_or(OTHER)?, sizes)?);
-        return m.like(&node, inputs);
+        let inside = from_either_end(m, node.input(0).ok_or(OTHER)?, sizes)?;
+        return m.like_with(&node, 0, inside);
     }
     if !is_of_vectors(m, id) || inputs.len() != sizes.len() {
         return Err(OTHER);
@@ -118,9 +116,7 @@ fn moved_from(m: &Match<'_>, mut value: ValueId) -> (ValueId, Vec<NodeId>) {
 fn replay(m: &mut Match<'_>, mut value: ValueId, nodes: &[NodeId]) -> Result<ValueId, Skip> {
     for id in nodes {
         let node = m.graph().node(*id).clone();
-        let mut inputs = node.inputs.clone();
-        inputs[0] = Some(value);
-        value = m.like(&node, inputs)?;
+        value = m.like_with(&node, 0, value)?;
     }
     Ok(value)
 }
@@ -149,12 +145,6 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
     })
 }
 
-/// Returns the only number that `value` holds.
-fn number(m: &Match<'_>, value: ValueId) -> Option<Dim> {
-    let Interval { low, high } = m.facts().interval(value);
-    low.filter(|low| Some(low) == high.as_ref())
-}
-
 /// `Clip(x, 0, size - 1)`, or `Max` and `Min`.
 struct Clipped {
     x: ValueId,
@@ -173,11 +163,33 @@ impl Clipped {
             _ => None,
         };
         let (x, low, high) = bounds.ok_or("a bound is left out")?;
-        match (number(m, low), number(m, high)) {
+        match (m.facts().interval(low).single(), m.facts().interval(high).single()) {
             (Some(Dim::Known(0)), Some(last)) => Ok(Self { x, size: last + Dim::Known(1) }),
             _ => Err("the bounds are different".into()),
         }
     }
+}
+
+/// Returns the index and the value of the size, if `value` is `Where(index < 0, index + size,
+/// index)`.
+pub(super) fn counted_from_end(
+    m: &Match<'_>,
+    value: ValueId,
+    size: &Dim,
+) -> Option<(ValueId, ValueId)> {
+    let [Some(condition), Some(sum), Some(index)] = *m.producer(value, &["Where"])?.inputs else {
+        return None;
+    };
+    let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
+    let is = |value, dim: &Dim| m.facts().interval(value).single().as_ref() == Some(dim);
+    let added = match *add.inputs {
+        [Some(a), Some(b)] if a == index => b,
+        [Some(a), Some(b)] if b == index => a,
+        _ => return None,
+    };
+    let tests = less.input(0) == Some(index) && is(less.input(1)?, &Dim::Known(0));
+    // A constant may broadcast; the index determines the shape.
+    (tests && is(added, size) && m.ty(index) == m.ty(value)).then_some((index, added))
 }
 
 /// `Where(index < 0, index + size, index)`, followed by data movement.
@@ -192,23 +204,8 @@ impl Wrapped {
     fn read(m: &Match<'_>, value: ValueId, size: &Dim) -> Result<Self, Skip> {
         const OTHER: Skip = Skip::Because("the index is not counted from the end");
         let (value, moved) = moved_from(m, value);
-        let choice = m.producer(value, &["Where"]).ok_or(OTHER)?;
-        let [Some(condition), Some(sum), Some(index)] = *choice.inputs else { return Err(OTHER) };
-        let (less, add) = (m.producer(condition, &["Less"]), m.producer(sum, &["Add"]));
-        let (Some(less), Some(add)) = (less, add) else { return Err(OTHER) };
-        let zero = less.input(1).and_then(|value| number(m, value));
-        let added = match *add.inputs {
-            [Some(a), Some(b)] if a == index => b,
-            [Some(a), Some(b)] if b == index => a,
-            _ => return Err(OTHER),
-        };
-        let tests = less.input(0) == Some(index) && zero == Some(Dim::Known(0));
-        // A constant may broadcast; the index determines the shape.
-        if tests && number(m, added).as_ref() == Some(size) && m.ty(index) == m.ty(value) {
-            Ok(Self { index, moved, size: added })
-        } else {
-            Err(OTHER)
-        }
+        let (index, size) = counted_from_end(m, value, size).ok_or(OTHER)?;
+        Ok(Self { index, moved, size })
     }
 
     /// Clips the index to the range that ONNX accepts from either end.

@@ -5,8 +5,8 @@
 //! Runs last: other rewrites can move a slice or recognise it as part of a larger pattern, but not
 //! a lookup by number.
 
-use onnx::{Node, Use, ValueId, attrs, fold};
-use tensor::{Dim, Tensor};
+use onnx::{Node, Part, Use, ValueId, attrs, fold};
+use tensor::Tensor;
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -25,48 +25,20 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.graph().tensor(x).is_some() {
         return Err("what is cut out is a constant".into());
     }
-    let place = if node.is("Slice") {
-        if !m.is_used_once(part) {
-            return Err("the slice is read elsewhere".into());
-        }
-        start(m, &node, x, axis)?
-    } else {
+    if node.is("Slice") && !m.is_used_once(part) {
+        return Err("the slice is read elsewhere".into());
+    }
+    if node.is("Split") {
         check_split(m, &node, x, axis)?;
-        let before = node.outputs.iter().take_while(|output| **output != part);
-        let sizes = before.map(|output| size(m, *output, axis)?.as_known());
-        sizes.sum::<Option<i64>>().ok_or("the sizes are not known")?
-    };
-    let index = Tensor::i64s(&[place]).reshaped(&[]).map_err(|_| "a number has one element")?;
-    let index = m.tensor(index);
-    Ok(vec![m.op("Gather", &[x, index], attrs! { axis: axis as i64 })?])
-}
-
-fn size<'m>(m: &'m Match<'_>, value: ValueId, axis: usize) -> Option<&'m Dim> {
-    m.ty(value).shape.get(axis)
-}
-
-/// Returns the only index that a `Slice` takes along the axis, if it takes all elements along the
-/// others.
-fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: usize) -> Result<i64, Skip> {
-    let ints = |i: usize| slice.input(i).and_then(|value| m.ints(value));
-    let (starts, axes) = (ints(1).ok_or("the place is not known")?, ints(3));
-    let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = match slice.input(4) {
-        Some(_) => ints(4).ok_or("the steps are not known")?,
-        None => vec![1],
-    };
-    let ([start], [along], [1]) = (&*starts, &*axes, &*steps) else {
-        return Err("it is cut along several axes".into());
-    };
-    let along = fold::axis(*along, m.ty(x).rank())?;
-    if along != axis || size(m, slice.outputs[0], axis) != Some(&Dim::Known(1)) {
+    }
+    let found = Part::of(m.graph(), &node, part).ok_or("the place is not known")?;
+    if found.axis != axis {
         return Err("another axis is squeezed".into());
     }
-    Ok(match size(m, x, axis).and_then(Dim::as_known) {
-        // A start before the first element is clamped to it.
-        Some(size) if *start < 0 => (start + size).max(0),
-        _ => *start,
-    })
+    let index =
+        Tensor::i64s(&[found.start]).reshaped(&[]).map_err(|_| "a number has one element")?;
+    let index = m.tensor(index);
+    Ok(vec![m.op("Gather", &[x, index], attrs! { axis: axis as i64 })?])
 }
 
 /// Checks that all results of a `Split` are squeezed along the axis, so that the `Split` becomes

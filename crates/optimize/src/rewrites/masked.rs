@@ -1,7 +1,6 @@
 //! Masked numbers: `Where` with a constant branch, and the equivalent addition of a mask.
 
 use onnx::{Attrs, Node, Use, ValueId};
-use tensor::Tensor;
 
 use crate::recognize::Form;
 use crate::{Match, Skip};
@@ -20,7 +19,7 @@ impl Masked {
     /// Reads the root, if the mask does not broadcast the operand.
     pub(super) fn at(m: &Match<'_>) -> Result<Self, Skip> {
         let (mask, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-        let number = |value| m.constant(value).and_then(Tensor::splat);
+        let number = |value| m.number(value);
         let (x, is_shown, fill) = match (number(yes), number(no)) {
             (None, Some(fill)) => (yes, true, fill),
             (Some(fill), None) => (no, false, fill),

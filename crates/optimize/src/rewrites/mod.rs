@@ -22,6 +22,7 @@ mod drop_operand_broadcast;
 mod drop_unused_padding;
 mod expand_after_movement;
 mod floored_modulo;
+mod fold_batch_norm;
 mod fold_constants;
 mod fold_parameters;
 mod gather_constant_indices;
@@ -172,5 +173,6 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Settle, &resize_pixels::REWRITE),
     (Phase::Settle, &skip_normalization::REWRITE),
     (Phase::FoldParameters, &fold_parameters::REWRITE),
+    (Phase::FoldParameters, &fold_batch_norm::REWRITE),
     (Phase::FoldParameters, &drop_batch_of_one::REWRITE),
 ];

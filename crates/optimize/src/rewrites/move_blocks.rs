@@ -1,7 +1,8 @@
 //! `Reshape`, `Transpose` and `Reshape` that move blocks of channels into blocks of pixels, or back
-//! → `DepthToSpace` or `SpaceToDepth` (pixel shuffles).
+//! → `DepthToSpace` or `SpaceToDepth` (pixel shuffles). Where channels are the last axis only because
+//! of a `Transpose`, that follows instead.
 
-use onnx::{ValueId, attrs};
+use onnx::{Use, ValueId, attrs};
 
 use crate::movement::{Atoms, Chain, Layout};
 use crate::recognize::check_movement;
@@ -13,7 +14,7 @@ pub(crate) static SPACE_TO_DEPTH: Rewrite =
     Rewrite { name: "SpaceToDepth", roots: Roots::Named(&["Reshape"]), try_at: space_to_depth };
 
 fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let Moved { x, atoms, from, to } = Moved::to(m)?;
+    let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;
     let blocks = Blocks::new(&atoms, &from, &to)?;
     let (mode, attrs) = if blocks.are_first() {
         ("", attrs! { blocksize: blocks.size })
@@ -23,25 +24,37 @@ fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("channels are moved otherwise".into());
     };
     check_movement(m.forms(), "DepthToSpace", mode, m.ty(x).dtype)?;
-    Ok(vec![m.op("DepthToSpace", &[x], attrs)?])
+    let image = m.op("DepthToSpace", &[x], attrs)?;
+    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
 }
 
 fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     check_movement(m.forms(), "SpaceToDepth", "", m.ty(m.result()?).dtype)?;
-    let Moved { x, atoms, from, to } = Moved::to(m)?;
+    let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;
     let blocks = Blocks::new(&atoms, &to, &from)?;
     if !blocks.are_first() {
         return Err("channels are moved otherwise".into());
     }
-    Ok(vec![m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?])
+    let image = m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?;
+    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
 }
 
-/// An image that three nodes move to the root: its axes before and after.
+/// The permutation that moves the channels of an image from the second axis to the last.
+const CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
+
+fn turned_back(m: &mut Match<'_>, image: ValueId) -> Result<ValueId, Skip> {
+    Ok(m.op("Transpose", &[image], attrs! { perm: CHANNELS_LAST.to_vec() })?)
+}
+
+/// An image that three nodes move to the root: its axes before and after, channels second.
 struct Moved {
     x: ValueId,
     atoms: Atoms,
     from: Layout,
     to: Layout,
+    /// `true` if `x` is the operand of a `Transpose` to channels as the last axis, which the root
+    /// has as well.
+    is_turned: bool,
 }
 
 impl Moved {
@@ -61,11 +74,22 @@ impl Moved {
         }
         let x = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let (atoms, from, to) = Atoms::moved(graph, x, nodes)?;
-        let (from, to) = (atoms.layout(from).clone(), atoms.layout(to).clone());
+        let (mut from, mut to) = (atoms.layout(from).clone(), atoms.layout(to).clone());
         if from.len() != 4 || to.len() != 4 {
             return Err("it is not a picture".into());
         }
-        Ok(Self { x, atoms, from, to })
+        let others = graph.value(x).uses().filter(|by| match by {
+            Use::Operand(node, _) => *node != nodes[0] && !graph.node(*node).is("Shape"),
+            Use::Output(..) => true,
+        });
+        let turn = m.producer(x, &["Transpose"]).filter(|_| others.count() == 0);
+        let turn = turn.filter(|node| node.ints("perm") == Some(&CHANNELS_LAST));
+        let source = turn.and_then(|node| node.input(0));
+        if source.is_some() {
+            from[1..].rotate_right(1);
+            to[1..].rotate_right(1);
+        }
+        Ok(Self { x: source.unwrap_or(x), atoms, from, to, is_turned: source.is_some() })
     }
 }
 
@@ -131,6 +155,25 @@ mod tests {
         let before = moved(from, "2, 3, 2, 2, 5, 7", "0, 1, 4, 2, 5, 3", to);
         let after = one(from, to, "DepthToSpace <blocksize = 2, mode = \"CRD\">");
         rewrites_to(&DEPTH_TO_SPACE, &before, &after);
+    }
+
+    #[test]
+    fn channels_that_were_moved_to_the_end_become_pixels() {
+        rewrites_to(
+            &DEPTH_TO_SPACE,
+            "g (float[2,12,5,7] x) => (float[2,10,14,3] y) {
+                c = Transpose <perm = [0, 2, 3, 1]> (x)
+                a = Constant <value_ints = [2, 5, 7, 2, 2, 3]> ()
+                r = Reshape (c, a)
+                t = Transpose <perm = [0, 1, 3, 2, 4, 5]> (r)
+                b = Constant <value_ints = [2, 10, 14, 3]> ()
+                y = Reshape (t, b)
+            }",
+            "g (float[2,12,5,7] x) => (float[2,10,14,3] y) {
+                v0 = DepthToSpace <blocksize = 2> (x)
+                y = Transpose <perm = [0, 2, 3, 1]> (v0)
+            }",
+        );
     }
 
     #[test]

@@ -35,9 +35,7 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         _ => return Err("the index may be another one without the cast".into()),
     }
     let root = m.root().clone();
-    let mut inputs = root.inputs.clone();
-    inputs[1] = Some(index);
-    Ok(vec![m.like(&root, inputs)?])
+    Ok(vec![m.like_with(&root, 1, index)?])
 }
 
 fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

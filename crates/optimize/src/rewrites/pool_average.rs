@@ -2,7 +2,6 @@
 //! its number of elements without padding, which is the sum over a window of ones.
 
 use onnx::ValueId;
-use tensor::Tensor;
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -49,7 +48,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// Returns the only number of a constant, if it is positive.
 fn number(m: &Match<'_>, value: ValueId) -> Option<f64> {
-    m.constant(value).and_then(Tensor::splat).filter(|n| *n > 0.0)
+    m.number(value).filter(|n| *n > 0.0)
 }
 
 /// Returns the pooling and the number whose product is `value`.

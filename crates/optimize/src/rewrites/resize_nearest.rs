@@ -5,7 +5,7 @@
 //! In 32-bit floats, these indices are exact up to four million elements along the axis.
 
 use onnx::{Node, ValueId, fold};
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::resize_pixels::resize;
 use crate::{Match, Rewrite, Roots, Skip};
@@ -74,7 +74,7 @@ fn is_number(m: &Match<'_>, value: Option<ValueId>, dim: &Dim) -> bool {
 /// Returns `x` if `sum` is `x + number`.
 fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
     let add = m.producer(sum, &["Add"])?;
-    let is = |value: ValueId| m.constant(value).and_then(Tensor::splat) == Some(number);
+    let is = |value: ValueId| m.number(value) == Some(number);
     match (add.input(0)?, add.input(1)?) {
         (x, constant) if is(constant) => Some(x),
         (constant, x) if is(constant) => Some(x),

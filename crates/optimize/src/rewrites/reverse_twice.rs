@@ -1,8 +1,7 @@
 //! `x[::-1][::-1]` → `x`.
 
-use onnx::ValueId;
+use onnx::{ValueId, reversal};
 
-use crate::passes::scan_backwards::reversal;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =

@@ -63,9 +63,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let mut result = m.like(&node, inputs)?;
     for node in moved.iter().rev() {
-        let mut inputs = node.inputs.clone();
-        inputs[0] = Some(result);
-        result = m.like(node, inputs)?;
+        result = m.like_with(node, 0, result)?;
     }
     if m.ty(result).dtype != small {
         return Err("the result has another type".into());
@@ -111,10 +109,8 @@ fn narrowed(m: &mut Match<'_>, value: ValueId, small: DType) -> Result<ValueId, 
     let Some(node) = moved.filter(|_| m.constant(value).is_none()) else {
         return m.op("Cast", &[value], attrs! { to: small });
     };
-    let mut inputs = node.inputs.clone();
-    let x = node.input(0).ok_or("an operand is missing")?;
-    inputs[0] = Some(narrowed(m, x, small)?);
-    m.like(&node, inputs)
+    let x = narrowed(m, node.input(0).ok_or("an operand is missing")?, small)?;
+    m.like_with(&node, 0, x)
 }
 
 #[cfg(test)]

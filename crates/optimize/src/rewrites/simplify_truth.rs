@@ -23,7 +23,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (value, with) = match (splat(m, a), splat(m, b)) {
+    let (value, with) = match (m.number(a), m.number(b)) {
         (_, Some(with)) => (a, with),
         (Some(with), _) => (b, with),
         _ => return Err("neither operand is known".into()),
@@ -47,7 +47,7 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
     for (truth, other) in [(a, b), (b, a)] {
-        if splat(m, truth) == Some(1.0) {
+        if m.number(truth) == Some(1.0) {
             let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
             let shape = m.i64s(&shape);
             return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
@@ -64,7 +64,7 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             continue;
         }
         let is_negative = m.producer(other, &["Less"]).is_some_and(|less| {
-            less.input(0) == Some(rest) && less.input(1).and_then(|v| splat(m, v)) == Some(0.0)
+            less.input(0) == Some(rest) && less.input(1).and_then(|v| m.number(v)) == Some(0.0)
         });
         if is_negative {
             return Ok(vec![other]);
@@ -85,7 +85,7 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// Returns `true` if `node` is the truncated remainder of `number` divided by a positive constant.
 fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
-    let by = node.input(1).and_then(|by| splat(m, by));
+    let by = node.input(1).and_then(|by| m.number(by));
     number.is_some()
         && node.input(0) == number
         && node.int("fmod", 0) == 1
@@ -95,11 +95,7 @@ fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
 /// Returns `x` if `value` is `x != number`.
 fn is_not(m: &Match<'_>, value: ValueId, number: f64) -> Option<ValueId> {
     let equal = m.producer(m.producer(value, &["Not"])?.input(0)?, &["Equal"])?;
-    (splat(m, equal.input(1)?) == Some(number)).then(|| equal.input(0)).flatten()
-}
-
-fn splat(m: &Match<'_>, value: ValueId) -> Option<f64> {
-    m.constant(value)?.splat()
+    (m.number(equal.input(1)?) == Some(number)).then(|| equal.input(0)).flatten()
 }
 
 #[cfg(test)]

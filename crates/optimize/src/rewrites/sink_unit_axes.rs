@@ -34,8 +34,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if broadcasts && operands.iter().any(|value| is_laid_out(m, *value)) {
         return Err("the layout between convolutions is chosen as a whole".into());
     }
-    if root.is("MatMul") && m.graph().tensor(m.operand(1)?).is_none() {
-        return Err("the right operand is not a constant".into());
+    if root.is("MatMul") {
+        let right = m.operand(1)?;
+        if m.ty(right).rank() == 2 && m.graph().tensor(right).is_none() {
+            return Err("the right operand is a matrix that is not a constant".into());
+        }
     }
     // Axes refer to the broadcast operands.
     let pushed = |gone: &[usize]| push(m.graph(), root, &AxisMap::without(gone, rank));
@@ -128,6 +131,9 @@ fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])>
 fn moved(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let node = m.producer(value, &["Reshape"])?;
     let source = node.input(0)?;
+    if m.producer(source, &["Reshape", "Unsqueeze"]).is_some() {
+        return None; // The two are composed first, which may leave fewer axes to move.
+    }
     let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
     let is_one = |dim: &&Dim| **dim == Dim::Known(1);
     let elements =
@@ -237,6 +243,27 @@ mod tests {
                 z = Reshape (v3, v4)
                 b = Constant <value_ints = [2, 3, 1, 1]> ()
                 y = Reshape (z, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_product_with_a_batch_of_matrices_needs_their_axes() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[1,2,4,8] x, float[1,2,8,3] k) => (float[1,24] y) {
+                a = Constant <value_ints = [1, 1, 2, 4, 8]> ()
+                r = Reshape (x, a)
+                p = MatMul (r, k)
+                b = Constant <value_ints = [1, 24]> ()
+                y = Reshape (p, b)
+            }",
+            "g (float[1,2,4,8] x, float[1,2,8,3] k) => (float[1,24] y) {
+                v0 = MatMul (x, k)
+                v1 = Constant <value_ints = [1, 1, 2, 4, 3]> ()
+                p = Reshape (v0, v1)
+                b = Constant <value_ints = [1, 24]> ()
+                y = Reshape (p, b)
             }",
         );
     }

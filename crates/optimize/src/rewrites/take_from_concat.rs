@@ -1,8 +1,8 @@
 //! `Gather` or `Slice` of a `Concat`, reading only elements of one operand → that operand, or a
 //! `Gather` or `Slice` of it.
 
-use onnx::{Node, ValueId, fold};
-use tensor::{Dim, Tensor};
+use onnx::{Node, Part, ValueId, fold};
+use tensor::Dim;
 
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -18,7 +18,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let places = if root.is("Gather") {
         gathered(m, &root, axis, size)?
     } else {
-        sliced(m, &root, axis, size.ok_or("the size is not known")?)?
+        let part = Part::of(m.graph(), &root, m.result()?).ok_or("the places are not known")?;
+        if part.axis != axis {
+            return Err("it is cut along another axis".into());
+        }
+        size.ok_or("the size is not known")?;
+        part.indices().collect()
     };
     let (part, offset) = part_with(m, &concat, axis, &places)?;
     let all = m.ty(part).shape[axis].clone();
@@ -31,11 +36,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut inputs = root.inputs.clone();
     inputs[0] = Some(part);
     if root.is("Gather") {
-        let shape = m.ty(m.operand(1)?).static_shape().ok_or("the places are not known")?;
-        let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-        let shape = shape.map_err(|_| "an impossible shape")?;
-        let places = Tensor::i64s(&places).reshaped(&shape).map_err(|_| "an impossible shape")?;
-        inputs[1] = Some(m.tensor(places));
+        inputs[1] = Some(m.i64s_like(&places, m.operand(1)?)?);
     } else {
         let (Some(first), Some(last)) = (places.first(), places.last()) else {
             return Err("nothing is taken".into());
@@ -56,32 +57,6 @@ fn gathered(m: &Match<'_>, node: &Node, axis: usize, size: Option<i64>) -> Resul
     let from_start = |place: i64| if place < 0 { Some(place + size?) } else { Some(place) };
     let places: Option<Vec<i64>> = places.into_iter().map(from_start).collect();
     Ok(places.ok_or("places are counted from an end that is not known")?)
-}
-
-/// Returns the indices that a `Slice` takes along the axis, in ascending order.
-fn sliced(m: &Match<'_>, node: &Node, axis: usize, size: i64) -> Result<Vec<i64>, Skip> {
-    let data = m.operand(0)?;
-    let ints = |i: usize| node.input(i).and_then(|value| m.ints(value));
-    let (starts, ends) = (ints(1).ok_or("the start is not known")?, ints(2));
-    let ends = ends.ok_or("the end is not known")?;
-    let axes = match node.input(3) {
-        Some(_) => ints(3).ok_or("the axes are not known")?,
-        None => (0..starts.len() as i64).collect(),
-    };
-    let steps = match node.input(4) {
-        Some(_) => ints(4).ok_or("the steps are not known")?,
-        None => vec![1],
-    };
-    let ([start], [end], [along], [step]) = (&*starts, &*ends, &*axes, &*steps) else {
-        return Err("it is cut along several axes".into());
-    };
-    if fold::axis(*along, m.ty(data).rank())? != axis {
-        return Err("it is cut along another axis".into());
-    }
-    let step = usize::try_from(*step).ok().filter(|step| *step > 0);
-    let step = step.ok_or("it is cut backwards")?;
-    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(0, size);
-    Ok((place(*start)..place(*end)).step_by(step).collect())
 }
 
 /// Returns the operand that contains all the indices, and its offset.

@@ -241,7 +241,9 @@ mod tests {
 
     #[test]
     fn positions_that_may_be_out_of_range_are_unchanged() {
-        stays_natively(&REWRITE, &scatter("q = Identity (p)"));
+        for position in ["Identity (p)", "Max (p, low)", "Min (p, high)"] {
+            stays_natively(&REWRITE, &scatter(&format!("q = {position}")));
+        }
     }
 
     /// 255 + 3 is 2 in eight bits.

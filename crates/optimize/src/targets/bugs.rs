@@ -22,13 +22,12 @@ pub(crate) struct Bug {
     pub(super) avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
-/// Avoids all bugs of the target.
+/// Avoids all bugs of the target, in the order of its list. Each also sees the changes of those before it.
 pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
-    let bugs = work.target.bugs;
-    for id in work.graph().all_nodes() {
-        for bug in bugs {
+    for bug in work.target.bugs {
+        for id in work.graph().all_nodes() {
             // An earlier change may have replaced the node.
-            let Some(node) = work.graph().get(id) else { break };
+            let Some(node) = work.graph().get(id) else { continue };
             if bug.roots.has(node.op) {
                 (bug.avoid)(work, id)?;
             }

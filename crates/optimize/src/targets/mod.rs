@@ -10,6 +10,7 @@ mod cuda;
 mod iree;
 mod kernels;
 mod measured;
+mod mnn;
 mod onnxruntime;
 mod onnxruntime_releases;
 mod onnxruntime_web;
@@ -36,6 +37,7 @@ static ALL: &[&Spec] = &[
     &any::SPEC,
     &cuda::SPEC,
     &iree::SPEC,
+    &mnn::SPEC,
     &onnxruntime::SPEC,
     &onnxruntime_web::SPEC,
     &onnxruntime_releases::SPECS[0],
@@ -78,6 +80,8 @@ pub struct Spec {
     pub(crate) on_device: Option<Kernels>,
     /// `true` if nodes get casts or other forms so that they run on the device.
     pub(crate) keeps_on_device: bool,
+    /// The kernels on a device that models may run on as well. Integers take forms that it has.
+    pub(crate) elsewhere: Option<Kernels>,
     /// The operators that run on the CPU although their elementary forms run on the device.
     pub elementary: &'static [&'static str],
     /// `true` if the kernels of operators with [`Trait::Sums`](onnx::operators::Trait::Sums) compute in

@@ -42,7 +42,7 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     let (mut result, mut zero) = (value, None);
     // Skips casts, and a zero point that is subtracted before or after them.
     let scale = loop {
-        let node = only_reader(graph, result).ok_or_else(no_scale)?;
+        let node = graph.only_reader(result).ok_or_else(no_scale)?;
         let other = |op: &str| {
             let (a, b) = (node.input(0)?, node.input(1)?);
             match op {
@@ -69,7 +69,7 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     if graph.ty(scale.constant).dtype != graph.ty(result).dtype {
         return Err("its scales are computed".to_owned());
     }
-    if let Some(node) = only_reader(graph, result).filter(|node| node.is("Reshape")) {
+    if let Some(node) = graph.only_reader(result).filter(|node| node.is("Reshape")) {
         result = node.outputs[0];
     }
     if !readers(graph, result).iter().all(|reader| *reader == Reader::Product) {
@@ -259,11 +259,6 @@ fn integers(tensor: &Tensor) -> Option<Vec<i64>> {
         false => i64::from(nibble),
     };
     Some(nibbles.map(number).collect())
-}
-
-/// Returns the only consumer of a value.
-fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
-    graph.value(value).only_consumer().map(|(id, _)| graph.node(id))
 }
 
 /// Replaces the arithmetic by one node that widens the integers.

@@ -138,6 +138,11 @@ impl Dim {
         Dim::Symbolic(Arc::new(Polynomial(BTreeMap::from([(monomial, 1)]))))
     }
 
+    /// Returns all sizes, if they are known.
+    pub fn all_known(dims: &[Dim]) -> Option<Vec<i64>> {
+        dims.iter().map(Dim::as_known).collect()
+    }
+
     /// Returns the number, if the dimension is known.
     pub fn as_known(&self) -> Option<i64> {
         match self {

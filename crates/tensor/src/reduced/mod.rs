@@ -146,15 +146,19 @@ impl Tensor {
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
     }
 
-    /// Returns the elements in the smaller float type that they were cast from without loss.
-    pub fn widened_from(&self) -> Option<Tensor> {
+    /// Returns the elements before they were cast or rounded to another float type.
+    pub fn cast_from(&self) -> Option<Tensor> {
         let is_elementwise = |how: How| matches!(how, How::Cast(_) | How::Rounded(_));
         let reduced = self.as_reduced().filter(|reduced| is_elementwise(reduced.how))?;
-        let is_exact = match (reduced.source.dtype(), self.dtype()) {
+        reduced.source.reshaped(self.shape()).ok()
+    }
+
+    /// Returns the elements in the smaller float type that they were cast from without loss.
+    pub fn widened_from(&self) -> Option<Tensor> {
+        self.cast_from().filter(|source| match (source.dtype(), self.dtype()) {
             (DType::F16 | DType::BF16, DType::F32 | DType::F64) => true,
             (from, to) => (from, to) == (DType::F32, DType::F64),
-        };
-        reduced.source.reshaped(self.shape()).ok().filter(|_| is_exact)
+        })
     }
 
     /// Quantises a matrix to small integers. Errors mention `name`.

@@ -5,6 +5,7 @@ Parameters have the names and shapes of the checkpoint: a linear layer is a dict
 [batch, key and value heads, context length, head size].
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -134,6 +135,16 @@ def model_parameters(sizes: Sizes, layer: Any) -> dict[str, Any]:
     return dict(jax.tree.map(lambda p: array(*p.shape), whole))
 
 
-def logits(p: Any, x: jax.Array) -> jax.Array:
-    """Returns a score for each token of the vocabulary."""
+def logits(
+    p: Any,
+    x: jax.Array,
+    epsilon: float,
+    *,
+    last: bool,
+    norm: Callable[[Any, jax.Array, float], jax.Array] = rms_norm,
+) -> jax.Array:
+    """Normalises, and returns a score for each token of the vocabulary: those of all positions, or
+    only of the last one.
+    """
+    x = norm(p["model"]["norm"], x[:, -1:] if last else x, epsilon)
     return linear(p["lm_head"] if "lm_head" in p else p["model"]["embed_tokens"], x)

@@ -49,7 +49,13 @@ pub(super) fn read(
         let size = MOST >> 20;
         terminal.remark(&format!("the log is long; only its last {size} MiB were read"))?;
     }
-    Ok(decode(&bytes))
+    let text = decode(&bytes);
+    if text.trim().is_empty() {
+        terminal.remark(
+            "the log is empty; programs report errors on another stream: python serve.py 2>&1 | jax2onnx explain …",
+        )?;
+    }
+    Ok(text)
 }
 
 /// Returns an error message if `text` looks like a path, and is neither a name nor a message.

@@ -6,7 +6,7 @@ use onnx_file::proto::{DataLocation, TensorProto, ValueInfoProto};
 use rustc_hash::FxHashSet;
 use tensor::DType;
 
-use crate::model::{Index, tensor_text, type_text};
+use crate::model::{Index, opset_text, tensor_text, type_text};
 use crate::style::{Style, Text};
 use crate::table::{length, scaled};
 
@@ -16,10 +16,7 @@ pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let domains: FxHashSet<&str> =
         index.nodes.iter().map(|node| node.proto.domain.as_str()).chain([""]).collect();
     let used = proto.opset_import.iter().filter(|set| domains.contains(set.domain.as_str()));
-    let opsets = used.map(|set| match set.domain.as_str() {
-        "" => format!("opset {}", set.version),
-        domain => format!("{domain} {}", set.version),
-    });
+    let opsets = used.map(opset_text);
     let mut parts = vec![graph.name.clone()];
     parts.extend(opsets);
     parts.push(format!("IR {}", proto.ir_version));

@@ -203,7 +203,7 @@ impl Gather {
 
     /// Returns the starts of windows at constant positions, for each element of the index vectors.
     fn stored(&self, starts: &Tensor, counts: &[Dim]) -> Option<Vec<Progression>> {
-        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let known = Dim::all_known;
         let (starts, limits, counts) = (starts.to_i64s()?, known(&self.limits)?, known(counts)?);
         let within = || starts.iter().zip(limits.iter().cycle());
         let outside = within().any(|(start, limit)| !(0..=*limit).contains(start));

@@ -278,7 +278,7 @@ pub(crate) fn windows(
     if sizes.iter().all(|size| *size == Dim::Known(1)) {
         return Ok(moved);
     }
-    let known: Option<Vec<i64>> = sizes.iter().map(Dim::as_known).collect();
+    let known = Dim::all_known(sizes);
     if let Some(known) = known
         && known.iter().try_fold(width as i64, |n, size| n.checked_mul(*size)) <= Some(SMALL)
     {

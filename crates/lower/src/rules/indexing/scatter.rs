@@ -192,7 +192,7 @@ impl Scatter {
         mode: Mode,
         monoid: Option<Monoid>,
     ) -> Option<Tensor> {
-        let known = |dims: Vec<Dim>| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let known = |dims: Vec<Dim>| Dim::all_known(&dims);
         let shape = cx.shape(operand);
         let is_inner = |axis: &usize| self.sizes[*axis] != shape[*axis];
         let inner: Vec<usize> = (0..shape.len()).filter(is_inner).collect();

@@ -3,6 +3,7 @@
 //! ReduceSum for pairwise products of rows, which avoid one small product per row
 
 use onnx::{Attrs, ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim};
 
 use crate::Context;
@@ -69,8 +70,4 @@ fn free_axes(rank: usize, summed: &[usize], batch: &[usize]) -> Axes {
 
 fn sizes(cx: &Context<'_>, value: ValueId, axes: &[usize]) -> Vec<Dim> {
     axes.iter().map(|&axis| cx.shape(value)[axis].clone()).collect()
-}
-
-fn product(dims: &[Dim]) -> Dim {
-    dims.iter().cloned().fold(Dim::Known(1), |a, b| a * b)
 }

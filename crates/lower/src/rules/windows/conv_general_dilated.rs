@@ -172,7 +172,7 @@ impl Convolution {
         kernel: ValueId,
         groups: i64,
     ) -> Result<Option<ValueId>> {
-        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let known = Dim::all_known;
         let (Some(low), Some(high), Some(size)) =
             (known(&self.low), known(&self.high), known(&cx.shape(kernel)[2..]))
         else {

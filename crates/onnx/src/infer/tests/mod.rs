@@ -79,7 +79,7 @@ fn constant(dtype: DType, shape: &[usize], numbers: &[f64]) -> Tensor {
 
 /// Adds a value with known elements. It is a constant if they are numbers.
 fn known(graph: &mut Graph, ty: Type, elements: Vec<Dim>) -> ValueId {
-    let numbers: Option<Vec<i64>> = elements.iter().map(Dim::as_known).collect();
+    let numbers = Dim::all_known(&elements);
     match (numbers, ty.rank()) {
         (Some(numbers), 1) => graph.add_constant(Tensor::i64s(&numbers)),
         (Some(numbers), _) => {

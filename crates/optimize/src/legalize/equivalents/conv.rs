@@ -66,7 +66,7 @@ fn restore(
     slice: ValueId,
     outputs: i64,
 ) -> onnx::Result<ValueId> {
-    let known: Option<Vec<i64>> = b.shape(slice).iter().map(Dim::as_known).collect();
+    let known = Dim::all_known(b.shape(slice));
     if let Some(mut shape) = known {
         shape[1] = outputs;
         return reshape(b, product, &shape);

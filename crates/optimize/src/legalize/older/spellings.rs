@@ -99,7 +99,7 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let sizes: Option<Vec<Dim>> = node.outputs.iter().map(size).collect();
     let sizes = sizes.ok_or(Lack::Because("the sizes of its parts are unknown"))?;
     if sizes.iter().any(|size| *size != sizes[0]) {
-        let known: Option<Vec<i64>> = sizes.iter().map(Dim::as_known).collect();
+        let known = Dim::all_known(&sizes);
         let known = known.ok_or(Lack::Because("its parts differ in size"))?;
         let (attrs, count) = (attrs! { axis: axis as i64 }, known.len());
         let x = node.input(0).ok_or(Lack::Because("it has no operand"))?;

@@ -39,7 +39,7 @@ fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<(ValueId, Tensor)> {
     let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
     let is_product = graph.producer(scores).is_some_and(|id| graph.node(id).is("MatMul"));
     let result = *node.outputs.first()?;
-    let sum = only_reader(graph, result).filter(|reader| reader.is("Add"));
+    let sum = graph.only_reader(result).filter(|reader| reader.is("Add"));
     let sum = sum.and_then(|sum| sum.outputs.first().copied());
     let is_softmax = |place| matches!(place, Use::Operand(id, _) if graph.node(id).is("Softmax"));
     let is_read = graph.value(sum.unwrap_or(result)).uses().all(is_softmax);
@@ -169,7 +169,7 @@ impl ScaledScores {
         let Use::Operand(sum, index) = place else { return None };
         let sum = graph.node(sum);
         let scores = sum.input(1_usize.checked_sub(index)?).filter(|_| sum.is("Add"))?;
-        let softmax = only_reader(graph, *sum.outputs.first()?).filter(|n| n.is("Softmax"))?;
+        let softmax = graph.only_reader(*sum.outputs.first()?).filter(|n| n.is("Softmax"))?;
         let (mut id, mut factor) = (graph.producer(scores)?, 1.0);
         if let Some((x, by)) = scale(graph, id) {
             (id, factor) = (graph.producer(x)?, by);
@@ -185,7 +185,7 @@ impl ScaledScores {
             let (x, by) = scale(graph, division)?;
             let is_exact = factor == 1.0 && is_power_of_two(by.recip());
             let largest = Scores::of(graph, scores, softmax)?.largest / by;
-            let is_alone = only_reader(graph, q).is_some() && only_reader(graph, scores).is_some();
+            let is_alone = graph.only_reader(q).is_some() && graph.only_reader(scores).is_some();
             if !is_exact || !is_alone || !is_finite(largest, DType::F32) {
                 return None;
             }
@@ -234,11 +234,6 @@ fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
         let operands = [0, 1].map(|operand| step(x, "Add", operand));
         operands.iter().flatten().any(|x| step(*x, "MatMul", 0).is_some())
     })
-}
-
-/// Returns the only consumer of a value.
-fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
-    graph.value(value).only_consumer().map(|(id, _)| graph.node(id))
 }
 
 /// Inserts the head and query axes of a token mask one by one, as indexing with `None` does.

@@ -83,7 +83,7 @@ fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if let (Some(masked), Some(mask)) = (found.value("masked"), found.value("mask")) {
         let node = found.m.producer(masked, &["Where"]).ok_or("the operand is not masked")?;
         let is_mask = node.input(0) == Some(mask);
-        let fill = node.input(2).and_then(|value| found.m.constant(value)?.splat());
+        let fill = node.input(2).and_then(|value| found.m.number(value));
         if !is_mask || fill != Some(f64::NEG_INFINITY) {
             return Err("the mask is different".into());
         }

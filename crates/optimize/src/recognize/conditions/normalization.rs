@@ -54,11 +54,11 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
             return Err(unfit(found, "the scale is not as large as what is normalised"));
         }
-        let sizes = sizes(&normalized);
+        let sizes = Dim::all_known(&normalized);
         flatten(found, name, sizes.as_deref(), dtype)?;
     }
     if found.has("one") {
-        let sizes = sizes(&normalized);
+        let sizes = Dim::all_known(&normalized);
         let unknown = || missed("the size of what is normalised is not known");
         fill(found, "one", &sizes.ok_or_else(unknown)?, dtype, 1.0)?;
     }
@@ -372,10 +372,6 @@ fn flatten(
     let flat = found.m.op("Reshape", &[value, target], Attrs::new())?;
     found.set_value(name, flat);
     Ok(())
-}
-
-fn sizes(dims: &[Dim]) -> Option<Vec<i64>> {
-    dims.iter().map(Dim::as_known).collect()
 }
 
 /// Binds `name` to a tensor of the given sizes that is filled with `value`.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use onnx::{Graph, Node, ValueId};
+use onnx::{Graph, Node, Part, ValueId};
 use tensor::Dim;
 
 use crate::loops::Loop;
@@ -125,34 +125,11 @@ impl<'g> Analysis<'g> {
 
     /// Returns the axis of a `Split` or `Slice`, and the range along it that becomes `value`.
     fn part(&self, node: &Node, value: ValueId) -> Option<(usize, Range<usize>)> {
-        let whole = node.input(0)?;
-        let rank = self.graph.ty(whole).rank();
-        let ints = |index| node.input(index).and_then(|v| self.graph.constant(v)?.to_i64s());
-        match node.op.name {
-            "Split" => {
-                let axis = onnx::fold::axis(node.int("axis", 0), rank).ok()?;
-                let mut start = 0;
-                for output in &node.outputs {
-                    let size = self.size(*output, axis)?;
-                    if *output == value {
-                        return Some((axis, start..start + size));
-                    }
-                    start += size;
-                }
-                None
-            }
-            "Slice" => {
-                let (starts, axes) = (ints(1)?, ints(3)?);
-                let steps = if node.input(4).is_some() { ints(4)? } else { vec![1] };
-                let ([start], [axis], [1]) = (&*starts, &*axes, &*steps) else { return None };
-                let axis = onnx::fold::axis(*axis, rank).ok()?;
-                let size = i64::try_from(self.size(whole, axis)?).ok()?;
-                let start = if *start < 0 { start + size } else { *start };
-                let start = usize::try_from(start).ok()?;
-                Some((axis, start..start + self.size(value, axis)?))
-            }
-            _ => None,
-        }
+        let Part { axis, start, step: 1, count, .. } = Part::of(self.graph, node, value)? else {
+            return None;
+        };
+        let start = usize::try_from(start).ok()?;
+        Some((axis, start..start + usize::try_from(count).ok()?))
     }
 
     fn add(&self, node: &Node, depth: usize) -> Option<Affine> {

@@ -227,10 +227,11 @@ impl Pair {
             return Ok(Fate::Unused);
         }
         let joined = || {
-            let (squeeze, other) = (only_reader(graph, forth)?, only_reader(graph, back)?);
+            let only_reader = |value| Some(graph.value(value).only_consumer()?.0);
+            let (squeeze, other) = (only_reader(forth)?, only_reader(back)?);
             let (one, two) = (graph.node(squeeze), graph.node(other));
-            let concat = only_reader(graph, *one.outputs.first()?)?;
-            only_reader(graph, *two.outputs.first()?)?;
+            let concat = only_reader(*one.outputs.first()?)?;
+            only_reader(*two.outputs.first()?)?;
             let pair = Self::at(graph, concat)?;
             let is_ours = (pair.forth, pair.back) == (self.forth, self.back) && !pair.is_swapped;
             let axes = |node: &Node| graph.constant(node.input(1)?)?.to_i64s();
@@ -373,11 +374,6 @@ fn joined(
     let sizes = builder.i64s(&sizes);
     values.push(builder.op("Reshape", &[value, sizes], Attrs::new())?);
     Ok(values)
-}
-
-/// Returns the only node that reads `value`.
-fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
-    graph.value(value).only_consumer().map(|(reader, _)| reader)
 }
 
 /// Concatenates two tensors along their first axis.

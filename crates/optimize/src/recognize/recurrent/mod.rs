@@ -285,13 +285,9 @@ impl Round {
         if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
             return Err("another axis is scanned".into());
         }
-        let is_backwards = |name, index: usize| {
-            node.ints(name).and_then(|directions| directions.get(index)) == Some(&1)
-        };
-        let backwards = is_backwards("scan_input_directions", 0);
+        let backwards = scan.reads_backwards(graph, 0);
         let stacked = 0..node.outputs.len() - self.state.len();
-        let turned =
-            stacked.map(|index| is_backwards("scan_output_directions", index) != backwards);
+        let turned = stacked.map(|index| scan.stacks_backwards(graph, index) != backwards);
         Ok(Order { backwards, turned: turned.collect() })
     }
 

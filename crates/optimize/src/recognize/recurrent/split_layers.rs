@@ -126,8 +126,9 @@ impl FirstLayer {
     fn split(self, edit: &mut Editor<'_>) -> Result<NodeId, Error> {
         let node = edit.graph().node(self.scan.id).clone();
         let carried = self.scan.state(edit.graph());
-        let direction = direction(&node.attrs, self.sequence);
-        let made = self.emit(edit, &node.inputs, &carried, direction);
+        let backwards = |edit: &Editor<'_>, k| self.scan.reads_backwards(edit.graph(), k);
+        let is_backwards = backwards(edit, self.sequence);
+        let made = self.emit(edit, &node.inputs, &carried, is_backwards);
         let (finals, stacked) = made.map_err(|error| Error {
             rewrite: PASS.name,
             origin: Some(node.origin),
@@ -160,10 +161,10 @@ impl FirstLayer {
         let operands: Vec<_> = node.inputs.iter().copied().chain([Some(stacked)]).collect();
         let scanned = kept.iter().filter(|k| **k >= self.scan.carried);
         let directions = scanned.clone().map(|k| match k - self.scan.carried {
-            k if k + self.scan.carried + 1 == inputs.len() => direction,
-            k => self::direction(&node.attrs, k),
+            k if k + self.scan.carried + 1 == inputs.len() => is_backwards,
+            k => backwards(edit, k),
         });
-        let directions: Vec<i64> = directions.collect();
+        let directions: Vec<i64> = directions.map(i64::from).collect();
         let count = scanned.count() as i64;
         edit.set_inputs(body, kept.iter().map(|k| inputs[*k]).collect());
 
@@ -190,7 +191,7 @@ impl FirstLayer {
         edit: &mut Editor<'_>,
         operands: &[Option<ValueId>],
         carried: &[Carried],
-        direction: i64,
+        backwards: bool,
     ) -> onnx::Result<(Vec<ValueId>, ValueId)> {
         let graph = edit.graph();
         let element = graph.block(self.scan.body).inputs[self.scan.carried + self.sequence];
@@ -225,23 +226,15 @@ impl FirstLayer {
         let mut inputs: Vec<_> = own.iter().map(|c| Some(c.initial)).collect();
         inputs.push(operands[self.scan.carried + self.sequence]);
         let mut attrs = attrs! { body: body, num_scan_inputs: 1 };
-        attrs.push(("scan_input_directions", Attr::Ints(vec![direction])));
-        attrs.push(("scan_output_directions", Attr::Ints(vec![direction])));
+        let direction = Attr::Ints(vec![i64::from(backwards)]);
+        attrs.push(("scan_input_directions", direction.clone()));
+        attrs.push(("scan_output_directions", direction));
         let count = own.len() + 1;
         let op = Op::onnx("Scan");
         let mut results =
             b.like(origin, |b| b.emit(op, inputs, attrs, count, Location::caller()))?;
         let stacked = results.split_off(own.len());
         Ok((results, stacked[0]))
-    }
-}
-
-/// Returns the direction in which a sequence is scanned.
-fn direction(attrs: &Attrs, index: usize) -> i64 {
-    let directions = attrs.iter().find(|(name, _)| *name == "scan_input_directions");
-    match directions {
-        Some((_, Attr::Ints(directions))) => directions.get(index).copied().unwrap_or(0),
-        _ => 0,
     }
 }
 

@@ -182,7 +182,7 @@ impl Chain {
             let axes: Vec<i64> = perm.iter().map(|axis| *axis as i64).collect();
             m.op("Transpose", &[self.x], attrs! { perm: axes })?
         };
-        let known: Option<Vec<i64>> = sizes.iter().map(Dim::as_known).collect();
+        let known = Dim::all_known(&sizes);
         let sizes = match known {
             Some(sizes) => m.i64s(&sizes),
             None => {

@@ -13,6 +13,7 @@ pub(super) static SPEC: Spec = Spec {
     newest_ir_version: 13,
     kernels: None,
     contrib: &[],
+    elsewhere: None,
     on_device: None,
     keeps_on_device: false,
     elementary: &[],

@@ -3,15 +3,28 @@
 mod kernels;
 mod measured;
 
+use tensor::DType::{self, BF16, F16, F32};
+
 use super::{Kernels, Measured, Spec, onnxruntime};
 
-static MEASURED: Measured =
-    Measured::new(&[measured::ROWS, onnxruntime::ROWS], Kernels(&[kernels::KERNELS]));
+/// Operators of onnxruntime's own domain that the provider lists. `tests/targets/test_cuda.py` compares
+/// them with the list.
+static CONTRIB: &[(&str, &[DType])] = &[
+    ("GatherBlockQuantized", &[F32, F16, BF16]),
+    ("GroupQueryAttention", &[F16, BF16]),
+    ("MatMulNBits", &[F32, F16, BF16]),
+    ("SkipSimplifiedLayerNormalization", &[F32, F16, BF16]),
+];
+
+/// The kernels of the provider.
+pub(super) static KERNELS: Kernels = Kernels(&[kernels::KERNELS]);
+
+static MEASURED: Measured = Measured::new(&[measured::ROWS, onnxruntime::ROWS], KERNELS);
 
 pub(super) static SPEC: Spec = Spec {
     name: "cuda",
     title: "onnxruntime's CUDA provider",
-    on_device: Some(Kernels(&[kernels::KERNELS])),
+    on_device: Some(KERNELS),
     keeps_on_device: true,
     // Norms and softmax are kernels of the provider, which accumulate in float32. Products,
     // convolutions, batch norms and pools are those of NVIDIA's libraries, with float32 as the type
@@ -22,7 +35,7 @@ pub(super) static SPEC: Spec = Spec {
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
-    contrib: &[],
+    contrib: CONTRIB,
     ..onnxruntime::SPEC
 };
 

@@ -1,6 +1,6 @@
 //! IREE, which compiles ONNX files by way of MLIR.
 
-use super::spellings::{PLAIN_LOOPS, STACKED_ROWS, UNEVEN_PADDING};
+use super::spellings::{BACKWARD_LAYERS, PLAIN_LOOPS, STACKED_ROWS, UNEVEN_PADDING};
 use super::{Spec, openvino};
 
 pub(super) static SPEC: Spec = Spec {
@@ -11,6 +11,6 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: 22,
     // It does not compile a `GRU` with a batch of symbolic size.
     elementary: &["GRU"],
-    bugs: &[&PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING],
+    bugs: &[&BACKWARD_LAYERS, &PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING],
     ..openvino::SPEC
 };

@@ -11,7 +11,7 @@ use tensor::DType;
 
 use super::kernels::Runs;
 use super::measured::Row;
-use super::{Convolutions, Kernels, Measured, Spec};
+use super::{Convolutions, Kernels, Measured, Spec, cuda};
 
 /// The table of kernels, which builds for other platforms start from.
 pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
@@ -41,6 +41,8 @@ pub(super) static SPEC: Spec = Spec {
     contrib: CONTRIB,
     on_device: None,
     keeps_on_device: false,
+    // Every lookup limits its indices.
+    elsewhere: Some(cuda::KERNELS),
     elementary: &[],
     rounds_once: false,
     measured: &MEASURED,

@@ -14,6 +14,7 @@ pub(super) static SPEC: Spec = Spec {
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
     contrib: &[],
+    elsewhere: None,
     ..onnxruntime::SPEC
 };
 

@@ -20,12 +20,13 @@ pub(super) static SPEC: Spec = Spec {
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
     contrib: &[],
+    elsewhere: None,
     ..onnxruntime::SPEC
 };
 
 /// It computes unsigned integers of 32 and 64 bits as signed ones of 32 bits, and limits their
 /// constants. Random bits would be others.
-static WIDE_BITS: Bug =
+pub(super) static WIDE_BITS: Bug =
     Bug { name: "wide_bits", roots: Roots::Named(&["BitShift"]), avoid: refuse_wide_bits };
 
 fn refuse_wide_bits(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {

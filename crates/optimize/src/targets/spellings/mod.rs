@@ -1,15 +1,21 @@
 //! Other spellings of operators, for targets that do not accept the usual one, one file each.
 
+mod backwards;
 mod counted_loops;
 mod half_gemm;
+mod nan_tests;
 mod raised_expand;
+mod raised_scalars;
 mod scans;
 mod stacked_rows;
 mod uneven_padding;
 
+pub(super) use backwards::{BACKWARD_LAYERS, BACKWARD_SLICES};
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
 pub(super) use half_gemm::HALF_GEMM;
+pub(super) use nan_tests::NAN_TESTS;
 pub(super) use raised_expand::RAISED_EXPAND;
+pub(super) use raised_scalars::RAISED_SCALARS;
 pub(super) use scans::SCANS;
 pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;

@@ -1,12 +1,12 @@
 //! tract, an inference engine in Rust.
 
-use super::spellings::{COUNTED_LOOPS, HALF_GEMM, RAISED_EXPAND};
+use super::spellings::{BACKWARD_LAYERS, COUNTED_LOOPS, HALF_GEMM, RAISED_EXPAND};
 use super::{Spec, openvino};
 
 // It lacks the same operators of newer opsets as OpenVINO.
 pub(super) static SPEC: Spec = Spec {
     name: "tract",
     title: "tract",
-    bugs: &[&COUNTED_LOOPS, &HALF_GEMM, &RAISED_EXPAND],
+    bugs: &[&BACKWARD_LAYERS, &COUNTED_LOOPS, &HALF_GEMM, &RAISED_EXPAND],
     ..openvino::SPEC
 };

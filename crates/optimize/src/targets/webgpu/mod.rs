@@ -13,6 +13,7 @@ pub(super) static SPEC: Spec = Spec {
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),
     on_device: Some(Kernels(&[kernels::ON_GPU])),
     elementary: &["Trilu"],
+    elsewhere: None,
     ..onnxruntime_web::SPEC
 };
 

@@ -157,7 +157,7 @@ fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> R
         let choice = m.producer(bias, &["Where"]);
         choice.is_some_and(|node| {
             [1, 2].into_iter().all(|index| {
-                let number = node.input(index).and_then(|value| m.constant(value)?.splat());
+                let number = node.input(index).and_then(|value| m.number(value));
                 number.is_some_and(|number| number > least)
             })
         })

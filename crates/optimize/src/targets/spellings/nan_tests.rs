@@ -1,0 +1,47 @@
+//! `IsNaN` and comparisons of a value with itself → comparisons with `-inf`, for targets that have no `IsNaN` and
+//! take NaN to be equal to itself.
+
+use onnx::{Attrs, NodeId};
+
+use crate::Roots;
+use crate::legalize::{Error, Work};
+use crate::targets::Bug;
+
+pub(in crate::targets) static NAN_TESTS: Bug =
+    Bug { name: "nan_tests", roots: Roots::Named(&["Equal", "IsNaN"]), avoid };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let node = work.graph().node(id);
+    let (is_negated, other) = (node.is("IsNaN"), node.input(1));
+    let Some(x) = node.input(0).filter(|x| is_negated || other == Some(*x)) else { return Ok(()) };
+    let dtype = work.graph().ty(x).dtype;
+    if !dtype.is_float() {
+        return Ok(());
+    }
+    let b = &mut work.builder(id, Some(id));
+    let least = b.scalar(dtype, f64::NEG_INFINITY)?;
+    let mut result = b.op("GreaterOrEqual", &[x, least], Attrs::new())?;
+    if is_negated {
+        result = b.op("Not", &[result], Attrs::new())?;
+    }
+    Ok(work.substitute(id, &[result])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::targets::spellings::testing::spelled;
+
+    #[test]
+    fn nan_is_what_is_not_at_least_minus_infinity() {
+        let test = |node: &str, target| {
+            let text = format!("g (float[B] x, float[B] z) => (bool[B] y) {{ y = {node} }}");
+            spelled(&text, target).unwrap()
+        };
+        let text = test("IsNaN (x)", "mnn");
+        assert!(text.contains("GreaterOrEqual") && text.contains("Not"), "{text}");
+        let text = test("Equal (x, x)", "mnn");
+        assert!(text.contains("GreaterOrEqual") && !text.contains("Not"), "{text}");
+        assert!(test("Equal (x, z)", "mnn").contains("Equal (x, z)"));
+        assert!(test("IsNaN (x)", "tract").contains("IsNaN"));
+    }
+}

@@ -85,7 +85,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
             ("num_scan_inputs", Attr::Int(count)) => *count += 1,
             ("scan_input_directions", Attr::Ints(all)) => all.push(0),
             ("scan_output_directions", Attr::Ints(all)) => {
-                *all = kept.iter().map(|k| all[*k]).collect()
+                *all = kept.iter().map(|k| all[*k]).collect();
             }
             _ => {}
         }

@@ -129,6 +129,8 @@ def of_libraries() -> Iterator[Entry]:
 
 
 def _of_transformers(name: str, fields: dict[str, Any]) -> Model:
+    # Flax models do not need TensorFlow, which may not load beside JAX.
+    os.environ.setdefault("USE_TF", "0")
     import transformers
 
     config = getattr(transformers, f"{name}Config")(**fields)

@@ -11,7 +11,7 @@ import pytest
 
 from jax2onnx import to_onnx
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not have such pipes")
 
 
 @pytest.fixture

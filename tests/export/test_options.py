@@ -136,8 +136,8 @@ def test_layouts_are_chosen_by_position_or_name() -> None:
         ),
         (
             ["x"],
-            "[invalid-option] `inputs_as_nchw` is 'x'\n"
-            "  help: only rank 4 has a layout, but `x` has rank 2",
+            "[invalid-option] `inputs_as_nchw` is given for `x`, which has rank 2\n"
+            "  help: only arrays with four axes have a layout",
         ),
     ],
 )

@@ -740,3 +740,18 @@ def test_empty_axes_move(shape: tuple[int, ...]) -> None:
         return y.at[:, :, np.array([0, 0])].max(1)[:, np.int16(0)]
 
     check_model(fn, [np.zeros(shape, np.int32)])
+
+
+def test_pixels_are_shuffled_between_convolutions_of_any_size() -> None:
+    first = nnx.Conv(3, 8, (3, 3), rngs=nnx.Rngs(0))
+    last = nnx.Conv(2, 4, (3, 3), rngs=nnx.Rngs(1))
+
+    def upscale(x: Any) -> Any:
+        x = first(x)
+        b, h, w, c = x.shape
+        x = x.reshape(b, h, w, 2, 2, c // 4).transpose(0, 1, 3, 2, 4, 5)
+        return last(x.reshape(b, 2 * h, 2 * w, c // 4))
+
+    model = exported(upscale, ("B", "H", "W", 3), normal(2, 5, 6, 3), normal(1, 3, 1, 3))
+    found = [node.op_type for node in model.graph.node]
+    assert found == ["Transpose", "Conv", "DepthToSpace", "Conv", "Transpose"]

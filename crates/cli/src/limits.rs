@@ -103,3 +103,36 @@ impl LargestModel {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{AttributeProto, FunctionProto, TensorProto, ValueInfoProto};
+
+    use super::*;
+
+    #[test]
+    fn bodies_and_functions_count() {
+        let node = |inputs, outputs, body: Option<GraphProto>| NodeProto {
+            input: vec![String::new(); inputs],
+            output: vec![String::new(); outputs],
+            attribute: vec![AttributeProto { g: body.map(Box::new), ..Default::default() }],
+            ..Default::default()
+        };
+        let graph = |node| GraphProto {
+            node: vec![node],
+            input: vec![ValueInfoProto::default(); 7],
+            output: vec![ValueInfoProto::default(); 11],
+            initializer: vec![TensorProto::default(); 13],
+            ..Default::default()
+        };
+        let body = graph(node(3, 2, None));
+        let function = FunctionProto { node: vec![node(17, 19, None)], ..Default::default() };
+        let model = ModelProto {
+            graph: Some(graph(node(5, 1, Some(body)))),
+            functions: vec![function],
+            ..Default::default()
+        };
+        let Size { nodes, values } = Size::of(&model);
+        assert_eq!((nodes, values), (3, 2 * (7 + 11 + 13) + 5 + 1 + 3 + 2 + 17 + 19));
+    }
+}

@@ -181,6 +181,26 @@ mod tests {
     }
 
     #[test]
+    fn names_inside_bodies_do_not_matter() {
+        let branch = |op: &str, name: &str| GraphProto {
+            node: vec![node(op, &["x"], name)],
+            output: vec![ValueInfoProto { name: name.to_owned(), ..Default::default() }],
+            ..Default::default()
+        };
+        let choice = |op: &str, name: &str| {
+            let body = AttributeProto {
+                name: "then_branch".to_owned(),
+                g: Some(Box::new(branch(op, name))),
+                ..Default::default()
+            };
+            model("x", vec![NodeProto { attribute: vec![body], ..node("If", &["x"], "y") }])
+        };
+        let is_same = |other| same_values(&choice("Sin", "a"), &other).contains(&("y", "y"));
+        assert!(is_same(choice("Sin", "b")));
+        assert!(!is_same(choice("Cos", "a")));
+    }
+
+    #[test]
     fn values_match_if_computed_alike() {
         let one = model(
             "x",

@@ -210,7 +210,7 @@ fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     fn text(body: &str) -> String {
         format!(
@@ -245,6 +245,25 @@ mod tests {
         "n = Constant <value_float = -0.5> () w = Reshape (v, k) e = Add (w, eps) r = Pow (e, n)
          c = Sub (x, mean) p = Mul (c, scale) q = Mul (p, r) y = Add (q, bias)",
     ];
+
+    /// A norm without a scale is recognised, and the product with `across` remains.
+    #[test]
+    fn a_scale_along_another_axis_remains_a_product() {
+        let norm = "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
+            q = Div (c, w) p = Mul (q, across) y = Add (p, bias)";
+        let norm = text(norm).replace("scale = Reshape (s, o)", "");
+        // As many elements as channels, and more elements than the only channel.
+        let square = norm.replace("4,4]", "4,2]").replace("float[2] s", "float[2] across");
+        let rest = norm.split_once("> {").unwrap().1.replace("[2, 1, 1]", "[1, 1, 1]");
+        let single = format!(
+            "g (float[B,1,4,4] x) => (float[B,1,4,4] y)
+            <float[1] m = {{1}}, float[1] v = {{3}}, float[4] across = {{5, 6, 7, 8}}, float[1] b = {{7}}> {{{rest}"
+        );
+        for norm in [square, single] {
+            let found = rewritten(&REWRITE, &norm);
+            assert!(found.contains("p = Mul (q, across)"), "{found}");
+        }
+    }
 
     #[test]
     fn a_scalar_addend_is_not_a_bias() {

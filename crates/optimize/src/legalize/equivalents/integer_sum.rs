@@ -253,11 +253,11 @@ mod tests {
         for (size, operand, nodes) in [
             ("3", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
             ("T", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
-            ("3", "c = Clip (x, low, high)", "Clip:i32 ReduceSum:i32".to_owned()),
+            ("3", "c = Clip (x, low, high)", "Max:i32 Min:i32 ReduceSum:i32".to_owned()),
             (
                 "1100000",
                 "c = Clip (x, low, high)",
-                "Clip:i32 ConstantOfShape:i32 MatMul:i32 Unsqueeze:i32".to_owned(),
+                "Max:i32 Min:i32 ConstantOfShape:i32 MatMul:i32 Unsqueeze:i32".to_owned(),
             ),
             ("3", "c = Neg (x)", "Neg:i32 MatMul:i32 Unsqueeze:i32".to_owned()),
         ] {

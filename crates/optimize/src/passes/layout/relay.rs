@@ -32,7 +32,7 @@ pub(super) fn relay(
         }
         old.push((id, relay.node(id, &movement, &moving)?));
     }
-    // Only nodes that were moved after them read their results.
+    // In reverse order, because only later nodes of the list still read their results.
     for (id, new) in old.iter().rev() {
         relay.edit.remove(*id, new.as_slice());
     }
@@ -55,7 +55,7 @@ impl Relay<'_, '_> {
         self.edit.graph()
     }
 
-    /// Makes the node again, and returns what it is then.
+    /// Rebuilds a node on transposed operands. Returns its replacement.
     fn node(
         &mut self,
         id: NodeId,

@@ -180,9 +180,11 @@ mod tests {
                 d = Identity (c)
             }> (n, yes, five, x)
         }";
-        let text = spelled(text, "tract").unwrap();
-        assert!(text.contains("[5, 6, 7, 8]"), "{text}");
-        assert!(!text.contains("Loop") && !text.contains("int32 j,"), "{text}");
+        let scanned = spelled(text, "tract").unwrap();
+        assert!(scanned.contains("[5, 6, 7, 8]"), "{scanned}");
+        assert!(!scanned.contains("Loop") && !scanned.contains("int32 j,"), "{scanned}");
+        let powers = spelled(&text.replace("Add (j, one)", "Mul (j, one)"), "tract").unwrap();
+        assert!(!powers.contains("[5, 6, 7, 8]") && powers.contains("int32 j,"), "{powers}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! A parameter that only changes its layout or its float type keeps its name. It is permuted and
 //! rounded while it is written. It is unchanged if it is large and has other consumers, or if it
-//! would take more bytes than its source array. Concatenated parameters are unchanged, too. Other
+//! would take more bytes than its source array. The transpose of a table that is looked up, as in a
+//! tied embedding, is not stored either, whatever its size. Concatenated parameters are unchanged, too. Other
 //! results are named after their first parameter and the operator. Keys and counters are preserved,
 //! except that comparisons with a counter are folded.
 
@@ -57,6 +58,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let already = inputs.first().copied().flatten().map_or(0, tensor::Tensor::byte_len);
         if view.byte_len() > view.source_len().max(WIDENED).max(already) {
             return Err("the parameter would take more bytes".into());
+        }
+        let is_lookup = |id| m.graph().node(id).is("Gather");
+        let is_table = m.graph().value(parameter).consumers().any(is_lookup);
+        if node.is("Transpose") && is_table {
+            return Err("a table that is looked up as well is stored once".into());
         }
         return match (m.is_used_once(parameter), is_small) {
             (true, _) => Ok(vec![m.rename(parameter, view)]),
@@ -243,6 +249,19 @@ mod tests {
                     u = Add (z, t)
                 }}"
             ),
+        );
+    }
+
+    #[test]
+    fn a_tied_embedding_is_not_written_twice() {
+        stays(
+            &REWRITE,
+            "g (int64[2] i, float[2,3] x) => (float[2,3] y, float[2,2] z)
+            <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+                y = Gather (w, i)
+                t = Transpose <perm = [1, 0]> (w)
+                z = MatMul (x, t)
+            }",
         );
     }
 

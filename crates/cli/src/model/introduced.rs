@@ -4,6 +4,8 @@
 //! values of such a region have new names, but most nodes are still named after the original node
 //! or its result.
 
+use std::collections::hash_map::Entry;
+
 use provenance::SourceMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -178,8 +180,8 @@ impl<'r, 'm> Structure<'r, 'm> {
                 let operand = self.reads(node, &values).and_then(|reads| reads.first().copied());
                 let results = node.outputs.iter().map(|name| (node.body, name.as_str()));
                 for (result, operand) in results.zip(operand) {
-                    if !values.contains_key(&result) {
-                        values.insert(result, operand);
+                    if let Entry::Vacant(entry) = values.entry(result) {
+                        entry.insert(operand);
                         layouts.push(result);
                     }
                 }

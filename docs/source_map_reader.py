@@ -318,4 +318,11 @@ def main(*arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        status = main(*sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe has ended, as `head` does. Python would flush again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

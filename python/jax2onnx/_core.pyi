@@ -309,7 +309,9 @@ class Source:
 
     @property
     def site(self) -> Frame | None:
-        """The frame in the user's code."""
+        """The frame in the user's code. `None` if the node is one of several in an optimised model
+        that nothing tells apart.
+        """
 
     @property
     def scope(self) -> str:
@@ -329,8 +331,8 @@ class Source:
 
     @property
     def sites(self) -> list[Frame]:
-        """All candidates for `site`: several if the call is ambiguous and the function itself has
-        no line of the user's code.
+        """All candidates for `site`: several if the node is ambiguous, or if the call is ambiguous
+        and the function itself has no line of the user's code.
         """
 
 @final

@@ -5,6 +5,7 @@ that was written from that document alone.
 import base64
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import zlib
@@ -146,6 +147,18 @@ def test_the_reader_reports_mistakes_in_a_line(
         assert shown.out == ""
         assert shown.err.startswith(said)
         assert shown.err.count("\n") == 1
+
+
+def test_the_reader_ends_quietly_if_nobody_reads_its_output(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    where: dict[str, Any] = {"stacktrace_metadata": "sourcemap"}
+    to_onnx(jnp.sin, [(2,)], return_mode="file", output_path=str(model), **where)
+    script = [sys.executable, str(DOCS / "source_map_reader.py"), str(model)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(script, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_what_is_no_map_is_an_error(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Mutex;
 
-use provenance::{digest, edited_since_loaded, source_text};
+use provenance::{SourceMap, digest, edited_since_loaded, source_text};
 use rustc_hash::FxHashMap;
 
 use crate::model::Model;
 
 /// The maximum size of a source file, far beyond any handwritten one.
 const LARGEST: u64 = 1 << 24;
+
+/// The maximum number of files compared with those on disk before anything is shown.
+const CHECKED: usize = 256;
 
 /// The text of a file, or the reason why it is unavailable.
 pub(crate) type Found = Result<Rc<str>, String>;
@@ -80,6 +83,15 @@ impl<'m> Excerpts<'m> {
         })
     }
 
+    /// Returns a note for each of the user's files on disk that has changed since the export. The
+    /// model's line numbers refer to the former text.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        let files = self.model.map.iter().flat_map(SourceMap::user_files).take(CHECKED);
+        let notes =
+            files.filter_map(|file| self.text(file).err().filter(|why| *why == changed(file)));
+        notes.map(|why| format!("{why}; line numbers are those of the export")).collect()
+    }
+
     /// Returns one line of `file`, counted from 1.
     pub(crate) fn line(&self, file: &str, number: u32) -> Option<String> {
         let text = self.text(file).ok()?;
@@ -116,7 +128,7 @@ impl<'m> Excerpts<'m> {
         if let Some(text) = wanted.filter(|_| file.starts_with(CELL)).and_then(cell) {
             return Ok(text);
         }
-        let (mut changed, mut outside) = (false, false);
+        let (mut is_changed, mut outside) = (false, false);
         // If the map lists a file without a digest, the file belongs to a package.
         if known.is_none() || wanted.is_some() {
             for root in self.places(wanted.is_some()) {
@@ -136,12 +148,12 @@ impl<'m> Excerpts<'m> {
                     }
                     return Ok(text.into());
                 }
-                changed = true;
+                is_changed = true;
             }
         }
         match embedded {
             Some(text) => Ok(text.into()),
-            None if changed => Err(format!("`{file}` has changed since the export")),
+            None if is_changed => Err(changed(file)),
             None if outside => Err(format!(
                 "`{file}` is outside this folder, and the model has no digest to check it"
             )),
@@ -152,6 +164,11 @@ impl<'m> Excerpts<'m> {
             None => Err(format!("`{file}` was not found")),
         }
     }
+}
+
+/// Returns the reason for which the text of a file on disk is not shown.
+fn changed(file: &str) -> String {
+    format!("`{file}` has changed since the export")
 }
 
 /// The prefix of the names of notebook cells.

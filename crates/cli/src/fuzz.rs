@@ -74,7 +74,7 @@ pub fn source_map(bytes: &[u8]) {
     let fused = Fused::new(&map, nodes.collect());
     for (node, name) in names.iter().enumerate() {
         map.sources(node, &[]);
-        fused.sources(node);
+        fused.possible_sources(node);
         map.file(name);
     }
 }

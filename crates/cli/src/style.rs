@@ -121,10 +121,16 @@ fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Returns `true` if a character can control a terminal, reorder its text or break its lines.
+/// Returns `true` if a character can control a terminal, reorder its text, break its lines or hide
+/// in it. Joiners and variation selectors are parts of words and emoji.
 pub(crate) fn is_harmful(c: char) -> bool {
     let is_reordering = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || is_reordering || matches!(c, '\u{2028}' | '\u{2029}')
+    let is_invisible = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}');
+    c.is_control() || is_reordering || is_invisible || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -144,6 +150,16 @@ mod tests {
     #[test]
     fn names_cannot_control_the_terminal() {
         assert_eq!(on_one_line("a\nb\r"), "a\\nb\\u{d}");
+        for hidden in ['\u{ad}', '\u{200b}', '\u{feff}', '\u{3164}', '\u{e0041}'] {
+            assert_eq!(
+                on_one_line(&format!("a{hidden}b")),
+                format!("a{}b", hidden.escape_unicode())
+            );
+        }
+        assert_eq!(
+            on_one_line("\u{1f469}\u{200d}\u{1f680} \u{2764}\u{fe0f}"),
+            "\u{1f469}\u{200d}\u{1f680} \u{2764}\u{fe0f}"
+        );
         assert_eq!(harmless("a\x1b[2Jb\r\u{202e}c\n\td"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\n\td");
     }
 }

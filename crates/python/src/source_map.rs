@@ -16,7 +16,7 @@ const LARGEST: u64 = 1 << 28;
 
 /// A frame of a call stack.
 #[pyclass(frozen, get_all, module = "jax2onnx._core")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The file, relative to the working directory of the export or to its package's folder.
     file: String,
@@ -59,7 +59,8 @@ impl Frame {
 #[pyclass(frozen, get_all, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The frame in the user's code.
+    /// The frame in the user's code. `None` if the node is one of several in an optimised model
+    /// that nothing tells apart.
     site: Option<Frame>,
     /// The module instance, such as `blocks.3/attn`.
     scope: String,
@@ -69,8 +70,8 @@ pub(crate) struct Source {
     stack: Vec<Frame>,
     /// The stacks of other calls of the functions that contain the node, if the call is ambiguous.
     callers: Vec<Vec<Frame>>,
-    /// All candidates for `site`. There are several if the function call is ambiguous, and the
-    /// function itself has no line of the user's code.
+    /// All candidates for `site`. There are several if the node is ambiguous, or if the function
+    /// call is ambiguous and the function itself has no line of the user's code.
     sites: Vec<Frame>,
 }
 
@@ -97,12 +98,44 @@ impl Source {
             rule: source.rule,
         }
     }
+
+    /// Returns the one source of a node that has one of these sources, which is unknown. Only what
+    /// they have in common is known.
+    fn one_of(sources: Vec<provenance::Source<'_>>) -> Option<Self> {
+        let mut sources = sources.into_iter().map(Self::new);
+        let mut common = sources.next()?;
+        for other in sources {
+            for site in other.sites {
+                if !common.sites.contains(&site) {
+                    common.sites.push(site);
+                }
+            }
+            if common.scope != other.scope {
+                common.scope.clear();
+            }
+            if common.rule != other.rule {
+                common.rule.clear();
+            }
+            if common.stack != other.stack {
+                common.stack.clear();
+                common.callers.clear();
+            }
+        }
+        if common.sites.len() > 1 {
+            common.site = None;
+        }
+        Some(common)
+    }
 }
 
 #[pymethods]
 impl Source {
     fn __repr__(&self) -> String {
-        let site = self.site.as_ref().map_or_else(|| "?".to_owned(), Frame::__repr__);
+        let sites: Vec<String> = match &self.site {
+            Some(site) => vec![site.__repr__()],
+            None => self.sites.iter().map(Frame::__repr__).collect(),
+        };
+        let site = if sites.is_empty() { "?".to_owned() } else { sites.join(" or ") };
         format!("{site} ({}, {})", self.scope, self.rule)
     }
 }
@@ -175,7 +208,10 @@ impl SourceMap {
             outputs,
         });
         let fused = Fused::new(&self.map, optimized.collect());
-        let sources = |node| fused.sources(node).into_iter().map(Source::new).collect();
+        let sources = |node| match fused.possible_sources(node) {
+            (sources, true) => Source::one_of(sources).into_iter().collect(),
+            (sources, false) => sources.into_iter().map(Source::new).collect(),
+        };
         (0..nodes.len()).map(sources).collect()
     }
 

@@ -78,7 +78,8 @@ class SourceMap:
 
         Each node has the sources of the nodes that it replaced. The names of nodes identify the
         values that the runtime introduced. Otherwise, nodes connected by such values share the
-        sources of everything between the known values around them.
+        sources of everything between the known values around them. If nothing tells these nodes
+        apart, each has one source without a `site`, whose `sites` are the possible lines.
         """
         self._check_model(_as_dict(model.metadata_props))
         bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]

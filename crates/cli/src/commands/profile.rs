@@ -91,6 +91,7 @@ impl Profile {
             annotate(&mut text, &times, &shares, &excerpts, file)?;
         } else {
             let below = if self.frames.is_given() { self.top } else { BELOW.min(self.top) };
+            terminal.remarks(&excerpts.changed())?;
             report(&mut text, &times, &shares, &excerpts, (self.top, below), terminal.width);
             if let Some(page) = &page {
                 links(&mut text, &shares, page, self.top);

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use provenance::{Source, SourceMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::introduced::{Value, introduced, named, operator, plain_operator};
+use super::introduced::{Value, introduced, is_layout, named, operator, plain_operator};
 use super::lookup::Lookup;
 use super::renamed::{call_of, is_inlined};
 
@@ -94,14 +94,9 @@ impl<'m> Fused<'m> {
         Self { map, nodes, introduced, computed, groups, calls, bodies, spent: Cell::new(0) }
     }
 
-    /// Returns the sources of a node. The sources of the exported node with the same operator or
-    /// name come first.
-    pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
-        self.possible_sources(node).0
-    }
-
     /// Returns the sources of a node, and `true` if it has only one of them and it is unknown which.
-    pub(super) fn possible_sources(&self, node: usize) -> (Vec<Source<'m>>, bool) {
+    /// The sources of the exported node with the same operator or name come first.
+    pub fn possible_sources(&self, node: usize) -> (Vec<Source<'m>>, bool) {
         let found = self.found(node);
         let sources = |exported: &usize| {
             self.map.sources(*exported, &self.calls_of(node, *exported, &found.calls))
@@ -194,8 +189,12 @@ impl<'m> Fused<'m> {
         if spent < FUEL * self.nodes.len() {
             found.nodes = self.between(node);
             self.spent.set(spent + found.nodes.len());
-            let is_known = self.put_first(optimized, &mut found.nodes) || own.or(inlined).is_some();
+            let is_known = self.put_first(node, &mut found.nodes) || own.or(inlined).is_some();
             found.is_ambiguous = !is_known && self.groups.contains_key(&node);
+            if found.is_ambiguous && is_layout(optimized) {
+                let operands = optimized.inputs.iter();
+                found.nodes.extend(operands.filter_map(|name| self.position(optimized.body, name)));
+            }
             found.nodes.truncate(MOST);
             found.calls = found.nodes.clone();
             found.calls.retain(|node| self.map.is_call(*node));
@@ -224,13 +223,17 @@ impl<'m> Fused<'m> {
     /// Moves the most informative exported node to the front: the only one with the node's
     /// operator, or else the one with its name. If there is none, those with the node's operator
     /// move there, and the result is `false`.
-    fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) -> bool {
+    fn put_first(&self, node: usize, exported: &mut [usize]) -> bool {
+        let optimized = &self.nodes[node];
         let op = plain_operator(optimized.op);
+        let group = self.group(node);
+        let is_only =
+            group.iter().filter(|other| plain_operator(self.nodes[**other].op) == op).count() == 1;
         let is_alike =
             |exported| self.map.node_name(exported).is_some_and(|name| operator(name) == op);
         let mut alike = (0..exported.len()).filter(|at| is_alike(exported[*at]));
         let first = match (alike.next(), alike.next()) {
-            (Some(only), None) => Some(only),
+            (Some(only), None) if is_only => Some(only),
             _ => named(self.map, optimized)
                 .and_then(|named| exported.iter().position(|other| *other == named)),
         };

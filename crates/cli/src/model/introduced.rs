@@ -4,6 +4,8 @@
 //! values of such a region have new names, but most nodes are still named after the original node
 //! or its result.
 
+use std::collections::hash_map::Entry;
+
 use provenance::SourceMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -118,7 +120,8 @@ pub(crate) fn introduced<'m>(
     found
 }
 
-/// The nodes that have no known names, as in a model whose names a tool has replaced.
+/// The nodes that have no known names, as in a model whose names a tool has replaced, and changes
+/// of layout.
 struct Structure<'r, 'm> {
     map: &'r SourceMap,
     nodes: &'r [OptimizedNode<'m>],
@@ -147,7 +150,7 @@ impl<'r, 'm> Structure<'r, 'm> {
             let node = &nodes[*at];
             let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
             let is_new = outputs.any(|name| producers.get(&(node.body, name.as_str())) == Some(at));
-            is_new && named[*at].is_none() && !is_layout(node)
+            is_new && named[*at].is_none()
         };
         let nameless: Vec<usize> = (0..nodes.len()).filter(is_nameless).collect();
         if nameless.is_empty() {
@@ -171,7 +174,19 @@ impl<'r, 'm> Structure<'r, 'm> {
         let mut values = known.clone();
         let mut taken: FxHashSet<usize> = FxHashSet::default();
         let mut is_complete = true;
+        let mut layouts: Vec<Value<'m>> = Vec::new();
         for node in self.nameless.iter().map(|at| &self.nodes[*at]) {
+            if is_layout(node) {
+                let operand = self.reads(node, &values).and_then(|reads| reads.first().copied());
+                let results = node.outputs.iter().map(|name| (node.body, name.as_str()));
+                for (result, operand) in results.zip(operand) {
+                    if let Entry::Vacant(entry) = values.entry(result) {
+                        entry.insert(operand);
+                        layouts.push(result);
+                    }
+                }
+                continue;
+            }
             let candidates = self.reads(node, &values).and_then(|reads| {
                 self.missing.get(&(plain_operator(node.op), reads)).map(Vec::as_slice)
             });
@@ -184,6 +199,16 @@ impl<'r, 'm> Structure<'r, 'm> {
                     values.extend(outputs.map(|name| ((node.body, name.as_str()), exported)));
                 }
                 None => is_complete = false,
+            }
+        }
+        // Missing nodes were removed or absorbed by others: which of several alike remain, and what
+        // a changed layout holds, is unknown.
+        let is_taken = |exported: &usize| taken.contains(exported);
+        is_complete &=
+            self.missing.values().all(|alike| alike.len() == 1 || alike.iter().all(is_taken));
+        if !is_complete || !self.missing.values().flatten().all(is_taken) {
+            for result in &layouts {
+                values.remove(result);
             }
         }
         (!taken.is_empty()).then_some(Resolved { values, is_complete })

@@ -25,9 +25,17 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
         .or_else(|| name.strip_prefix("InsertedCast_"))
         .or_else(|| {
-            ["_bn_nchwc", "_mul_nchwc", "_nchwc", "_nhwc", "_quant", "_new_reshape"]
-                .iter()
-                .find_map(|end| name.strip_suffix(end))
+            const ENDS: [&str; 8] = [
+                "_bn_nchwc",
+                "_mul_nchwc",
+                "_nchwc",
+                "_nhwc",
+                "_quant",
+                "_new_reshape",
+                "_pre_reshape",
+                "_post_reshape",
+            ];
+            ENDS.iter().find_map(|end| name.strip_suffix(end))
         })
         .or_else(|| numbered(name))
         .or_else(|| counted(name, "_token_"))
@@ -199,6 +207,7 @@ mod tests {
             ("fused /dense/Gemm", "/dense/Gemm"),
             ("/conv1/Add_nchwc", "/conv1/Add"),
             ("/a/Reshape_3_new_reshape", "/a/Reshape_3"),
+            ("/a/MatMul_output_0_pre_reshape", "/a/MatMul"),
             ("_inlfunc_f_body_add", "body_add"),
             ("_inlfunc_f_token_3_body_add", "body_add"),
             ("_inlfunc_f_long_body_add", "body_add"),

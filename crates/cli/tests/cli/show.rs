@@ -133,6 +133,12 @@ fn excerpts_are_from_the_exported_file() {
     let changed = node("map.onnx");
     assert!(changed.contains("`layers.py` has changed since the export"), "{changed}");
     assert!(!changed.contains("something else"));
+    let path = folder.path().join("map.onnx");
+    for by in ["line", "module"] {
+        let shown = run(&["show", path.to_str().unwrap(), "--by", by]);
+        let note = "note: `layers.py` has changed since the export; line numbers are those of the";
+        assert!(shown.errors.contains(note), "{}", shown.errors);
+    }
     assert!(node("text.onnx").contains(excerpt), "the map has the text");
     std::fs::copy(model("layers.py"), folder.path().join("layers.py")).unwrap();
     assert!(node("map.onnx").contains(excerpt));

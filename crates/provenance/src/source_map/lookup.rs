@@ -206,6 +206,14 @@ impl SourceMap {
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
+    /// Returns the files of the user's frames.
+    pub fn user_files(&self) -> impl Iterator<Item = &str> {
+        let user = self.tables.frames.iter().filter(|frame| frame.6 == FrameKind::User as u8);
+        let files: FxHashSet<u32> = user.map(|frame| frame.0).collect();
+        let files = (0..).zip(&self.tables.files).filter(move |(at, _)| files.contains(at));
+        files.map(|(_, entry)| entry.0.as_str())
+    }
+
     /// Returns the files that were edited after their code was loaded and before the export. The
     /// map's line numbers refer to a text that is unknown.
     pub fn edited(&self) -> impl Iterator<Item = &str> {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use provenance::SourceMap;
 
+use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::model::{FrameChoice, FrameOptions, Frames, Index, Model};
 use crate::style::Style;
@@ -91,6 +92,9 @@ impl Show {
         terminal.remarks(&notes)?;
         for file in model.map.iter().flat_map(SourceMap::edited) {
             terminal.remark(&provenance::edited_since_loaded(file))?;
+        }
+        if prints_lines && self.node.is_none() {
+            terminal.remarks(&Excerpts::new(&model).changed())?;
         }
         self.show(&model, terminal)
     }

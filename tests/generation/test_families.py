@@ -123,6 +123,46 @@ def test_onnxruntime_genai_generates_the_same_tokens(name, tmp_path):
     assert tokens == made["prompt"] + made["greedy"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma3", "gpt_oss", "qwen2"])
+def test_chats_of_three_turns(name, tmp_path):
+    """Layers with windows, sinks and biases keep what earlier turns wrote into their buffers."""
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    folder, made = published_folder(tmp_path, name)
+    # No text contains this token, so none ends early.
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 39}))
+    generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+    graph = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False).graph
+    operators = [node.op_type for node in graph.node]
+    assert operators.count("GroupQueryAttention") == made["config"]["num_hidden_layers"]
+    model = genai.Model(str(tmp_path / "model"))
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=LENGTH)
+    generator = genai.Generator(model, params)
+    generator.append_tokens(made["prompt"])
+
+    def check():
+        tokens = [int(token) for token in generator.get_sequence(0)]
+        wanted, _ = run(tmp_path / "model", tokens, 1)
+        found = generator.get_logits().reshape(-1, wanted.shape[1])[-1]
+        np.testing.assert_allclose(found, wanted[-1], rtol=1e-4, atol=1e-4)
+        return tokens
+
+    for turn in range(3):
+        for _ in range(4):
+            check()
+            generator.generate_next_token()
+        tokens = [int(token) for token in generator.get_sequence(0)]
+        generator.rewind_to(len(tokens) - 1)
+        generator.append_tokens([tokens[-1], 3 + turn, 5, 7])
+    check()
+    generator.rewind_to(7)
+    generator.append_tokens([1, 9])
+    assert check() == [*made["prompt"][:7], 1, 9]
+
+
 def test_an_adapter_is_merged(tmp_path):
     folder, made = published_folder(tmp_path, "lora")
     adapter = tmp_path / "adapter"

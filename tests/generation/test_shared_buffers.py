@@ -89,6 +89,8 @@ STYLES = {
     "heads last": Style(cache="buffer, heads last"),
     "soft cap": Style(soft_cap=3.0),
     "window": Style(window=4),
+    "sinks": Style(sinks=True),
+    "gpt-oss": Style(cache="buffer", sinks=True, window=6),
     "gemma": Style(cache="buffer", one_plus=True, soft_cap=5.0, window=6),
 }
 

@@ -24,6 +24,7 @@ class Style:
         window: The number of tokens that a token attends to.
         experts: The number of experts. Each token uses two.
         encoder: The decoder attends to the results of an encoder.
+        sinks: Each head has a score without a value, as in GPT-OSS.
     """
 
     cache: str = "grows"
@@ -32,6 +33,7 @@ class Style:
     window: int | None = None
     experts: int = 0
     encoder: bool = False
+    sinks: bool = False
 
 
 def parameters(style: Style) -> dict[str, Any]:
@@ -66,6 +68,8 @@ def parameters(style: Style) -> dict[str, Any]:
                 "v2": weight(WIDTH, WIDTH),
                 "o2": weight(WIDTH, WIDTH),
             }
+        if style.sinks:
+            found["sinks"] = jnp.asarray(rng.standard_normal(HEADS, np.float32))
         return found
 
     return {
@@ -94,14 +98,18 @@ def decoder(style: Style, params: Any = None) -> Any:
         cos, sin = jnp.cos(angles), jnp.sin(angles)
         return jnp.concatenate([one * cos - two * sin, two * cos + one * sin], -1)
 
-    def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    def attend(q: Any, k: Any, v: Any, mask: Any, sinks: Any = None) -> Any:
         k, v = (jnp.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) / np.sqrt(SIZE)
         if style.soft_cap:
             scores = style.soft_cap * jnp.tanh(scores / style.soft_cap)
         if mask is not None:
             scores = jnp.where(mask, scores, -1e9)
-        mixed = jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, -1), v)
+        if sinks is not None:
+            column = jnp.broadcast_to(sinks[:, None, None], (*scores.shape[:3], 1))
+            scores = jnp.concatenate([scores, column], -1)
+        weights = jax.nn.softmax(scores, -1)[..., : k.shape[2]]
+        mixed = jnp.einsum("bhqk,bhkd->bhqd", weights, v)
         return mixed.transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], WIDTH)
 
     def feed_forward(p: Any, x: Any) -> Any:
@@ -138,7 +146,7 @@ def decoder(style: Style, params: Any = None) -> Any:
             mask = places <= position_ids[:, None, :, None]
             if style.window:
                 mask &= places > position_ids[:, None, :, None] - style.window
-            x = x + attend(q, k, v, mask) @ p["o"]
+            x = x + attend(q, k, v, mask, p.get("sinks")) @ p["o"]
             if style.encoder:
                 y = rms(x, p["norm3"])
                 k2, v2 = heads(encoded @ p["k2"], HEADS), heads(encoded @ p["v2"], HEADS)

@@ -25,7 +25,8 @@ static TABLE: &[Schema] = &[
         inputs: &[
             one("query", 0), optional("key", 0), optional("value", 0), optional("past_key", 0),
             optional("past_value", 0), one("seqlens_k", 1), one("total_sequence_length", 1),
-            optional("cos_cache", 0), optional("sin_cache", 0),
+            optional("cos_cache", 0), optional("sin_cache", 0), optional("position_ids", 2),
+            optional("attention_bias", 0), optional("head_sink", 0),
         ],
         outputs: &[one("output", 0), one("present_key", 0), one("present_value", 0)],
         attrs: &[
@@ -33,7 +34,7 @@ static TABLE: &[Schema] = &[
             required("num_heads", Int), attr("rotary_interleaved", Int), attr("scale", Float),
             attr("softcap", Float),
         ],
-        types: &[constraint("T", 0x0038_0000), constraint("M", 0x20)],
+        types: &[constraint("T", 0x0038_0000), constraint("M", 0x20), constraint("P", 0x40)],
         function: false,
     },
     Schema {

@@ -127,3 +127,52 @@ fn caches_that_are_not_appended_to_stay() {
     assert!(text.contains("Softmax"), "{text}");
     assert_eq!(missed, ["its queries, keys and values are not of the same new tokens"]);
 }
+
+/// Attention of one token over a cache, with a sink in the softmax of which `kept` is a part.
+fn with_sink(sink: &str, kept: &str) -> (String, Vec<String>) {
+    let inputs = "float[B,2,1,8] q, float[B,2,1,8] k, float[B,2,1,8] v, float[B,2,6,8] a";
+    let outputs = "float[B,2,1,8] y, float[B,2,7,8] c, float[B,2,7,8] d";
+    let text = format!(
+        "g ({inputs}, float[B,2,6,8] b, {sink} sink) => ({outputs}) {{
+            {} {APPENDED}
+            t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t) u = Mul (s, half)
+            n = Shape <start = 0, end = 1> (q)
+            rest = Constant <value_ints = [2, 1, 1]> ()
+            all = Concat <axis = 0> (n, rest)
+            e = Expand (sink, all)
+            j = Concat <axis = -1> (u, e)
+            w = Softmax <axis = -1> (j)
+            zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+            seven = Constant <value_ints = [7]> () eight = Constant <value_ints = [8]> ()
+            last = Constant <value_ints = [3]> ()
+            p = Slice (w, {kept}, last)
+            y = MatMul (p, d) }}",
+        constants(&[("half", "0.5")])
+    );
+    let (text, report) = run(&text, grouped());
+    (text, report.missed.into_iter().map(|missed| missed.reason).collect())
+}
+
+#[test]
+fn sinks_are_an_operand_of_the_node() {
+    let (text, missed) = with_sink("float[1,2,1,1]", "zero, seven");
+    let line = text.lines().find(|line| line.contains("GroupQueryAttention")).unwrap_or_default();
+    assert!(line.contains("num_heads") && !text.contains("Softmax"), "{text} {missed:?}");
+}
+
+#[test]
+fn other_columns_of_the_softmax_stay() {
+    let cases = [
+        ("float[1,1,1,1]", "zero, seven", "its sinks are not one number for each head"),
+        (
+            "float[1,2,1,1]",
+            "one, eight",
+            "its weights are a part of a softmax, but not all except for a sink",
+        ),
+    ];
+    for (sink, kept, reason) in cases {
+        let (text, missed) = with_sink(sink, kept);
+        assert!(text.contains("Softmax"), "{text}");
+        assert_eq!(missed, [reason]);
+    }
+}

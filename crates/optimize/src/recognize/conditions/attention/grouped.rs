@@ -9,6 +9,7 @@ use tensor::{DType, Dim, Type};
 
 use super::masks::FAR_BELOW;
 use super::rotated::Rotation;
+use super::sinks::sinks;
 use super::{Operand, Scores, missed, scale};
 use crate::movement::{self, AxisMap, Chain, Layout, Step, reshaped};
 use crate::recognize::found::Found;
@@ -172,6 +173,7 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
         check_uses(found, name, product, cache.update)?;
     }
 
+    let sinks = sinks(found, &scores)?;
     let m = &mut *found.m;
     let layouts = roles.layouts(true);
     let steps = scores.atoms.plan(scores.atoms.layout(scores.q.view), &layouts[0]);
@@ -194,7 +196,8 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
         None => [None, None],
     };
     let operands = [query, key, value, past_key, past_value, last, all];
-    let mut inputs: Vec<_> = operands.map(Some).into_iter().chain([cos, sin]).collect();
+    let mut inputs: Vec<_> =
+        operands.map(Some).into_iter().chain([cos, sin, None, None, sinks]).collect();
     inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
     let mut attrs = attrs! { num_heads: of_queries, kv_num_heads: of_keys };
     // `cap · tanh(scale · inverse_cap · scores)`

@@ -7,6 +7,7 @@
 mod grouped;
 mod masks;
 mod rotated;
+mod sinks;
 
 use onnx::{NodeId, ValueId, attrs, fold};
 use tensor::Dim;
@@ -63,6 +64,10 @@ struct Scores {
     is_masked: bool,
     /// The product of queries and keys.
     product: NodeId,
+    /// The nodes between the two products.
+    between: Vec<NodeId>,
+    /// The axes of the operand of the softmax, without a sink.
+    normalized: Layout,
 }
 
 pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
@@ -177,7 +182,7 @@ impl Scores {
         }
 
         let softmax = softmax_view.ok_or("there is no softmax")?;
-        let normalized = atoms.layout(softmax);
+        let normalized = atoms.layout(softmax).clone();
         let axis = found.int("axis").ok_or("there is no axis")?;
         let axis = fold::axis(axis, normalized.len())?;
         if !same_atoms(&normalized[axis], &summed) || summed.is_empty() {
@@ -195,7 +200,8 @@ impl Scores {
         let at_the_end = end(found.m, &mut atoms, result)?;
         let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
         let is_masked = mask.is_some();
-        Ok(Self { atoms, q, k, v, result, plan, masks, is_masked, product: path.0 })
+        let (product, between) = path;
+        Ok(Self { atoms, q, k, v, result, plan, masks, is_masked, product, between, normalized })
     }
 }
 

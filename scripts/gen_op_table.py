@@ -44,7 +44,7 @@ from measure_nan import nan_losers
 from measure_nothing import failing_types
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
-OLDEST, NEWEST = 13, 28
+OLDEST, NEWEST = 9, 28
 # The newest opset that onnxruntime loads.
 LOADED = 26
 CRATES = Path(__file__).parent.parent / "crates"

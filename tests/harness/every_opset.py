@@ -1,7 +1,7 @@
 """Programs and models at every opset: they agree with JAX, or the error names the required opset.
 
     cd tests && python -m harness.every_opset                     everything, which takes a while
-    cd tests && python -m harness.every_opset 13 17 --only scatter
+    cd tests && python -m harness.every_opset 9 17 --only scatter
 
 No runtime loads opsets 27 and 28 yet. Their operators only accept additional types, so models that
 the checker accepts are run as models of the previous opset.
@@ -26,10 +26,10 @@ from models import catalogue
 from primitives import subject
 from primitives.operands import numbers, primitives, type_of
 
-OPSETS = (13, 15, 17, 18, 21, 23, 28)
+OPSETS = (9, 10, 11, 12, 13, 15, 17, 18, 21, 23, 28)
 NEWEST_THAT_RUNS = 26
 # Runtimes of the time reject newer IR versions.
-IR_VERSIONS = {13: 7, 15: 8, 17: 8, 18: 8, 21: 10, 23: 10, 28: 10}
+IR_VERSIONS = {9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 15: 8, 17: 8, 18: 8, 21: 10, 23: 10, 28: 10}
 TOO_OLD = re.compile(r"\[opset-too-old\] opset \d+ is too old: `(\w+)` needs opset (\d+)")
 
 

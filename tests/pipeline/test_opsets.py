@@ -51,7 +51,7 @@ def test_the_lowest_opset_costs_nothing(name: str) -> None:
     assert to_onnx(fn, list(args), opset=lowest) == model
 
 
-@pytest.mark.parametrize("opset", [13, 17, 28])
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, 28])
 @pytest.mark.parametrize("name", sorted({*SAMPLE, *ALWAYS} & PROGRAMS.keys()))
 def test_programs_agree_or_say_what_they_need(name: str, opset: int) -> None:
     outcome(name, opset)
@@ -66,6 +66,55 @@ def test_a_pad_before_a_max_pool_stays_one_of_zeros() -> None:
 
     x = -1 - jax.random.uniform(jax.random.key(0), (1, 2, 4, 4))
     assert_close(run(exported(pool, [x], 13), [x]), [pool(x)])
+
+
+def old_forms(x: jax.Array) -> tuple[jax.Array, ...]:
+    """Returns results of operators that have another form at an opset from 9 to 12."""
+    best = jnp.argmax(x, -1)
+    values, places = jax.lax.top_k(best, 2)
+    return (
+        jax.nn.softmax(x, 1),
+        jax.nn.log_softmax(x, -1),
+        jnp.clip(x, -0.5, 0.5),
+        jnp.pad(x, ((0, 0), (1, 2), (0, 0)), constant_values=0.5),
+        x[:, 1:3, None],
+        jnp.sum(x, (0, -1)),
+        jnp.concatenate(jnp.split(x, (1, 3), 1)[::-1], 1),
+        x[0] @ x[1].T,
+        (x == 0.0) | (x >= 1.0) | (x <= -1.0) | jnp.isinf(x),
+        values,
+        places,
+        jnp.sort(best, 0),
+    )
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11, 12])
+def test_older_forms_agree(opset: int) -> None:
+    x = jax.random.normal(jax.random.key(0), (2, 4, 3))
+    x = x.at[0, 0].set(jnp.array([0.0, jnp.inf, -jnp.inf])).at[1, 1].set(jnp.nan)
+    assert_close(run(exported(old_forms, [x], opset), [x]), list(old_forms(x)))
+
+
+@pytest.mark.parametrize("opset", [9, 10, 11, 12])
+def test_ranges_of_symbolic_size_agree(opset: int) -> None:
+    def rows(x: jax.Array) -> jax.Array:
+        return jnp.arange(x.shape[0]) + x
+
+    model = exported(rows, [("n",)], opset)
+    for size in (0, 1, 5):
+        x = jnp.ones(size)
+        assert_close(run(model, [x]), [rows(x)])
+
+
+def test_a_step_needs_a_newer_opset() -> None:
+    def reverse(x: jax.Array) -> jax.Array:
+        return x[::-1]
+
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(reverse, [(3,)], opset=9)
+    text = str(caught.value)
+    assert "opset 9 is too old: `Slice` needs opset 10 (its step is not 1)" in text
+    assert "return x[::-1]" in text
 
 
 def test_the_error_names_the_line_and_the_opset() -> None:

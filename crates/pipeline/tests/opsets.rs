@@ -63,6 +63,12 @@ fn check(opset: i64) {
 
 /// The oldest opset needs the most rewriting in terms of other operators.
 #[test]
+fn opset_9_refusals() {
+    check(9);
+}
+
+/// Axes are operands from here on.
+#[test]
 fn opset_13_refusals() {
     check(13);
 }
@@ -78,6 +84,9 @@ macro_rules! slow {
 }
 
 slow! {
+    opset_10_refusals: 10,
+    opset_11_refusals: 11,
+    opset_12_refusals: 12,
     opset_15_refusals: 15,
     opset_17_refusals: 17,
     opset_18_refusals: 18,

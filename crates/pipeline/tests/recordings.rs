@@ -202,7 +202,7 @@ fn graph_errors_have_suggestions() {
         onnx_file::Error::TooDeep { origin: None }.into(),
         onnx_file::Error::TooLarge(1 << 32).into(),
         onnx::Error::Graph("a value has no name".to_owned()).into(),
-        onnx::Error::OpsetUnsupported { given: 7, oldest: 13, newest: 28 }.into(),
+        onnx::Error::OpsetUnsupported { given: 7, oldest: 9, newest: 28 }.into(),
     ] {
         let (family, diagnostic) = places.diagnose(error);
         writeln!(report, "{}{}", family.class_name(), diagnostic.render(&|_, _| None)).unwrap();
@@ -214,6 +214,6 @@ fn graph_errors_have_suggestions() {
       help: export with return_mode="file" and the standard export mode, which put weights into a file beside the model
     InternalError[invalid-graph] invalid graph: a value has no name
       help: this is a bug in jax2onnx, not in your code; please report it with the file that `record="model.jaxpr"` writes; `jax2onnx reduce model.jaxpr` makes it short
-    InvalidInputError[invalid-option] opset 7 is not supported; choose one from 13 to 28
+    InvalidInputError[invalid-option] opset 7 is not supported; choose one from 9 to 28
     "#);
 }

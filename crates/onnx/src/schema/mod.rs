@@ -13,7 +13,7 @@ pub use types::Types;
 use crate::{Attr, Op};
 
 /// The oldest opset that models are written for.
-pub const OLDEST: i64 = 13;
+pub const OLDEST: i64 = 9;
 /// The newest opset that models are written for.
 pub const NEWEST: i64 = 28;
 

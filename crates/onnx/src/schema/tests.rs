@@ -25,7 +25,7 @@ fn the_version_follows_the_opset() {
     assert_eq!(since("NoSuchOp", 20), None);
     assert_eq!(since("GroupNormalization", 20), None, "deprecated as it was then");
     assert_eq!(find(&Op { domain: "other", name: "Add" }, 20).map(|s| s.since), None);
-    assert_eq!(versions(&Op::onnx("Reshape")).len(), 7);
+    assert_eq!(versions(&Op::onnx("Reshape")).len(), 8);
 }
 
 #[test]

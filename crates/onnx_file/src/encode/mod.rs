@@ -48,7 +48,10 @@ impl EncodeOptions<'_> {
     /// version; they skip metadata that they do not know.
     const fn ir_version_at(opset: i64) -> i64 {
         match opset {
-            ..15 => 7,
+            ..10 => 4,
+            10 => 5,
+            11 => 6,
+            12..15 => 7,
             15..19 => 8,
             19..21 => 9,
             _ => Self::IR_VERSION,

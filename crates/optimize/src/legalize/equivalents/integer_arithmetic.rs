@@ -11,6 +11,9 @@ pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
         return Err(Lack::Because("its sign is that of the divisor"));
     }
     let (x, y) = (operand(node, 0)?, operand(node, 1)?);
+    if !b.dtype(x).is_integer() {
+        return Err(Lack::Because("quotients of floats are rounded"));
+    }
     let quotient = b.op("Div", &[x, y], Attrs::new())?;
     let product = b.op("Mul", &[quotient, y], Attrs::new())?;
     Ok(vec![b.op("Sub", &[x, product], Attrs::new())?])

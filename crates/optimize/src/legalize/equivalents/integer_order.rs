@@ -40,7 +40,7 @@ pub(super) fn clip(b: &mut Builder<'_>, node: &Node) -> Results {
 }
 
 /// Writes `Clip` as `Max` and `Min`.
-pub(super) fn limits(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in super::super) fn limits(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let mut result = x;
     for (index, op) in [(1, "Max"), (2, "Min")] {

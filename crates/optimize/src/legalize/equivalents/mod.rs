@@ -6,18 +6,21 @@
 mod activations;
 mod bits;
 mod bitwise;
+mod comparisons;
 mod conv;
 mod conv_transpose;
 mod erf;
 pub(super) mod float_order;
 mod hyperbolic;
 mod integer_arithmetic;
-mod integer_order;
+pub(super) mod integer_order;
 mod integer_sum;
 mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod nan_order;
 mod pooling;
+mod range;
+mod scatter;
 mod triangle;
 mod windows;
 
@@ -98,25 +101,30 @@ static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
     ("BitwiseOr", &[Gap::Opset], bitwise::or),
     ("BitwiseXor", &[Gap::Opset], bitwise::xor),
     ("Clip", &[Gap::Int64], integer_order::clip),
-    ("Clip", &[Gap::Integer, Gap::IntegerOnDevice], integer_order::limits),
+    ("Clip", &[Gap::Integer, Gap::IntegerOnDevice, Gap::Double], integer_order::limits),
     ("Conv", &[Gap::Double, Gap::Integer], conv::by_windows),
     ("ConvTranspose", &[Gap::Double], conv_transpose::by_conv),
     ("Cosh", &[Gap::Double], hyperbolic::cosh),
     ("Elu", &[Gap::Double], activations::elu),
+    ("Equal", &[Gap::Float], comparisons::equal),
     ("Erf", &[Gap::Double], erf::erf),
     ("Gelu", &[Gap::Double], erf::gelu),
     ("GlobalAveragePool", &[Gap::Double], pooling::global_average),
     ("GlobalMaxPool", &[Gap::Double], pooling::global_max),
+    ("GreaterOrEqual", &[Gap::Opset], comparisons::greater_or_equal),
     ("HardSigmoid", &[Gap::Double], activations::hard_sigmoid),
     ("HardSwish", &[Gap::Opset, Gap::Double], activations::hard_swish),
+    ("IsInf", &[Gap::Opset], comparisons::is_inf),
     ("LeakyRelu", &[Gap::Double], activations::leaky_relu),
+    ("LessOrEqual", &[Gap::Opset], comparisons::less_or_equal),
     ("Max", &[Gap::Int64], integer_order::max),
     ("Mean", &[Gap::Double], activations::mean),
     ("Min", &[Gap::Int64], integer_order::min),
     ("Mish", &[Gap::Opset, Gap::Double], activations::mish),
-    ("Mod", &[Gap::Integer], integer_arithmetic::remainder),
+    ("Mod", &[Gap::Opset, Gap::Integer], integer_arithmetic::remainder),
     ("PRelu", &[Gap::Double], activations::prelu),
     ("Pow", &[Gap::Integer], integer_arithmetic::power),
+    ("Range", &[Gap::Opset], range::of_positions),
     ("ReduceL1", &[Gap::Integer], integer_sum::of_sizes),
     ("ReduceMax", &[Gap::Float], nan_order::reduce),
     ("ReduceMax", &[Gap::Uint64], integer_order::through_signed),
@@ -129,6 +137,7 @@ static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
     ("ReduceSum", &[Gap::Integer], integer_sum::sum),
     ("ReduceSumSquare", &[Gap::Integer], integer_sum::of_squares),
     ("Relu", &[Gap::Int64], integer_order::relu),
+    ("ScatterElements", &[Gap::Opset], scatter::renamed),
     ("ScatterElements", &[Gap::Float], nan_order::scatter),
     ("ScatterND", &[Gap::Float], nan_order::scatter),
     ("Selu", &[Gap::Double], activations::selu),
@@ -138,7 +147,7 @@ static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
     ("Softsign", &[Gap::Double], activations::softsign),
     ("Swish", &[Gap::Opset, Gap::Float], activations::swish),
     ("Tan", &[Gap::Double], inverse_trigonometric::tan),
-    ("ThresholdedRelu", &[Gap::Double], activations::thresholded_relu),
+    ("ThresholdedRelu", &[Gap::Opset, Gap::Double], activations::thresholded_relu),
     ("TopK", &[Gap::Uint64], integer_order::through_signed),
     ("Trilu", &[Gap::Opset], triangle::trilu),
 ];

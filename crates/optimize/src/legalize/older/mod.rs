@@ -4,6 +4,7 @@
 //! during legalisation (`equivalents/`), because their replacements must be legalised, too. Operands that
 //! used to be attributes are converted at the very end, when no pass examines them any more.
 
+mod before_13;
 mod spellings;
 
 use onnx::operators::{Axes, Operator};
@@ -24,18 +25,43 @@ struct Change {
     spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
 }
 
+/// All changes, newest first: an older form is converted from the one that followed it.
 static CHANGES: &[Change] = &[
     Change { ops: Roots::Named(&["DFT"]), since: 20, spell: spellings::axis_of_dft },
     Change { ops: Roots::Named(&["Pad"]), since: 18, spell: spellings::all_axes },
     Change { ops: Roots::With(takes_axes), since: 18, spell: spellings::axes_attribute },
-    Change { ops: Roots::Named(&["Reshape"]), since: 14, spell: spellings::zeros_that_copy },
-    Change { ops: Roots::Named(&["Shape"]), since: 15, spell: spellings::slice_of_shape },
     Change { ops: Roots::Named(&["Split"]), since: 18, spell: spellings::equal_parts },
+    Change { ops: Roots::Named(&["Shape"]), since: 15, spell: spellings::slice_of_shape },
+    Change { ops: Roots::Named(&["Reshape"]), since: 14, spell: spellings::zeros_that_copy },
+    Change { ops: Roots::Named(TAKE_AXES_SINCE_13), since: 13, spell: spellings::axes_attribute },
+    Change { ops: Roots::Named(&["Split"]), since: 13, spell: before_13::split_attribute },
+    Change { ops: Roots::Named(FLATTEN), since: 13, spell: before_13::last_axis },
+    Change { ops: Roots::Named(&["Resize"]), since: 13, spell: before_13::all_operands },
+    Change { ops: Roots::Named(&["Clip"]), since: 11, spell: before_13::max_and_min },
+    Change { ops: Roots::Named(&["Gemm"]), since: 11, spell: before_13::zero_bias },
+    Change { ops: Roots::Named(&["Pad"]), since: 11, spell: before_13::pads_attribute },
+    Change { ops: Roots::Named(&["TopK"]), since: 11, spell: before_13::largest },
+    Change { ops: Roots::With(has_axis), since: 11, spell: before_13::positive_axis },
+    Change { ops: Roots::Named(&["Slice"]), since: 10, spell: before_13::bounds_attributes },
+    Change { ops: Roots::Named(&["TopK"]), since: 10, spell: before_13::count_attribute },
 ];
 
-/// Returns `true` for reductions whose axes became an operand in opset 18. Those of `ReduceSum` were one before.
+/// Operators whose axes became an operand in opset 13.
+const TAKE_AXES_SINCE_13: &[&str] = &["ReduceSum", "Squeeze", "Unsqueeze"];
+
+/// Returns `true` for reductions whose axes became an operand in opset 18.
 fn takes_axes(op: &Operator) -> bool {
-    op.axes == Axes::Reduce && op.name != "ReduceSum"
+    op.axes == Axes::Reduce && !TAKE_AXES_SINCE_13.contains(&op.name)
+}
+
+/// Operators that flattened all axes from the given one on before opset 13.
+const FLATTEN: &[&str] = &["Hardmax", "LogSoftmax", "Softmax"];
+
+/// Returns `true` for operators whose axes had to be positive before opset 11.
+fn has_axis(op: &Operator) -> bool {
+    let is_changed = op.versions.iter().any(|schema| schema.since == 11);
+    let mut old = op.versions.iter().filter(|schema| schema.since < 11);
+    is_changed && old.any(|schema| schema.attr("axis").or(schema.attr("axes")).is_some())
 }
 
 /// An operator whose operands are computed by an operator that an older opset lacks, with a form

@@ -1,5 +1,6 @@
 //! Conversions of operands that used to be attributes, and of attributes that did not exist yet.
 
+use onnx::operators::Axes;
 use onnx::{Attr, Attrs, NodeId, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
 
@@ -7,12 +8,12 @@ use super::super::Work;
 use super::super::equivalents::Lack;
 
 /// Removes the attribute `name` of a node.
-fn drop_attr(work: &mut Work<'_>, id: NodeId, name: &str) {
+pub(super) fn drop_attr(work: &mut Work<'_>, id: NodeId, name: &str) {
     work.edit.attrs_mut(id).retain(|(key, _)| *key != name);
 }
 
 /// Sets an attribute of a node.
-fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, value: Attr) {
+pub(super) fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, value: Attr) {
     drop_attr(work, id, name);
     let attrs = work.edit.attrs_mut(id);
     attrs.push((name, value));
@@ -20,15 +21,16 @@ fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, value: Attr) {
 }
 
 /// Returns the integers of a value, if they are known.
-fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
+pub(super) fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
     work.graph().facts().constant(value)?.to_i64s()
 }
 
-/// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`.
+/// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`, and likewise for all operators with axes.
 pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
-    let keeps = node.int("noop_with_empty_axes", 0) != 0;
     let (x, axes) = (node.input(0), node.input(1));
+    let is_reduction = node.op.operator().axes == Axes::Reduce;
+    let keeps = node.int("noop_with_empty_axes", 0) != 0 || !is_reduction && axes.is_some();
     let axes = match axes {
         Some(axes) => integers(work, axes).ok_or(Lack::Because("its axes are computed"))?,
         None => Vec::new(),

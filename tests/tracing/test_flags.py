@@ -123,7 +123,7 @@ def test_functions():
     agree(model, exported, X, ["deterministic"])
     found = nodes(exported)
     assert found["Linear"] == 5
-    assert found["Dropout"] >= 4
+    assert found["DropoutFunction"] >= 4
     assert "If" not in found
 
 

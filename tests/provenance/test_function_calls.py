@@ -153,7 +153,7 @@ def test_names_and_operands_lead_to_the_same_calls(name: str, tmp_path: Path, ru
     path, optimised, profile = profiled(tmp_path, name)
     by_name, by_operand = (run("profile", m, profile) for m in (path, optimised))
     assert by_name["total_ns"] == by_operand["total_ns"]
-    # A class with the name of an operator, such as `Attention`, is the function `AttentionFunction`.
+    # The function of a class with the name of an operator is `AttentionFunction`.
     functions = {f.name.removesuffix("Function") for f in onnx.load(path).functions}
     inlined = resolved = 0
     for one, other in zip(by_name["kernels"], by_operand["kernels"], strict=True):

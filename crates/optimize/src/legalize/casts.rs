@@ -1,7 +1,7 @@
 //! Casts around a node: the choice of types to compute in, and the emission of the casts.
 
 use onnx::operators::{Algebra, holds};
-use onnx::schema::{Arity, Binding, Schema, Types};
+use onnx::schema::{self, Arity, Binding, Schema, Types};
 use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
 use tensor::{DType, DTypeKind, Type};
@@ -104,7 +104,7 @@ pub(super) fn apply(
     let node = work.graph().node(id).clone();
     let mut made: SmallVec<[(ValueId, DType, ValueId); 4]> = SmallVec::new();
     for (i, input) in node.inputs.iter().enumerate() {
-        let to = schema.input(i).and_then(|param| choice[param.types]);
+        let to = constraint(schema, &node, i).and_then(|index| choice[index]);
         let (Some(value), Some(to)) = (*input, to) else { continue };
         let known = made.iter().find(|(from, dtype, _)| (*from, *dtype) == (value, to));
         let cast = match known {
@@ -125,6 +125,17 @@ pub(super) fn apply(
     }
     work.take_fresh();
     Ok(())
+}
+
+/// Returns the constraint of an operand. One that is an attribute at this opset has the constraint of
+/// the same name.
+fn constraint(schema: &Schema, node: &Node, input: usize) -> Option<usize> {
+    if let Some(param) = schema.input(input) {
+        return Some(param.types);
+    }
+    let current = schema::find(&node.op, schema::NEWEST)?;
+    let name = current.types[current.input(input)?.types].name;
+    schema.types.iter().position(|constraint| constraint.name == name)
 }
 
 /// Emits a cast as in JAX: values out of range of a small float become infinite or NaN.

@@ -32,9 +32,10 @@ def test_every_surviving_node_is_found(name: str, tool: str, tmp_path: Path) -> 
     found = SourceMap.load(model).lookup_model(model)
     assert {id(node) for node, _ in found} == {id(node) for node in all_nodes(model)}
     for node, sources in found:
-        sites = [source.site for source in sources]
+        # Which product a shared reshape belongs to may be unknown. Then all candidates are listed.
+        sites = [s for source in sources for s in ([source.site] if source.site else source.sites)]
         assert sites, (node.op_type, list(node.output))
-        assert all(s is not None and s.file.startswith("tests/models/") for s in sites), node
+        assert all(site.file.startswith("tests/models/") for site in sites), node
 
 
 def test_values_added_by_the_runtime_are_traced_back(tmp_path: Path) -> None:

@@ -121,7 +121,11 @@ impl Source {
                 common.callers.clear();
             }
         }
-        if common.sites.len() > 1 {
+        let is_same_line =
+            |site: &Frame, other: &Frame| (&site.file, site.line) == (&other.file, other.line);
+        if let Some(site) = &common.site
+            && !common.sites.iter().all(|other| is_same_line(site, other))
+        {
             common.site = None;
         }
         Some(common)

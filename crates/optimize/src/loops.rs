@@ -77,18 +77,16 @@ impl Loop {
 
     /// Returns `true` if the scanned operand at `index` is read from its last row.
     pub(crate) fn reads_backwards(&self, graph: &Graph, index: usize) -> bool {
-        graph
-            .node(self.id)
-            .ints("scan_input_directions")
-            .is_some_and(|all| all.get(index) == Some(&1))
+        self.is_backwards(graph, "scan_input_directions", index)
     }
 
     /// Returns `true` if the first iteration computes the last row of the stacked result at `index`.
     pub(crate) fn stacks_backwards(&self, graph: &Graph, index: usize) -> bool {
-        graph
-            .node(self.id)
-            .ints("scan_output_directions")
-            .is_some_and(|all| all.get(index) == Some(&1))
+        self.is_backwards(graph, "scan_output_directions", index)
+    }
+
+    fn is_backwards(&self, graph: &Graph, directions: &str, index: usize) -> bool {
+        graph.node(self.id).ints(directions).is_some_and(|all| all.get(index) == Some(&1))
     }
 
     /// Returns the results of the body that are not carried: the condition and stacked results.

@@ -66,9 +66,9 @@ class Published:
     search: dict[str, Any]
 
     def cache(self) -> list[dict[str, tuple[Any, ...]]]:
-        """Returns the shapes of the cache: a buffer of keys and one of values for each layer."""
+        """Returns the shapes of the cache: the keys and the values of each layer."""
         c = self.sizes
-        shape = ("batch", c.key_value_heads, self.context_length, c.head_size)
+        shape = ("batch", c.key_value_heads, "past", c.head_size)
         return [{"key": shape, "value": shape}] * c.layers
 
 

@@ -139,7 +139,7 @@ class Gemma:
         rotation = self.rotary if window is None else self.local_rotary
         angles = rotation.angles(position_ids)
         query, key = rotate(query, angles), rotate(key, angles)
-        new = layers.update(old, key, value, position_ids)
+        new = layers.update(old, key, value)
         mask = layers.visible(position_ids, new["key"].shape[2], window)
         mixed = layers.attention(query, new, mask, self.scale, soft_cap=self.score_cap)
         mixed = layers.linear(attn["o_proj"], layers.merge_heads(mixed))

@@ -118,7 +118,7 @@ class GptOss:
         key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
         value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
         query, key = rotate(query, angles), rotate(key, angles)
-        new = layers.update(old, key, value, position_ids)
+        new = layers.update(old, key, value)
         mask = layers.visible(position_ids, new["key"].shape[2], window)
         sinks = attn["sinks"]
         mixed = layers.attention(query, new, mask, c.head_size**-0.5, sinks=sinks)

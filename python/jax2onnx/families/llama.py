@@ -58,12 +58,13 @@ class Llama:
         """Returns the logits, of all tokens or only of the last one, and the new cache."""
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
-        mask = layers.visible(position_ids, cache[0]["key"].shape[2], self.window)
+        length = cache[0]["key"].shape[2] + input_ids.shape[1]
+        mask = layers.visible(position_ids, length, self.window)
         x = model["embed_tokens"]["weight"][input_ids]
         new_cache = []
         for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
             with jax.named_scope(f"layers.{i}"):
-                x, new = self.layer(p, x, position_ids, angles, mask, old)
+                x, new = self.layer(p, x, angles, mask, old)
             new_cache.append(new)
         return layers.logits(params, x, c.epsilon, last=last_logits), new_cache
 
@@ -71,7 +72,6 @@ class Llama:
         self,
         p: Any,
         x: jax.Array,
-        position_ids: jax.Array,
         angles: Angles,
         mask: jax.Array,
         old: Any,
@@ -84,7 +84,7 @@ class Llama:
         key = layers.split_heads(layers.linear(attn["k_proj"], y), c.key_value_heads)
         value = layers.split_heads(layers.linear(attn["v_proj"], y), c.key_value_heads)
         query, key = rotate(query, angles), rotate(key, angles)
-        new = layers.update(old, key, value, position_ids)
+        new = layers.update(old, key, value)
         mixed = layers.attention(query, new, mask, c.head_size**-0.5)
         x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))
         y = layers.rms_norm(p["post_attention_layernorm"], x, c.epsilon)

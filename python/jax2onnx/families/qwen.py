@@ -107,7 +107,7 @@ class Qwen:
             query = layers.rms_norm(attn["q_norm"], query, c.epsilon)
             key = layers.rms_norm(attn["k_norm"], key, c.epsilon)
         query, key = rotate(query, angles), rotate(key, angles)
-        new = layers.update(old, key, value, position_ids)
+        new = layers.update(old, key, value)
         mask = layers.visible(position_ids, new["key"].shape[2], window)
         mixed = layers.attention(query, new, mask, c.head_size**-0.5)
         x = x + layers.linear(attn["o_proj"], layers.merge_heads(mixed))

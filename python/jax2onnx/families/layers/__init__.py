@@ -1,8 +1,8 @@
 """Layers that are the same in all families.
 
 Parameters have the names and shapes of the checkpoint: a linear layer is a dictionary with a
-`weight` of [outputs, inputs] and possibly a `bias`. Caches are buffers of
-[batch, key and value heads, context length, head size].
+`weight` of [outputs, inputs] and possibly a `bias`. Caches grow, and hold keys and values of
+[batch, key and value heads, tokens so far, head size].
 """
 
 from collections.abc import Callable
@@ -81,13 +81,12 @@ def visible(position_ids: jax.Array, length: int, window: int | None = None) -> 
 
 
 def update(
-    cache: dict[str, jax.Array], key: jax.Array, value: jax.Array, position_ids: jax.Array
+    cache: dict[str, jax.Array], key: jax.Array, value: jax.Array
 ) -> dict[str, jax.Array]:
-    """Writes the keys and values of new tokens into the buffers."""
-    start = position_ids[0, 0]
+    """Appends the keys and values of new tokens."""
     return {
-        "key": jax.lax.dynamic_update_slice_in_dim(cache["key"], key, start, axis=2),
-        "value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value, start, axis=2),
+        "key": jnp.concatenate([cache["key"], key], 2),
+        "value": jnp.concatenate([cache["value"], value], 2),
     }
 
 

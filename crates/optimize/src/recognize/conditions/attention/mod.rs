@@ -352,7 +352,7 @@ fn best_plan(
     if !fits {
         return Err(missed("queries, keys and values do not have the same heads"));
     }
-    let mut best: Option<((u64, bool), Plan)> = None;
+    let mut best: Option<((bool, u64, bool), Plan)> = None;
     for first in 0..=shared.len() {
         for (start, count) in runs(rows.len()) {
             let queries = rows[start..start + count].to_vec();
@@ -375,8 +375,8 @@ fn best_plan(
                     steps.map(|(view, to)| atoms.plan(atoms.layout(view), to)).collect();
                 let after = atoms.plan(&layouts[3], atoms.layout(end));
                 let known = |heads: &[usize]| atoms.shape(&[heads.to_vec()])[0].as_known();
-                let countable =
-                    known(&roles.shared_heads).is_some() && known(&roles.groups).is_some();
+                let has_groups = known(&roles.groups).is_some();
+                let countable = has_groups && known(&roles.shared_heads).is_some();
                 let (Some(steps), Some(after)) = (steps, after) else { continue };
                 let Ok(steps) = <[Vec<Step>; 3]>::try_from(steps) else { continue };
                 if is_flat && !countable {
@@ -384,8 +384,9 @@ fn best_plan(
                 }
                 let cost =
                     steps.iter().chain([&after]).map(|s| movement::cost::of_plan(s, false)).sum();
-                // At equal cost, prefers a single batch axis.
-                let rank = (cost, first != 1);
+                // With one head of keys, a number of queries could pass for that of groups, so a
+                // known number comes first. At equal cost, prefers a single batch axis.
+                let rank = (!has_groups, cost, first != 1);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                     let roles = roles.clone();
                     best = Some((rank, Plan { roles, is_flat, layouts, steps }));

@@ -133,8 +133,7 @@ def save_checkpoint(
     Args:
         folder: The folder, which is replaced as a whole.
         checkpoint: A folder with `config.json`, safetensors files, and the files of a tokenizer.
-        context_length: The largest number of tokens, for which the cache has buffers. Default: that
-            of the checkpoint, at most 4096.
+        context_length: The largest number of tokens. Default: that of the checkpoint, at most 4096.
         adapter: The folder of a LoRA adapter in peft's layout, which is merged into the weights.
         last_logits: `True` to compute the logits of the last token of a prompt only, which is all
             that generation needs. By default the model returns those of all tokens.

@@ -233,6 +233,68 @@ def test_experts_in_mxfp4(tmp_path):
         generation.save_checkpoint(tmp_path / "model", blocks)
 
 
+def test_experts_in_few_bits(tmp_path):
+    """A prompt reads experts one after the other, and a single token those that it chose."""
+    folder, made = published_folder(tmp_path, "gpt_oss")
+    errors = []
+    for name, dtype in (("int8", onnx.TensorProto.INT8), ("int4", onnx.TensorProto.UINT8)):
+        options = {"context_length": LENGTH, "weights": {"*experts.*_proj": name}}
+        generation.save_checkpoint(tmp_path / name, folder, **options)
+        graph = onnx.load(tmp_path / name / "model.onnx", load_external_data=False).graph
+        types = {t.name: t.data_type for t in graph.initializer}
+        experts = [n for n in made["tensors"] if n.endswith("_proj") and "experts" in n]
+        assert {types[n] for n in experts} == {dtype}
+        logits, _ = run(tmp_path / name, made["prompt"], 1)
+        few, _ = run(tmp_path / name, made["prompt"][:3], 1)
+        np.testing.assert_allclose(few, logits[:3], rtol=1e-4, atol=1e-4)
+        errors.append(np.abs(logits - made["logits"]).mean() / np.abs(made["logits"]).mean())
+    assert errors[0] < 0.01 < errors[1] < 0.2
+
+
+def test_one_head_of_keys_and_values(tmp_path):
+    """With a single head, the numbers of queries and of heads that share it look alike."""
+    made = fixture("gemma3")
+    config = {**made["config"], "num_key_value_heads": 1}
+    shapes = {
+        n: [16, 32] if "k_proj" in n or "v_proj" in n else s for n, s in made["tensors"].items()
+    }
+    folder = publish(tmp_path / "published", config, shapes)
+    results = []
+    for form in ("native", "elementary"):
+        operators = {"GroupQueryAttention": form}
+        generation.save_checkpoint(
+            tmp_path / form, folder, context_length=LENGTH, operators=operators
+        )
+        graph = onnx.load(tmp_path / form / "model.onnx", load_external_data=False).graph
+        found = [node for node in graph.node if node.op_type == "GroupQueryAttention"]
+        assert len(found) == (config["num_hidden_layers"] if form == "native" else 0)
+        results.append(run(tmp_path / form, made["prompt"], 8))
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-4, atol=1e-5)
+    assert results[0][1] == results[1][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma2", "llama", "phi3"])
+def test_beams(name, tmp_path):
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    folder, made = published_folder(tmp_path, name)
+    written = []
+    for form in ("auto", "elementary"):
+        operators = {"GroupQueryAttention": form}
+        generation.save_checkpoint(tmp_path / form, folder, operators=operators)
+        model = genai.Model(str(tmp_path / form))
+        params = genai.GeneratorParams(model)
+        params.set_search_options(max_length=24, num_beams=3)
+        generator = genai.Generator(model, params)
+        generator.append_tokens(made["prompt"])
+        while not generator.is_done():
+            generator.generate_next_token()
+        written.append([int(token) for token in generator.get_sequence(0)])
+    assert written[0] == written[1]
+
+
 def types_by_weight(model):
     """Returns the types of stored weights. The names of concatenated ones are joined."""
     values = [t for t in model.graph.initializer if not t.name.endswith("/scale")]
@@ -352,6 +414,14 @@ INVALID = {
     "other shapes": ({"intermediate_size": 64}, "`model.layers.0.mlp.gate_proj.weight` is"),
     "more layers": ({"num_hidden_layers": 4}, "lacks 9 of"),
 }
+
+
+def test_the_rotation_of_gpt_oss_has_no_default(tmp_path):
+    made = fixture("gpt_oss")
+    config = {name: value for name, value in made["config"].items() if name != "rope_scaling"}
+    folder = publish(tmp_path / "published", config, made["tensors"])
+    with pytest.raises(InvalidInputError, match="has no field `rope_scaling`"):
+        generation.save_checkpoint(tmp_path / "model", folder)
 
 
 @pytest.mark.parametrize("case", INVALID)

@@ -16,7 +16,7 @@ from jax2onnx.errors import UnsupportedError
 from jax2onnx.families import FAMILIES, Config, Sizes
 from jax2onnx.families.config import invalid, read_json
 
-# The context length if the checkpoint allows for more. Buffers for it are allocated from the start.
+# The context length if the checkpoint allows for more. Runtimes allocate buffers for it by default.
 USUAL_LENGTH = 4096
 
 # Settings of `generation_config.json` that onnxruntime-genai has, too.

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jax2onnx.families import layers
-from jax2onnx.families.config import Config, Sizes
+from jax2onnx.families.config import Config, Sizes, invalid
 from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
 
 
@@ -45,6 +45,11 @@ class GptOss:
         sliding = config.layer_types(sizes.layers, usual)
         chosen = config.count("num_experts_per_tok")
         config.expect("experts_per_token", chosen)
+        if not config.get("rope_scaling") and not config.get("rope_parameters"):
+            raise invalid(
+                f"`{config.path}` has no field `rope_scaling`",
+                "the rotation of GPT-OSS is stretched: add the factors that it was trained with",
+            )
         experts = config.count("num_local_experts")
         config.expect("num_experts", experts)
         return cls(
@@ -151,13 +156,13 @@ class GptOss:
         spread = jax.nn.one_hot(chosen, self.experts, dtype=x.dtype)
         share_of = jnp.einsum("tke,tk->et", spread, shares)
 
-        def add(total: jax.Array, expert: Any) -> tuple[jax.Array, None]:
-            weights, share = expert
-            inner = self.gate(x @ weights["gate_up_proj"] + weights["gate_up_proj_bias"])
-            outer = inner @ weights["down_proj"] + weights["down_proj_bias"]
-            return total + outer * share[:, None], None
+        def add(total: jax.Array, expert: jax.Array) -> tuple[jax.Array, None]:
+            w = jax.tree.map(lambda stack: stack[expert], p)
+            inner = self.gate(x @ w["gate_up_proj"] + w["gate_up_proj_bias"])
+            outer = inner @ w["down_proj"] + w["down_proj_bias"]
+            return total + outer * share_of[expert][:, None], None
 
-        return jax.lax.scan(add, jnp.zeros_like(x), (p, share_of))[0]
+        return jax.lax.scan(add, jnp.zeros_like(x), jnp.arange(self.experts))[0]
 
     def gate(self, x: jax.Array) -> jax.Array:
         """Multiplies features, clamped, by gates. Those with even indices are the gates."""

@@ -67,11 +67,12 @@ pub(super) fn blocks(
     if rank < 2 {
         return Err("its rank is 1, and only matrices and stacks of them are quantised".to_owned());
     }
-    let (mut lookups, mut transposed) = (Vec::new(), Vec::new());
+    let (mut lookups, mut matrices, mut transposed) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_product = false;
     for reader in readers(graph, value) {
         match reader {
             Reader::Lookup(node) => lookups.push(node),
+            Reader::Matrix(node) => matrices.push(node),
             Reader::Transposed(value) => transposed.push(value),
             Reader::Product => has_product = true,
             // Casts are part of the weight if all consumers are casts.
@@ -92,6 +93,8 @@ pub(super) fn blocks(
         }
         return Ok(Plan::Whole { axis: whole(&shape, size)?, scale });
     }
+    // A stack that is not widened as a whole is widened where each matrix is looked up.
+    lookups.extend(matrices);
     if has_product {
         return Err("its rows are looked up, and a product reads its columns".to_owned());
     }

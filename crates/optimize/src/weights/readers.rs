@@ -13,12 +13,14 @@ pub(super) enum Reader {
     Transposed(ValueId),
     /// A lookup of some of its rows, or of some matrices of a stack.
     Lookup(NodeId),
+    /// A lookup of one matrix of a stack.
+    Matrix(NodeId),
     /// Another operator.
     Other(&'static str),
 }
 
-/// Returns all consumers of `value`, directly or inside a function. For stacked matrices, these are
-/// the consumers of a single matrix: an iteration of a scan, or a lookup of a matrix by its index.
+/// Returns all consumers of `value`, directly or inside a function. For stacked matrices that a
+/// scan reads, these are the consumers of a single matrix.
 pub(super) fn readers(graph: &Graph, value: ValueId) -> Vec<Reader> {
     let mut found = Vec::new();
     for use_ in graph.value(value).uses() {
@@ -31,6 +33,8 @@ pub(super) fn readers(graph: &Graph, value: ValueId) -> Vec<Reader> {
             found.push(Reader::Transposed(transposed));
         } else if is_lookup(graph, node, index) {
             found.push(Reader::Lookup(id));
+        } else if node.is("Gather") && one_of_stack(graph, node, index).is_some() {
+            found.push(Reader::Matrix(id));
         } else {
             follow(graph, id, index, &mut found);
         }

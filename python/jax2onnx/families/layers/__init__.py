@@ -80,9 +80,7 @@ def visible(position_ids: jax.Array, length: int, window: int | None = None) -> 
     return mask if window is None else mask & (others > own - window)
 
 
-def update(
-    cache: dict[str, jax.Array], key: jax.Array, value: jax.Array
-) -> dict[str, jax.Array]:
+def update(cache: dict[str, jax.Array], key: jax.Array, value: jax.Array) -> dict[str, jax.Array]:
     """Appends the keys and values of new tokens."""
     return {
         "key": jnp.concatenate([cache["key"], key], 2),

@@ -492,3 +492,35 @@ def test_a_branch_that_onnxruntime_inlines_has_its_own_lines(
     assert [own for name, own in moved.items() if "Cos_token" in name] == [{again}]
     assert moved["_if_else_branch_CumSum"] == {again}
     assert moved["_if_else_branch_Tanh"] == {result}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_merged_reshapes_belong_to_a_product(
+    level: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """onnxruntime merges the reshapes between two products with a bias, and names the result after
+    neither of them.
+    """
+    bias, weights = jnp.arange(32.0), jnp.ones((32, 32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        x = x @ weights
+        x = x + bias
+        x = x @ weights
+        x = x + bias
+        x = x @ weights
+        x = x + bias
+        return jnp.cos(x)
+
+    exported = to_onnx(fn, [(2, 8, 32)], stacktrace_metadata="sourcemap")
+    first = fn.__code__.co_firstlineno
+    optimised = optimise(exported, level, tmp_path / "optimised.onnx")
+    nodes = SourceMap.load(exported).lookup_model(optimised)
+    found = {node.name: {line - first for line in lines(own)} for node, own in nodes}
+    products = {"": {1, 2}, "_1": {3, 4}, "_2": {5, 6}}
+    expected = {f"/MatMul{number}/MatMulAddFusion": at for number, at in products.items()}
+    assert {name: found[name] for name in expected} == expected
+    merged = [found[name] for name in found if name.endswith("_new_reshape")]
+    assert merged == [{1, 2}, {3, 4}]
+    times = charged(exported, level, tmp_path, capfd)
+    assert {name: {line - first for line in at} for name, at in times.items()} == found

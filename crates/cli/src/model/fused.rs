@@ -11,7 +11,9 @@ use std::cell::Cell;
 use provenance::{Source, SourceMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::introduced::{Value, introduced, is_layout, named, operator, plain_operator};
+use super::introduced::{
+    Value, introduced, is_layout, named, operator, plain_operator, reshaped_products,
+};
 use super::lookup::Lookup;
 use super::renamed::{call_of, is_inlined};
 
@@ -49,6 +51,8 @@ pub struct Fused<'m> {
     computed: FxHashMap<usize, usize>,
     /// The nodes connected by values of unknown origin, each with its group.
     groups: FxHashMap<usize, Vec<usize>>,
+    /// The nodes that only reshape an operand or the result of a product, each with the product.
+    reshaped: FxHashMap<usize, usize>,
     /// The calls that a runtime inlined.
     calls: FxHashMap<Inlined<'m>, Option<Call<'m>>>,
     /// The bodies that contain inlined calls of one name.
@@ -91,12 +95,14 @@ impl<'m> Fused<'m> {
         for (body, name) in calls.keys() {
             bodies.entry(*name).or_default().push(*body);
         }
-        Self { map, nodes, introduced, computed, groups, calls, bodies, spent: Cell::new(0) }
+        let (reshaped, spent) = (reshaped_products(map, &nodes), Cell::new(0));
+        Self { map, nodes, introduced, computed, groups, reshaped, calls, bodies, spent }
     }
 
     /// Returns the sources of a node, and `true` if it has only one of them and it is unknown which.
     /// The sources of the exported node with the same operator or name come first.
     pub fn possible_sources(&self, node: usize) -> (Vec<Source<'m>>, bool) {
+        let node = self.represented(node);
         let found = self.found(node);
         let sources = |exported: &usize| {
             self.map.sources(*exported, &self.calls_of(node, *exported, &found.calls))
@@ -106,6 +112,7 @@ impl<'m> Fused<'m> {
 
     /// Returns the first source of a node.
     pub fn own_source(&self, node: usize) -> Option<Source<'m>> {
+        let node = self.represented(node);
         let found = self.found(node);
         let exported = *found.nodes.first()?;
         self.map.own_source(exported, &self.calls_of(node, exported, &found.calls))
@@ -173,7 +180,12 @@ impl<'m> Fused<'m> {
     /// Returns the nodes of the source map that a node represents, in the order of
     /// [`Fused::sources`].
     pub fn exported(&self, node: usize) -> Vec<usize> {
-        self.found(node).nodes
+        self.found(self.represented(node)).nodes
+    }
+
+    /// Returns the node whose sources `node` has: a product for its reshapes, or else itself.
+    fn represented(&self, node: usize) -> usize {
+        self.reshaped.get(&node).copied().unwrap_or(node)
     }
 
     fn found(&self, node: usize) -> Found {

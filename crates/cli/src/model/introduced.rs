@@ -22,6 +22,16 @@ pub(crate) type Value<'m> = (usize, &'m str);
 /// The operators that only change a layout.
 const LAYOUTS: [&str; 2] = ["ReorderInput", "ReorderOutput"];
 
+/// The names of the nodes that onnxruntime adds before and after a product with a bias, if an operand
+/// has more than two axes.
+pub(crate) const RESHAPES: [&str; 2] = ["gemm_input_reshape", "gemm_output_reshape"];
+
+/// The end of the name of a `Reshape` that replaced two of them. It starts with the name of the first.
+pub(crate) const MERGED: &str = "_new_reshape";
+
+/// The end of the name of a `Gemm` that replaced a product and the addition of a bias.
+pub(crate) const BIASED: &str = "/MatMulAddFusion";
+
 /// Fused operators that always replace the same operators, with the operators they replace.
 const PARTS: [(&str, &[&str]); 1] = [("QuickGelu", &["Mul", "Sigmoid"])];
 
@@ -41,9 +51,9 @@ pub(crate) fn plain_operator(op: &str) -> &str {
 }
 
 /// Returns the operator that a node had in the exported model. onnxruntime may compute it as a
-/// convolution.
+/// convolution or a `Gemm`.
 fn exported_operator<'m>(node: &OptimizedNode<'m>) -> &'m str {
-    let replaced = [("_bn_nchwc", "BatchNormalization"), ("_mul_nchwc", "Mul")];
+    let replaced = [("_bn_nchwc", "BatchNormalization"), ("_mul_nchwc", "Mul"), (BIASED, "MatMul")];
     let replaced = replaced.iter().find(|(end, _)| node.name.ends_with(end));
     replaced.map_or_else(|| plain_operator(node.op), |(_, op)| op)
 }
@@ -55,7 +65,36 @@ pub(crate) fn fused_operators(op: &str) -> Option<&'static [&'static str]> {
 
 /// Returns `true` if a node only changes the layout of its operand.
 pub(crate) fn is_layout(node: &OptimizedNode<'_>) -> bool {
-    LAYOUTS.contains(&node.op)
+    LAYOUTS.contains(&node.op) || is_product_reshape(node)
+}
+
+/// Returns `true` if a node was added because a product is computed on two axes.
+fn is_product_reshape(node: &OptimizedNode<'_>) -> bool {
+    node.op == "Reshape" && RESHAPES.iter().any(|name| node.name.starts_with(name))
+}
+
+/// Returns the nodes that only reshape an operand or the result of a product, each with the product.
+pub(crate) fn reshaped_products(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'_>],
+) -> FxHashMap<usize, usize> {
+    let mut products: FxHashMap<Value<'_>, usize> = FxHashMap::default();
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| node.name.ends_with(BIASED)) {
+        let values = node.inputs.first().into_iter().chain(node.outputs.first());
+        products.extend(values.map(|name| ((node.body, name.as_str()), at)));
+    }
+    let product = |(at, node): (usize, &OptimizedNode<'_>)| {
+        let is_before = node.name.starts_with(RESHAPES[0]);
+        let value = if is_before { node.outputs.first() } else { node.inputs.first() };
+        Some((at, *products.get(&(node.body, value?.as_str()))?))
+    };
+    // One that was merged with a reshape of the model computes the value of that reshape.
+    let is_merged = |node: &OptimizedNode<'_>| {
+        node.name.ends_with(MERGED) && node.outputs.iter().any(|name| map.has_value(name))
+    };
+    let reshapes = nodes.iter().enumerate();
+    let reshapes = reshapes.filter(|(_, node)| is_product_reshape(node) && !is_merged(node));
+    reshapes.filter_map(product).collect()
 }
 
 /// Finds the nodes of the source map that compute introduced values. A value is missing if the name
@@ -86,8 +125,17 @@ pub(crate) fn introduced<'m>(
     }
     let named: Vec<Option<usize>> = nodes.iter().map(|node| named(map, node)).collect();
     let resolver = Resolver { map, nodes, claimed: named.iter().flatten().copied().collect() };
-    let starts: Vec<Option<Vec<usize>>> =
-        (0..nodes.len()).map(|node| resolver.reads(node, named[node])).collect();
+    let mut starts: Vec<Option<Vec<usize>>> = vec![None; nodes.len()];
+    for (position, node) in nodes.iter().enumerate().rev() {
+        starts[position] = resolver.reads(position, named[position]);
+        if starts[position].is_none() && is_layout(node) {
+            // Its consumers read the same value.
+            let results = node.outputs.iter().map(|name| (node.body, name.as_str()));
+            let readers = results.filter_map(|result| consumers.get(&result)).flatten();
+            let read = readers.flat_map(|reader| starts[*reader].iter().flatten().copied());
+            starts[position] = Some(set(read)).filter(|read| !read.is_empty());
+        }
+    }
     let mut found: FxHashMap<Value<'m>, usize> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
         for name in node.outputs {
@@ -104,10 +152,7 @@ pub(crate) fn introduced<'m>(
             let Some(at_least) = at_least else { continue };
             let read = consumers.get(&value).into_iter().flatten();
             let read = read.flat_map(|consumer| starts[*consumer].iter().flatten().copied());
-            let mut read: Vec<usize> =
-                read.filter(|read| resolver.leads_to(*read, at_least)).collect();
-            read.sort_unstable();
-            read.dedup();
+            let read = set(read.filter(|read| resolver.leads_to(*read, at_least)));
             found.insert(value, if let [only] = read[..] { only } else { at_least });
         }
     }

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Target;
 use super::read::Kernel;
-use crate::model::{Index, Makers, fused_operators, plain_operator};
+use crate::model::{BIASED, Index, MERGED, Makers, RESHAPES, fused_operators, plain_operator};
 
 /// The maximum number of nodes visited from one node.
 const MOST: usize = 64;
@@ -29,6 +29,8 @@ fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
     let is_activation = is_activated && follower.is_elementwise() && !follower.broadcasts();
     match plain(kernel) {
         "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
+        // One that has replaced a product and a bias adds nothing else.
+        "Gemm" if kernel.name.ends_with(BIASED) => op == "BatchNormalization",
         "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
         own if EXTENDED.contains(&own) => FOLDED.contains(&op) || is_activation,
         // A convolution that replaced another operator has no weights to fold into.
@@ -38,10 +40,12 @@ fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
 
 /// The runtime's operators whose kernels have generated names, with the operators that each may
 /// have replaced.
-const NAMELESS: [(&str, &[&str]); 6] = [
+const NAMELESS: [(&str, &[&str]); 8] = [
     ("BiasGelu", &["Gelu", "Erf"]),
     ("FastGelu", &["Gelu", "Tanh", "Erf"]),
     ("Gelu", &["Gelu", "Erf"]),
+    ("HardSigmoid", &["HardSwish"]),
+    ("Mul", &["HardSwish"]),
     ("BiasSoftmax", &["Softmax"]),
     ("SkipLayerNormalization", &["LayerNormalization"]),
     ("SkipSimplifiedLayerNormalization", &["RMSNormalization", "SimplifiedLayerNormalization"]),
@@ -51,13 +55,6 @@ const NAMELESS: [(&str, &[&str]); 6] = [
 /// them. onnxruntime creates a `Squeeze` without a name for each `Gather` first, and then the
 /// `Split`.
 const SPLIT: &str = "/GatherSliceToSplitFusion";
-
-/// The end of the name of a `Gemm` that replaced a product and the addition of a bias.
-const BIASED: &str = "/MatMulAddFusion";
-
-/// The kernels that onnxruntime adds around such a `Gemm` if its operand has more than two axes, with
-/// the distance of their positions from that of the `Gemm`.
-const AROUND: [(&str, usize); 2] = [("gemm_input_reshape", 2), ("gemm_output_reshape", 1)];
 
 /// The maximum number of nodes that a split may have replaced.
 const MOST_PARTS: usize = 1024;
@@ -108,20 +105,63 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
 }
 
 /// Returns the kernels of unknown reshapes, each with the kernel of its product.
+///
+/// onnxruntime creates the reshape of the operand first, then that of the result, then the product.
 fn reshaped(kernels: &[(&Kernel, Target)]) -> Vec<(usize, usize)> {
-    let products: FxHashMap<_, usize> = kernels
-        .iter()
-        .enumerate()
-        .filter(|(_, (kernel, _))| kernel.name.ends_with(BIASED))
-        .map(|(at, (kernel, _))| ((kernel.inside, kernel.position), at))
-        .collect();
-    let product = |kernel: &Kernel| {
-        let (_, distance) = AROUND.iter().find(|(name, _)| kernel.name.starts_with(name))?;
-        let position = kernel.position.and_then(|position| position.checked_add(*distance))?;
-        products.get(&(kernel.inside, Some(position))).copied()
+    let placed = |(at, (kernel, _)): (usize, &(&Kernel, Target))| {
+        Some(((kernel.inside, kernel.position?), at))
     };
-    let unknown = kernels.iter().enumerate().filter(|(_, (_, target))| *target == Target::Unknown);
-    unknown.filter_map(|(at, (kernel, _))| Some((at, product(kernel)?))).collect()
+    let positions: FxHashMap<_, usize> = kernels.iter().enumerate().filter_map(placed).collect();
+    let before = |at: usize, distance: usize| {
+        let kernel = kernels[at].0;
+        let position = kernel.position.and_then(|position| position.checked_sub(distance));
+        position.and_then(|position| positions.get(&(kernel.inside, position)).copied())
+    };
+    let is_unknown = |at: &usize| kernels[*at].1 == Target::Unknown;
+    let is_named = |at: usize, name| {
+        kernels[at].0.name.starts_with(name) && !kernels[at].0.name.ends_with(MERGED)
+    };
+    let mut found = Vec::new();
+    // The products whose result is reshaped by an unknown kernel, and the kernels of merged reshapes.
+    type Waiting = (Vec<usize>, Vec<usize>);
+    let mut waiting: FxHashMap<Option<usize>, Waiting> = FxHashMap::default();
+    for (at, (kernel, _)) in kernels.iter().enumerate() {
+        let (products, merged) = waiting.entry(kernel.inside).or_default();
+        if kernel.name.ends_with(BIASED) {
+            let around = [before(at, 2), before(at, 1)];
+            let own = around
+                .iter()
+                .zip(RESHAPES)
+                .map(|(other, name)| other.filter(|o| is_named(*o, name)));
+            let own: Vec<Option<usize>> = own.collect();
+            found.extend(
+                own.iter().flatten().filter(|at| is_unknown(at)).map(|reshape| (*reshape, at)),
+            );
+            // Any other kernel at these positions shows that the product has no reshapes.
+            if own[1].is_none() && around.iter().zip(&own).all(|(other, own)| other == own) {
+                products.push(at);
+            }
+        } else if kernel.name.starts_with(RESHAPES[1])
+            && kernel.name.ends_with(MERGED)
+            && is_unknown(&at)
+        {
+            merged.push(at);
+        }
+    }
+    for (mut products, mut merged) in waiting.into_values() {
+        if products.len() == merged.len() {
+            products.sort_by_key(|at| kernels[*at].0.position);
+            merged.sort_by_key(|at| number(&kernels[*at].0.name));
+            found.extend(merged.into_iter().zip(products));
+        }
+    }
+    found
+}
+
+/// Returns the number in `gemm_output_reshape_token_5_new_reshape`. The first such name has none.
+fn number(name: &str) -> Option<u64> {
+    let name = name.strip_suffix(MERGED)?;
+    name.rsplit_once("_token_")?.1.parse().ok()
 }
 
 /// Returns the kernels of unknown squeezes, each with the kernel of its split.
@@ -362,7 +402,11 @@ impl<'i, 'm> Regions<'i, 'm> {
             let after =
                 owners(self.reached(node, &self.read_by)).into_iter().filter(|(owned, at)| {
                     let kernel = kernels[*at].0;
-                    self.is_fused(*owned, kernel) && !EXTENDED.contains(&plain(kernel))
+                    match plain(kernel) {
+                        // The scale of an operand.
+                        "MatMul" => kernel.op != "MatMul" && self.scales(node, *owned),
+                        own => self.is_fused(*owned, kernel) && !EXTENDED.contains(&own),
+                    }
                 });
             let mut all: Vec<usize> = before.chain(after).map(|(_, at)| at).collect();
             all.sort_unstable();
@@ -390,6 +434,23 @@ impl<'i, 'm> Regions<'i, 'm> {
                 }
             }
             at += 1;
+        }
+        false
+    }
+
+    /// Returns `true` if `node` scales or transposes an operand of `owned`, alone or with others.
+    fn scales(&self, node: usize, owned: usize) -> bool {
+        let is_scale = |node: usize| {
+            let op = self.proto(node).op_type.as_str();
+            matches!(op, "Mul" | "Div" | "Transpose") && self.silent.contains(&node)
+        };
+        let mut at = node;
+        for _ in 0..MOST {
+            let ([next], true) = (&self.read_by[at][..], is_scale(at)) else { return false };
+            at = *next;
+            if at == owned {
+                return true;
+            }
         }
         false
     }

@@ -5,7 +5,7 @@
 
 use tensor::{DType, Dim, Tensor, bounds};
 
-use super::Facts;
+use super::{Comparison, Facts};
 use crate::fold::axis;
 use crate::{Node, ValueId, reversal};
 
@@ -41,17 +41,6 @@ pub struct Base {
     pub value: ValueId,
     /// The axis of the form for each axis of the value; `None` for axes of size one.
     pub axes: Vec<Option<usize>>,
-}
-
-/// A comparison of integers, and its operands in terms of the axes of its result.
-#[derive(Clone, Debug)]
-pub struct Comparison {
-    /// The operator.
-    pub op: &'static str,
-    /// The first operand.
-    pub left: Affine,
-    /// The second operand.
-    pub right: Affine,
 }
 
 /// The terms that an affine form may have.
@@ -107,22 +96,19 @@ impl Facts<'_> {
         self.affine(indices, Some((last, index)), Terms::Computed)
     }
 
-    /// Returns the comparison that `mask` is the result of.
-    pub fn comparison(&self, mask: ValueId) -> Option<Comparison> {
+    /// Returns the comparison of integers that `mask` is the result of, with operands in terms of the axes of `mask`.
+    pub fn comparison(&self, mask: ValueId) -> Option<Comparison<Affine>> {
         let node = self.node(mask)?;
         let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
         let each = |form: fn(&Affine, &[Dim], &[Dim]) -> Option<Affine>| {
-            let Comparison { op, left, right } = self.comparison(node.input(0)?)?;
-            Some(Comparison { op, left: form(&left, from, to)?, right: form(&right, from, to)? })
+            self.comparison(node.input(0)?)?.try_map(|side| form(&side, from, to))
         };
+        if let Some(comparison) = Comparison::of(node) {
+            let form = |value| self.affine(value, None, Terms::Computed)?.with_rank(to.len());
+            let is_integer = self.graph.ty(comparison.low).dtype.is_integer();
+            return if is_integer { comparison.try_map(form) } else { None };
+        }
         match node.op.name {
-            op @ ("Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual") => {
-                let of = |index: usize| {
-                    self.affine(node.input(index)?, None, Terms::Computed)?.with_rank(to.len())
-                };
-                let is_integer = self.graph.ty(node.input(0)?).dtype.is_integer();
-                is_integer.then_some(Comparison { op, left: of(0)?, right: of(1)? })
-            }
             "Expand" => each(|form, _, to| form.clone().with_rank(to.len())),
             _ if node.is_reshape() => {
                 each(|form, from, to| Some(form.moved(&kept_axes(from, to)?)))
@@ -136,22 +122,20 @@ impl Facts<'_> {
     pub fn half_spaces(&self, mask: ValueId) -> Option<Vec<Progression>> {
         let node = self.node(mask)?;
         let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
-        let form =
-            |index: usize| self.affine(node.input(index)?, None, Terms::Known)?.with_rank(to.len());
         let inner = |index: usize| self.half_spaces(node.input(index)?);
         let aligned = |all: Vec<Progression>| {
             all.into_iter().map(|one| one.with_rank(to.len())).collect::<Option<Vec<_>>>()
         };
-        match node.op.name {
-            op @ ("Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual") => {
-                let is_less = op.starts_with("Less");
-                let (low, high) = if is_less { (0, 1) } else { (1, 0) };
-                let mut found = form(high)?.plus(form(low)?.times(-1)?)?.progression;
-                if !op.ends_with("OrEqual") {
-                    found.first = found.first - ONE;
-                }
-                Some(vec![found])
+        if let Some(comparison) = Comparison::of(node) {
+            let form = |value| self.affine(value, None, Terms::Known)?.with_rank(to.len());
+            let Comparison { low, high, strict } = comparison.try_map(form)?;
+            let mut found = high.plus(low.times(-1)?)?.progression;
+            if strict {
+                found.first = found.first - ONE;
             }
+            return Some(vec![found]);
+        }
+        match node.op.name {
             "And" => Some([aligned(inner(0)?)?, aligned(inner(1)?)?].concat()),
             "Not" => {
                 let [one] = <[Progression; 1]>::try_from(inner(0)?).ok()?;

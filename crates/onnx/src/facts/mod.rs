@@ -17,6 +17,7 @@
 //! was reached is sound, but may be less sharp. It is kept only for the value that was asked for.
 
 mod affine;
+mod comparison;
 mod constant;
 mod float_interval;
 mod interval;
@@ -32,7 +33,8 @@ use std::sync::{Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use tensor::{Dim, Tensor};
 
-pub use self::affine::{Affine, Base, Comparison, Progression};
+pub use self::affine::{Affine, Base, Progression};
+pub use self::comparison::Comparison;
 pub use self::float_interval::FloatInterval;
 pub use self::interval::Interval;
 pub use self::norm::{NanSpread, NormBound, is_finite};

@@ -2,7 +2,7 @@
 
 use tensor::{Dim, Tensor};
 
-use super::{Facts, Progression};
+use super::{Comparison, Facts, Progression};
 use crate::ValueId;
 
 /// A mask along the last two axes that holds on one side of a diagonal, and on the diagonal.
@@ -46,27 +46,21 @@ impl Facts<'_> {
         if node.is("Not") {
             return self.triangle(node.input(0)?, matrices).map(Triangle::complement);
         }
-        let counted = |index: usize| {
-            let numbers = self.progression(node.input(index)?)?.with_rank(shape.len())?;
+        let counted = |value| {
+            let numbers = self.progression(value)?.with_rank(shape.len())?;
             let Progression { first, steps } = numbers;
             let mut moving = (0..).zip(steps.iter().rev()).filter(|(_, step)| **step != 0);
             let (Some((axis, 1)), None) = (moving.next(), moving.next()) else { return None };
             Some((axis, first))
         };
+        let Comparison { low, high, strict } = Comparison::of(node)?.try_map(counted)?;
         // `column + k` is compared with `row`, or the other way round.
-        let (rows_first, k) = match (counted(0)?, counted(1)?) {
-            ((1, rows), (0, columns)) => (true, rows - columns),
-            ((0, columns), (1, rows)) => (false, rows - columns),
+        let (lower, k) = match (low, high) {
+            ((0, columns), (1, rows)) => (true, rows - columns),
+            ((1, rows), (0, columns)) => (false, rows - columns),
             _ => return None,
         };
         let k = k.as_known()?;
-        let (lower, strict) = match node.op.name {
-            "GreaterOrEqual" => (rows_first, false),
-            "Greater" => (rows_first, true),
-            "LessOrEqual" => (!rows_first, false),
-            "Less" => (!rows_first, true),
-            _ => return None,
-        };
         let by = i64::from(strict);
         Some(Triangle { upper: !lower, k: if lower { k - by } else { k + by } })
     }

@@ -2,7 +2,7 @@
 
 use tensor::{DType, Dim};
 
-use super::{Facts, FloatInterval, Interval};
+use super::{Comparison, Facts, Interval};
 use crate::{Node, ValueId};
 
 impl Facts<'_> {
@@ -34,57 +34,59 @@ impl Facts<'_> {
             (Some(_), Some(_)) => Some(!decisive),
             _ => None,
         };
+        if let Some(Comparison { low, high, strict }) = Comparison::of(node) {
+            return decided(self.compared(low, high, strict, positive));
+        }
         match node.op.name {
             "Not" => one(a).map(|holds| !holds),
             "And" => either(false),
             "Or" => either(true),
-            "ReduceMax" | "ReduceMin" => one(a),
             "Cast" if dtype(a) == DType::Bool || dtype(value) == DType::Bool => one(a),
-            _ if node.operator().selects() => one(a),
+            _ if node.operator().selects() || node.operator().is_extremum() => one(a),
             "Equal" if dtype(a) == DType::Bool => Some(one(a)? == one(b?)?),
             "IsNaN" => (!self.float_interval_within(a, positive).has_nan).then_some(false),
-            "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => {
-                let b = b?;
-                let (holds, fails) = if dtype(a).is_float() {
-                    let [x, y] = [a, b].map(|value| self.float_interval_within(value, positive));
-                    compared_floats(node.op.name, &x, &y)
-                } else {
-                    let [x, y] = [a, b].map(|value| self.interval(value));
-                    let (holds, fails) = compared_integers(node.op.name, &x, &y);
-                    (holds || node.is("Equal") && a == b, fails)
-                };
-                if holds { Some(true) } else { fails.then_some(false) }
+            "Equal" if a == b? && !dtype(a).is_float() => Some(true),
+            "Equal" => {
+                let compared = |low, high| self.compared(low, high, false, positive);
+                let ((below, above), (other_below, other_above)) =
+                    (compared(a, b?), compared(b?, a));
+                decided((below && other_below, above || other_above))
             }
             _ => None,
         }
     }
-}
 
-/// Returns whether a comparison of integers always holds, and whether it never does.
-fn compared_integers(op: &str, x: &Interval, y: &Interval) -> (bool, bool) {
-    let at_most = |x: &Interval, y: &Interval| y.low.as_ref().is_some_and(|low| x.is_at_most(low));
-    let below = |x: &Interval, y: &Interval| {
-        y.low.as_ref().is_some_and(|low| x.is_at_most(&(low.clone() - Dim::Known(1))))
-    };
-    match op {
-        "Less" => (below(x, y), at_most(y, x)),
-        "LessOrEqual" => (at_most(x, y), below(y, x)),
-        "Greater" => (below(y, x), at_most(x, y)),
-        "GreaterOrEqual" => (at_most(y, x), below(x, y)),
-        _ => (at_most(x, y) && at_most(y, x), below(x, y) || below(y, x)),
+    /// Returns whether `low < high`, or `low <= high` unless `strict`, always holds, and whether it never
+    /// does. A comparison with NaN does not hold.
+    fn compared(
+        &self,
+        low: ValueId,
+        high: ValueId,
+        strict: bool,
+        positive: &Vec<Dim>,
+    ) -> (bool, bool) {
+        if self.graph.ty(low).dtype.is_float() {
+            let [x, y] = [low, high].map(|value| self.float_interval_within(value, positive));
+            let has_nan = x.has_nan || y.has_nan;
+            return if strict {
+                (x.high < y.low && !has_nan, y.high <= x.low)
+            } else {
+                (x.high <= y.low && !has_nan, y.high < x.low)
+            };
+        }
+        let [x, y] = [low, high].map(|value| self.interval(value));
+        let at_most =
+            |x: &Interval, y: &Interval| y.low.as_ref().is_some_and(|low| x.is_at_most(low));
+        let below = |x: &Interval, y: &Interval| {
+            y.low.as_ref().is_some_and(|low| x.is_at_most(&(low.clone() - Dim::Known(1))))
+        };
+        if strict { (below(&x, &y), at_most(&y, &x)) } else { (at_most(&x, &y), below(&y, &x)) }
     }
 }
 
-/// Returns whether a comparison of floats always holds, and whether it never does. A comparison with NaN does not hold.
-fn compared_floats(op: &str, x: &FloatInterval, y: &FloatInterval) -> (bool, bool) {
-    let (holds, fails) = match op {
-        "Less" => (x.high < y.low, y.high <= x.low),
-        "LessOrEqual" => (x.high <= y.low, y.high < x.low),
-        "Greater" => (x.low > y.high, y.low >= x.high),
-        "GreaterOrEqual" => (x.low >= y.high, y.low > x.high),
-        _ => (x.low == y.high && x.high == y.low, x.high < y.low || y.high < x.low),
-    };
-    (holds && !x.has_nan && !y.has_nan, fails)
+/// Returns the result of a comparison that always holds or never does.
+fn decided((holds, fails): (bool, bool)) -> Option<bool> {
+    if holds { Some(true) } else { fails.then_some(false) }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub enum PrecisionClass {
 }
 
 /// A property that an operator may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trait {
     /// Each element of the result has the same bits in every layout. This excludes approximated
     /// functions, because a runtime may round the last elements of a row differently, and `Max` of
@@ -66,6 +66,8 @@ pub enum Trait {
     Exact,
     /// The first two operands can be swapped.
     Commutative,
+    /// The second operand that leaves the first one unchanged, down to the sign of a zero.
+    Neutral(f64),
     /// Two nodes with the same operands give different results.
     Random,
     /// Every element of a result is an element of the first operand. Operators that only reorder or
@@ -188,6 +190,14 @@ impl Operator {
         self.traits.contains(&property)
     }
 
+    /// Returns the second operand that leaves the first one unchanged.
+    pub fn neutral(&self) -> Option<f64> {
+        self.traits.iter().find_map(|property| match property {
+            Trait::Neutral(number) => Some(*number),
+            _ => None,
+        })
+    }
+
     /// Returns `true` if the operator broadcasts its operands and combines corresponding elements.
     pub fn is_elementwise(&self) -> bool {
         matches!(self.axes, Axes::Elementwise | Axes::First)
@@ -216,6 +226,11 @@ impl Operator {
     /// Returns `true` if the operator reduces axes to one element each.
     pub fn is_reduction(&self) -> bool {
         matches!(self.axes, Axes::Reduce | Axes::ArgReduce)
+    }
+
+    /// Returns `true` if the operator reduces axes to their largest or smallest element.
+    pub fn is_extremum(&self) -> bool {
+        self.axes == Axes::Reduce && self.algebra == Algebra::Order
     }
 
     /// Returns `true` if the operator can be evaluated on constants.

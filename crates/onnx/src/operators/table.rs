@@ -10,7 +10,7 @@ use super::Axes::{
 };
 use super::Fold::{Function, Never, Whole};
 use super::PrecisionClass::{Follow, Light, Product, Wide};
-use super::Trait::{Commutative, Exact, Random, Selects, Sums};
+use super::Trait::{Commutative, Exact, Neutral, Random, Selects, Sums};
 use super::{Operator, row};
 
 /// The rows. Columns: name, type inference, elements as dimensions, evaluation, axes, algebra,
@@ -20,9 +20,9 @@ pub(super) static TABLE: &[Operator] = &[
     row("Abs",                       Some(infer::elementwise::same),                  None,                             Whole(elementwise::abs),          Elementwise, Order,    Light,   &[Exact]),
     row("Acos",                      Some(infer::elementwise::same),                  None,                             Function(f64::acos),              Elementwise, Real,     Wide,    &[]),
     row("Acosh",                     Some(infer::elementwise::same),                  None,                             Function(f64::acosh),             Elementwise, Real,     Wide,    &[]),
-    row("Add",                       Some(infer::elementwise::binary),                Some(content::add),               Whole(elementwise::add),          Elementwise, Ring,     Light,   &[Exact, Commutative]),
+    row("Add",                       Some(infer::elementwise::binary),                Some(content::add),               Whole(elementwise::add),          Elementwise, Ring,     Light,   &[Exact, Commutative, Neutral(-0.0)]),
     row("AffineGrid",                None,                                            None,                             Never,                            Opaque,      Real,     Wide,    &[]),
-    row("And",                       Some(infer::elementwise::logical),               None,                             Whole(elementwise::and),          Elementwise, Fixed,    Wide,    &[Exact, Commutative]),
+    row("And",                       Some(infer::elementwise::logical),               None,                             Whole(elementwise::and),          Elementwise, Fixed,    Wide,    &[Exact, Commutative, Neutral(1.0)]),
     row("ArgMax",                    Some(infer::reduction::arg),                     None,                             Whole(reduce::arg),               ArgReduce,   Reads,    Wide,    &[]),
     row("ArgMin",                    Some(infer::reduction::arg),                     None,                             Whole(reduce::arg),               ArgReduce,   Reads,    Wide,    &[]),
     row("Asin",                      Some(infer::elementwise::same),                  None,                             Function(f64::asin),              Elementwise, Real,     Wide,    &[]),
@@ -62,7 +62,7 @@ pub(super) static TABLE: &[Operator] = &[
     row("DepthToSpace",              Some(infer::reshape::depth_to_space),            None,                             Never,                            Opaque,      Movement, Follow,  &[Selects]),
     row("DequantizeLinear",          Some(infer::quantization::dequantize),           None,                             Never,                            Opaque,      Fixed,    Wide,    &[]),
     row("Det",                       Some(infer::reduction::det),                     None,                             Never,                            Opaque,      Real,     Wide,    &[]),
-    row("Div",                       Some(infer::elementwise::binary),                Some(content::div),               Whole(elementwise::div),          Elementwise, Integer,  Light,   &[Exact]),
+    row("Div",                       Some(infer::elementwise::binary),                Some(content::div),               Whole(elementwise::div),          Elementwise, Integer,  Light,   &[Exact, Neutral(1.0)]),
     row("Dropout",                   None,                                            None,                             Never,                            Opaque,      Fixed,    Wide,    &[Random]),
     row("DynamicQuantizeLinear",     Some(infer::quantization::quantize_dynamically), None,                             Never,                            Opaque,      Fixed,    Wide,    &[]),
     row("Einsum",                    Some(infer::einsum::einsum),                     None,                             Never,                            Opaque,      Ring,     Product, &[]),
@@ -108,20 +108,20 @@ pub(super) static TABLE: &[Operator] = &[
     row("LpPool",                    Some(infer::pooling::pool),                      None,                             Never,                            Opaque,      Real,     Wide,    &[]),
     row("MatMul",                    Some(infer::linear::matmul),                     None,                             Whole(product::matmul),           MatMul,      Ring,     Product, &[Sums]),
     row("MatMulInteger",             Some(infer::linear::matmul_integer),             None,                             Never,                            Opaque,      Fixed,    Wide,    &[]),
-    row("Max",                       Some(infer::elementwise::variadic),              Some(content::max),               Whole(elementwise::max),          Elementwise, Order,    Light,   &[Commutative]),
+    row("Max",                       Some(infer::elementwise::variadic),              Some(content::max),               Whole(elementwise::max),          Elementwise, Order,    Light,   &[Commutative, Neutral(f64::NEG_INFINITY)]),
     row("MaxPool",                   Some(infer::pooling::max_pool),                  None,                             Never,                            Opaque,      Order,    Light,   &[]),
     row("Mean",                      Some(infer::elementwise::variadic),              None,                             Never,                            Elementwise, Real,     Wide,    &[]),
     row("MeanVarianceNormalization", Some(infer::normalization::mean_variance),       None,                             Never,                            Opaque,      Real,     Wide,    &[]),
-    row("Min",                       Some(infer::elementwise::variadic),              Some(content::min),               Whole(elementwise::min),          Elementwise, Order,    Light,   &[Commutative]),
+    row("Min",                       Some(infer::elementwise::variadic),              Some(content::min),               Whole(elementwise::min),          Elementwise, Order,    Light,   &[Commutative, Neutral(f64::INFINITY)]),
     row("Mish",                      Some(infer::elementwise::same),                  None,                             Never,                            Elementwise, Real,     Light,   &[]),
     row("Mod",                       Some(infer::elementwise::modulo),                Some(content::modulo),            Whole(elementwise::modulo),       Elementwise, Integer,  Wide,    &[]),
-    row("Mul",                       Some(infer::elementwise::binary),                Some(content::mul),               Whole(elementwise::mul),          Elementwise, Ring,     Light,   &[Exact, Commutative]),
+    row("Mul",                       Some(infer::elementwise::binary),                Some(content::mul),               Whole(elementwise::mul),          Elementwise, Ring,     Light,   &[Exact, Commutative, Neutral(1.0)]),
     row("Multinomial",               None,                                            None,                             Never,                            Opaque,      Fixed,    Wide,    &[Random]),
     row("Neg",                       Some(infer::elementwise::same),                  Some(content::neg),               Whole(elementwise::neg),          Elementwise, Ring,     Light,   &[Exact]),
     row("NonZero",                   Some(infer::indexing::data_dependent),           None,                             Never,                            Opaque,      Reads,    Wide,    &[]),
     row("Not",                       Some(infer::elementwise::not),                   None,                             Whole(elementwise::not),          Elementwise, Fixed,    Wide,    &[Exact]),
     row("OneHot",                    Some(infer::indexing::one_hot),                  None,                             Never,                            Opaque,      Movement, Wide,    &[]),
-    row("Or",                        Some(infer::elementwise::logical),               None,                             Whole(elementwise::or),           Elementwise, Fixed,    Wide,    &[Exact, Commutative]),
+    row("Or",                        Some(infer::elementwise::logical),               None,                             Whole(elementwise::or),           Elementwise, Fixed,    Wide,    &[Exact, Commutative, Neutral(0.0)]),
     row("PRelu",                     Some(infer::elementwise::prelu),                 None,                             Never,                            Elementwise, Real,     Light,   &[]),
     row("Pad",                       Some(infer::movement::pad),                      None,                             Whole(layout::pad),               Pad,         Movement, Follow,  &[]),
     row("Pow",                       Some(infer::elementwise::power),                 None,                             Whole(functions::power),          Elementwise, Integer,  Wide,    &[]),
@@ -171,7 +171,7 @@ pub(super) static TABLE: &[Operator] = &[
     row("Split",                     Some(infer::movement::split),                    None,                             Whole(layout::split),             Along(0),    Movement, Follow,  &[Selects]),
     row("Sqrt",                      Some(infer::elementwise::same),                  None,                             Whole(elementwise::sqrt),         Elementwise, Real,     Wide,    &[]),
     row("Squeeze",                   Some(infer::movement::squeeze),                  Some(content::unchanged),         Whole(layout::reshape),           Reshape,     Movement, Follow,  &[]),
-    row("Sub",                       Some(infer::elementwise::binary),                Some(content::sub),               Whole(elementwise::sub),          Elementwise, Ring,     Light,   &[Exact]),
+    row("Sub",                       Some(infer::elementwise::binary),                Some(content::sub),               Whole(elementwise::sub),          Elementwise, Ring,     Light,   &[Exact, Neutral(0.0)]),
     row("Sum",                       Some(infer::elementwise::variadic),              None,                             Whole(elementwise::sum),          Elementwise, Ring,     Wide,    &[]),
     row("Swish",                     Some(infer::elementwise::same),                  None,                             Never,                            Elementwise, Real,     Light,   &[]),
     row("Tan",                       Some(infer::elementwise::same),                  None,                             Function(f64::tan),               Elementwise, Real,     Wide,    &[]),

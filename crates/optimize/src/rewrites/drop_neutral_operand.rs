@@ -4,17 +4,16 @@
 //! For floats, the sign of zero must be preserved: `x + 0.0` turns `-0.0` into `0.0`, if that can
 //! occur, whereas `x + -0.0` and `x - 0.0` do not.
 
+use onnx::operators::{Operator, Trait};
 use onnx::{ValueId, attrs};
-use tensor::{DType, Tensor};
+use tensor::Tensor;
 
 use super::expand_after_movement::{repeats, with_unit_axes};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_neutral_operand",
-    roots: Roots::With(|op| {
-        [DType::Bool, DType::F32].iter().any(|d| neutral(op.name, *d).is_some())
-    }),
+    roots: Roots::With(|op| op.neutral().is_some()),
     try_at,
 };
 
@@ -23,12 +22,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let [Some(a), Some(b)] = *node.inputs.as_slice() else {
         return Err("it does not have two operands".into());
     };
-    let op = node.op.name;
+    let op = node.operator();
     let shape = &m.ty(y).shape;
     let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
     // A computed operand is neutral if it is always zero. The cheap test comes first because this
     // is rare and the analysis is slow.
-    let is_zero = |v, other| match op {
+    let is_zero = |v, other| match op.name {
         _ if !is_multiple_of_zero(m, v) => false,
         "Sub" => m.facts().float_interval(v, shape).is(0.0),
         "Add" => {
@@ -40,7 +39,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let is_neutral = |v, other| is_constant(v) || is_zero(v, other);
     let (x, neutral) = if is_neutral(b, a) {
         (a, b)
-    } else if !matches!(op, "Div" | "Sub") && is_neutral(a, b) {
+    } else if op.has(Trait::Commutative) && is_neutral(a, b) {
         (b, a)
     } else {
         return Err("neither operand is neutral".into());
@@ -67,27 +66,12 @@ fn spread_from(m: &Match<'_>, mut value: ValueId) -> ValueId {
     value
 }
 
-fn is_neutral(op: &str, tensor: &Tensor) -> bool {
-    let (Some(value), Some(neutral)) = (tensor.splat(), neutral(op, tensor.dtype())) else {
+fn is_neutral(op: &Operator, tensor: &Tensor) -> bool {
+    let (Some(value), Some(neutral)) = (tensor.splat(), op.neutral()) else {
         return false;
     };
     // The two zeros differ only for floats.
     value == neutral && (!tensor.dtype().is_float() || value.to_bits() == neutral.to_bits())
-}
-
-/// Returns the second operand that leaves the first one of `op` unchanged.
-fn neutral(op: &str, dtype: DType) -> Option<f64> {
-    let is_number = dtype.is_float() || dtype.is_integer();
-    match op {
-        "Add" if is_number => Some(if dtype.is_float() { -0.0 } else { 0.0 }),
-        "Sub" if is_number => Some(0.0),
-        "Mul" | "Div" if is_number => Some(1.0),
-        "Max" if dtype.is_float() => Some(f64::NEG_INFINITY),
-        "Min" if dtype.is_float() => Some(f64::INFINITY),
-        "And" if dtype == DType::Bool => Some(1.0),
-        "Or" if dtype == DType::Bool => Some(0.0),
-        _ => None,
-    }
 }
 
 /// Returns `true` if `value` is a constant zero or a product with one. The product is zero if the

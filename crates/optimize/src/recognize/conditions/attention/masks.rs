@@ -100,21 +100,14 @@ impl Lengths {
             [(axis, atoms)] if **atoms == roles.batch => Some(*axis),
             _ => return None,
         };
-        let Comparison { op, left, right } = m.facts().comparison(mask)?;
-        let (left, right) = (Element::from_form(left)?, Element::from_form(right)?);
-        // Either `position < count` or `count > position`.
-        let (places, count, inclusive) = match op {
-            "Less" => (left, right, false),
-            "LessOrEqual" => (left, right, true),
-            "Greater" => (right, left, false),
-            _ => (right, left, true),
-        };
+        let Comparison { low, high, strict } = m.facts().comparison(mask)?;
+        let (places, count) = (Element::from_form(low)?, Element::from_form(high)?);
         let counts = places.along == [keys] && places.base.is_none() && places.modulo.is_none();
         let is_number = count.along.is_empty() && count.modulo.is_none();
         if !counts || !is_number || !count.is_exact(m.graph()) {
             return None;
         }
-        let more = i64::from(inclusive).checked_sub(places.first)?;
+        let more = i64::from(!strict).checked_sub(places.first)?;
         let first = count.first.checked_add(more)?;
         let count = Element { first, ..count };
         count.is_at_least(m.graph(), &Dim::Known(1)).then_some(Self { count, batch })

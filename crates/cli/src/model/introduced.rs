@@ -20,7 +20,7 @@ const MOST: usize = 64;
 pub(crate) type Value<'m> = (usize, &'m str);
 
 /// The operators that only change a layout.
-const LAYOUTS: [&str; 2] = ["ReorderInput", "ReorderOutput"];
+pub(crate) const LAYOUTS: [&str; 2] = ["ReorderInput", "ReorderOutput"];
 
 /// The names of the nodes that onnxruntime adds before and after a product with a bias, if an operand
 /// has more than two axes.
@@ -315,9 +315,10 @@ impl Resolver<'_, '_> {
         let optimized = &self.nodes[node];
         if is_layout(optimized) {
             let result = optimized.outputs.first().and_then(|name| self.map.find(name))?;
-            // A layout change that also reorders axes has replaced a transpose.
+            // A layout change that also reorders axes has replaced a transpose. A reshape of a product
+            // may have replaced one of the model.
             return Some(match self.operator(result) {
-                "Transpose" => self.map.reads(result).collect(),
+                "Transpose" | "Reshape" => self.map.reads(result).collect(),
                 _ => vec![result],
             });
         }

@@ -20,7 +20,7 @@ pub(crate) use calls::Chain;
 pub(crate) use contents::{Contents, Trouble};
 pub use fused::{Fused, OptimizedNode};
 pub(crate) use index::{BodyKind, Index, Node};
-pub(crate) use introduced::{BIASED, MERGED, RESHAPES, fused_operators, plain_operator};
+pub(crate) use introduced::{BIASED, LAYOUTS, MERGED, RESHAPES, fused_operators, plain_operator};
 pub(crate) use library::{FrameChoice, FrameOptions, Frames};
 pub use lookup::Lookup;
 pub(crate) use makers::Makers;

@@ -10,7 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Target;
 use super::read::Kernel;
-use crate::model::{BIASED, Index, MERGED, Makers, RESHAPES, fused_operators, plain_operator};
+use crate::model::{
+    BIASED, Index, LAYOUTS, MERGED, Makers, RESHAPES, fused_operators, plain_operator,
+};
 
 /// The maximum number of nodes visited from one node.
 const MOST: usize = 64;
@@ -100,68 +102,43 @@ pub(super) fn fuse(index: &Index<'_>, kernels: &mut [(&Kernel, Target)]) {
         }
     }
     for (at, product) in reshaped(kernels) {
-        kernels[at].1 = kernels[product].1.clone();
+        let merged =
+            regions.reshape_after(product).filter(|_| kernels[at].0.name.ends_with(MERGED));
+        kernels[at].1 = match merged {
+            Some(reshape) => Target::Node(reshape, Vec::new(), Vec::new()),
+            None => kernels[product].1.clone(),
+        };
+    }
+    for at in 0..kernels.len() {
+        let (kernel, target) = &kernels[at];
+        if LAYOUTS.contains(&kernel.op.as_str())
+            && *target == Target::Unknown
+            && let Some(feeder) = kernel.feeder
+            && let Target::Node(node, chains, also) = &kernels[feeder].1
+        {
+            // It converts the result of the last node that the kernel ran.
+            let last = also.iter().copied().max().map_or(*node, |last| last.max(*node));
+            kernels[at].1 = Target::Node(last, chains.clone(), Vec::new());
+        }
     }
 }
 
 /// Returns the kernels of unknown reshapes, each with the kernel of its product.
-///
-/// onnxruntime creates the reshape of the operand first, then that of the result, then the product.
 fn reshaped(kernels: &[(&Kernel, Target)]) -> Vec<(usize, usize)> {
-    let placed = |(at, (kernel, _)): (usize, &(&Kernel, Target))| {
-        Some(((kernel.inside, kernel.position?), at))
+    let is_product = |at: &usize| kernels[*at].0.name.ends_with(BIASED);
+    let products = (0..kernels.len()).filter(is_product);
+    let fed = products.filter_map(|at| Some((kernels[at].0.feeder?, at)));
+    let fed: FxHashMap<usize, usize> = fed.collect();
+    let product = |(at, (kernel, target)): (usize, &(&Kernel, Target))| {
+        let [before, after] = RESHAPES.map(|name| kernel.name.starts_with(name));
+        let product = match *target == Target::Unknown && (before || after) {
+            true if before => fed.get(&at).copied(),
+            true => kernel.feeder.filter(is_product),
+            false => None,
+        };
+        Some((at, product?))
     };
-    let positions: FxHashMap<_, usize> = kernels.iter().enumerate().filter_map(placed).collect();
-    let before = |at: usize, distance: usize| {
-        let kernel = kernels[at].0;
-        let position = kernel.position.and_then(|position| position.checked_sub(distance));
-        position.and_then(|position| positions.get(&(kernel.inside, position)).copied())
-    };
-    let is_unknown = |at: &usize| kernels[*at].1 == Target::Unknown;
-    let is_named = |at: usize, name| {
-        kernels[at].0.name.starts_with(name) && !kernels[at].0.name.ends_with(MERGED)
-    };
-    let mut found = Vec::new();
-    // The products whose result is reshaped by an unknown kernel, and the kernels of merged reshapes.
-    type Waiting = (Vec<usize>, Vec<usize>);
-    let mut waiting: FxHashMap<Option<usize>, Waiting> = FxHashMap::default();
-    for (at, (kernel, _)) in kernels.iter().enumerate() {
-        let (products, merged) = waiting.entry(kernel.inside).or_default();
-        if kernel.name.ends_with(BIASED) {
-            let around = [before(at, 2), before(at, 1)];
-            let own = around
-                .iter()
-                .zip(RESHAPES)
-                .map(|(other, name)| other.filter(|o| is_named(*o, name)));
-            let own: Vec<Option<usize>> = own.collect();
-            found.extend(
-                own.iter().flatten().filter(|at| is_unknown(at)).map(|reshape| (*reshape, at)),
-            );
-            // Any other kernel at these positions shows that the product has no reshapes.
-            if own[1].is_none() && around.iter().zip(&own).all(|(other, own)| other == own) {
-                products.push(at);
-            }
-        } else if kernel.name.starts_with(RESHAPES[1])
-            && kernel.name.ends_with(MERGED)
-            && is_unknown(&at)
-        {
-            merged.push(at);
-        }
-    }
-    for (mut products, mut merged) in waiting.into_values() {
-        if products.len() == merged.len() {
-            products.sort_by_key(|at| kernels[*at].0.position);
-            merged.sort_by_key(|at| number(&kernels[*at].0.name));
-            found.extend(merged.into_iter().zip(products));
-        }
-    }
-    found
-}
-
-/// Returns the number in `gemm_output_reshape_token_5_new_reshape`. The first such name has none.
-fn number(name: &str) -> Option<u64> {
-    let name = name.strip_suffix(MERGED)?;
-    name.rsplit_once("_token_")?.1.parse().ok()
+    kernels.iter().enumerate().filter_map(product).collect()
 }
 
 /// Returns the kernels of unknown squeezes, each with the kernel of its split.
@@ -357,6 +334,15 @@ impl<'i, 'm> Regions<'i, 'm> {
         }
     }
 
+    /// Returns the reshape that reads the result of the product that a kernel ran, if it has no kernel
+    /// of its own.
+    fn reshape_after(&self, product: usize) -> Option<usize> {
+        let ran = self.owners.iter().filter(|(_, owners)| owners.contains(&product));
+        let last = ran.map(|(node, _)| *node).max()?;
+        let [next] = self.read_by[last][..] else { return None };
+        (self.silent.contains(&next) && self.proto(next).op_type == "Reshape").then_some(next)
+    }
+
     /// Returns the silent nodes that a kernel with a generated name may have replaced. They have a
     /// matching operator, and are neither downstream of a later kernel nor upstream of an earlier
     /// one.
@@ -399,6 +385,8 @@ impl<'i, 'm> Regions<'i, 'm> {
                     let is_extended = self.extends(node, *owned, kernel);
                     is_extended || self.is_fused(*owned, kernel)
                 });
+            // The kernel that contains the node ran after those that compute its other operands.
+            let before = before.max_by_key(|(_, at)| *at);
             let after =
                 owners(self.reached(node, &self.read_by)).into_iter().filter(|(owned, at)| {
                     let kernel = kernels[*at].0;
@@ -408,7 +396,7 @@ impl<'i, 'm> Regions<'i, 'm> {
                         own => self.is_fused(*owned, kernel) && !EXTENDED.contains(&own),
                     }
                 });
-            let mut all: Vec<usize> = before.chain(after).map(|(_, at)| at).collect();
+            let mut all: Vec<usize> = before.into_iter().chain(after).map(|(_, at)| at).collect();
             all.sort_unstable();
             all.dedup();
             found.push((node, all));
@@ -459,6 +447,7 @@ impl<'i, 'm> Regions<'i, 'm> {
     /// arbitrary other nodes.
     fn is_fused(&self, node: usize, kernel: &Kernel) -> bool {
         self.proto(node).op_type != kernel.op
+            && !kernel.name.ends_with(BIASED)
             && !EXTENDED.contains(&kernel.op.as_str())
             && fused_operators(&kernel.op).is_none()
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Time;
 use crate::failure::Failure;
@@ -38,6 +39,9 @@ pub(crate) struct Kernel {
     pub(crate) provider: String,
     /// The position of the loop or branch that the kernel ran in. It precedes the kernel.
     pub(crate) inside: Option<usize>,
+    /// The position of the kernel that ran directly before this one every time, on the same thread, if
+    /// one of its results has the shape of this one's first operand.
+    pub(crate) feeder: Option<usize>,
     /// The number of executions.
     pub(crate) calls: u64,
     /// The execution time, excluding nested nodes.
@@ -75,6 +79,34 @@ struct Args {
     provider: String,
     #[serde(default)]
     node_index: Option<String>,
+    #[serde(default)]
+    input_type_shape: Option<Box<RawValue>>,
+    #[serde(default)]
+    output_type_shape: Option<Box<RawValue>>,
+}
+
+/// The kernel that ran last.
+struct Previous {
+    position: usize,
+    thread: i64,
+    inside: Option<usize>,
+    shapes: Option<Box<RawValue>>,
+}
+
+impl Previous {
+    /// Returns `true` if a result has the shape of the first operand of `event`.
+    fn may_feed(&self, event: &Event, inside: Option<usize>) -> bool {
+        let results = shapes(self.shapes.as_deref());
+        let operands = shapes(event.args.input_type_shape.as_deref());
+        (self.thread, self.inside) == (event.tid, inside)
+            && operands.first().is_some_and(|first| results.contains(first))
+    }
+}
+
+/// Returns the types and shapes in a list.
+fn shapes(list: Option<&RawValue>) -> Vec<&str> {
+    let shapes = list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+    Vec::<&RawValue>::into_iter(shapes).map(RawValue::get).collect()
 }
 
 /// Reads the profile at `path`, skipping its first `skipped` runs.
@@ -131,10 +163,13 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     let mut known: FxHashMap<(String, String, Option<usize>), usize> = FxHashMap::default();
     let mut merged: Vec<usize> = Vec::with_capacity(kernels.len());
     let mut by_run: Vec<FxHashMap<usize, u64>> = Vec::new();
+    let mut previous: Option<Previous> = None;
     for (event, (ns, outer)) in kernels.into_iter().zip(own) {
         let name = event.name[..event.name.len() - KERNEL.len()].to_owned();
         let inside = outer.and_then(|outer| merged.get(outer).copied());
+        let feeder = previous.filter(|p| p.may_feed(&event, inside)).map(|p| p.position);
         let key = (name.clone(), event.args.op_name.clone(), inside);
+        let shapes = event.args.output_type_shape;
         let at = *known.entry(key).or_insert_with(|| {
             profile.kernels.push(Kernel {
                 name,
@@ -142,6 +177,7 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
                 position: event.args.node_index.and_then(|index| index.parse().ok()),
                 provider: event.args.provider,
                 inside,
+                feeder,
                 calls: 0,
                 time: Time::default(),
             });
@@ -151,6 +187,10 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
         merged.push(at);
         let kernel = &mut profile.kernels[at];
         kernel.calls += 1;
+        if kernel.feeder != feeder {
+            kernel.feeder = None;
+        }
+        previous = Some(Previous { position: at, thread: event.tid, inside, shapes });
         let run = starts.partition_point(|start| *start <= event.ts);
         let time = by_run[at].entry(run).or_default();
         *time = time.saturating_add(ns);
@@ -212,6 +252,31 @@ mod tests {
             [("/Loop", 1, 39_000), ("/Sin", 2, 11_000), ("/Cos", 2, 10_000), ("/Tan", 1, 9_000)];
         assert_eq!(times, expected);
         assert_eq!((profile.runs, profile.wall, profile.total().ns), (2, 200_000, 69_000));
+    }
+
+    #[test]
+    fn a_kernel_is_fed_by_the_one_directly_before_it() {
+        let event = |name: &str, ts: usize, tid: usize, read: &str, result: &str| {
+            format!(
+                r#"{{"cat":"Node","name":"{name}_kernel_time","ts":{ts},"dur":1,"tid":{tid},"args":
+                    {{"input_type_shape":[{read}],"output_type_shape":[{result}]}}}}"#
+            )
+        };
+        let (small, large) = (r#"{"float":[2]}"#, r#"{"float":[4]}"#);
+        let shapes = format!("{small},{large}");
+        let events = [
+            event("a", 0, 1, small, &shapes),
+            event("b", 2, 1, large, small),
+            event("c", 4, 1, large, large),
+            event("d", 6, 2, large, large),
+            event("e", 8, 2, "{}", "7"),
+            event("a", 10, 1, small, small),
+            event("c", 12, 1, small, small),
+        ];
+        let profile = profile(&format!("[{}]", events.join(",")), 0).unwrap();
+        let fed: Vec<_> = profile.kernels.iter().map(|k| (&*k.name, k.feeder)).collect();
+        let expected = [("a", None), ("b", Some(0)), ("c", None), ("d", None), ("e", None)];
+        assert_eq!(fed, expected);
     }
 
     #[test]

@@ -237,6 +237,7 @@ def test_mistakes_with_models_have_messages() -> None:
         (lambda: export(dense, "f32[B,4]", variables=X), "`Dense` are of type ndarray"),
         (lambda: export(model.predict, "f32[B,4]"), "(?s)`predict` of .*export the model itself"),
         (lambda: export(dense.bind(variables)), "for each argument"),
+        (lambda: export(eqx.nn.BatchNorm(4, "batch", mode="ema"), "f32[4]"), "pass state= to"),
     ]
     held = train_state.TrainState.create(
         apply_fn=dense.apply, params=variables["params"], tx=optax.sgd(0.1)
@@ -246,6 +247,9 @@ def test_mistakes_with_models_have_messages() -> None:
     for call, message in calls:
         with pytest.raises(InvalidInputError, match=message):
             call()
+    with pytest.raises(TypeError) as caught:
+        export(dense.apply, "f32[B,4]")
+    assert "pass variables= to jax2onnx.export" in caught.value.__notes__[-1]
     with pytest.raises(TypeError) as caught:
         export(jax.grad(dense.bind(variables)), "f32[B,4]")
     assert not any("write a number" in note for note in caught.value.__notes__)

@@ -1,6 +1,11 @@
 """Layers that run in training mode are named, by module and line; others are not."""
 
+import os
+import shutil
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -107,6 +112,24 @@ def test_training_mode_is_reported(name: str) -> None:
 @pytest.mark.parametrize("name", ADVICE)
 def test_inference_is_not_reported(name: str) -> None:
     to_onnx(in_mode(name, train=False), [X])
+
+
+@pytest.mark.parametrize("folder", ["user/site-packages", "checkout"])
+def test_frameworks_may_be_installed_anywhere(folder: str, tmp_path: Path) -> None:
+    """Packages may be in the user's site, or in a folder on Python's path."""
+    shutil.copytree(Path(eqx.__file__).parent, tmp_path / folder / "equinox")
+    (tmp_path / "program.py").write_text("""\
+import equinox, jax, jax2onnx
+drop = equinox.nn.Dropout(0.5)
+jax2onnx.to_onnx(lambda x: drop(x, key=jax.random.key(0)), [(3,)])
+""")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / folder), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert "[training-mode]" in done.stderr
+    assert "program.py:3 in <lambda>" in done.stderr
 
 
 def test_training_mode_may_be_an_error_or_allowed() -> None:

@@ -5,9 +5,8 @@ only after the user's program has loaded it.
 """
 
 import functools
-import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -28,7 +27,7 @@ __all__ = [
     "TRACE_MARKS",
     "Isolated",
     "advice",
-    "advice_on_batches",
+    "advice_on_arguments",
     "advice_on_error",
     "bare",
     "has_parameters",
@@ -70,9 +69,7 @@ def advice(file: str) -> str:
     """Returns how to switch a model to inference, in the framework that a source file belongs to,
     or an empty string.
     """
-    path = file.replace(os.sep, "/")
-    folders = ((f"/{framework.module.replace('.', '/')}/", framework) for framework in ALL)
-    return next((framework.inference for folder, framework in folders if folder in path), "")
+    return next((framework.inference for framework in ALL if framework.contains(file)), "")
 
 
 def advice_on_error(error: Exception) -> str:
@@ -83,12 +80,13 @@ def advice_on_error(error: Exception) -> str:
     return next((text for text in found if text), "")
 
 
-def advice_on_batches(fn: Any) -> str:
-    """Returns advice for a model that fails on a batch, or an empty string."""
+def advice_on_arguments(fn: Any, args: Sequence[Any]) -> str:
+    """Returns advice for a model that fails on its arguments, or an empty string."""
     model = fn
     while isinstance(model, functools.partial):
         model = getattr(model, "__wrapped__", model.func)
-    return next((one.batches for one in ALL if one.batches and one.owns(type(model))), "")
+    found = (framework.advice_on_arguments(model, args) for framework in ALL)
+    return next((text for text in found if text), "")
 
 
 def name_of(variable: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from jax2onnx import _jax
@@ -45,10 +45,6 @@ class Equinox(Framework):
     """Modules are pytrees, which transformations flatten and rebuild."""
 
     module = "equinox"
-    batches = (
-        "Equinox models take one example without a batch axis: if the first axis is a batch, "
-        "export `jax.vmap(model)`"
-    )
     inference = "export `eqx.nn.inference_mode(model)`"
     holders: ClassVar[Holders] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}
     rebuilds = True
@@ -75,6 +71,15 @@ class Equinox(Framework):
         others = [p for p in parameters if p is not taken]
         vars(held).update(__wrapped__=fn, __signature__=signature.replace(parameters=others))
         return held
+
+    def advice_on_arguments(self, fn: Any, _args: Sequence[Any], /) -> str:
+        """Returns advice for batches."""
+        if not self.owns(type(fn)):
+            return ""
+        return (
+            "Equinox models take one example without a batch axis: if the first axis is a batch, "
+            "export `jax.vmap(model)`"
+        )
 
     def bare(self, call: Any, /) -> Any:
         """Removes the scope that decorates layers of `equinox.nn`."""

@@ -1,8 +1,9 @@
 """The interface of a framework to the rest of the package."""
 
 import functools
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple
 
@@ -56,9 +57,6 @@ class Framework:
     #: Advice for errors that the framework raises, by the names of their classes.
     errors: ClassVar[Mapping[str, str]] = {}
 
-    #: Advice for models that fail on a batch, or an empty string.
-    batches: ClassVar[str] = ""
-
     #: Types with the only attributes of theirs that are walked, by module and qualified name.
     #: Neither adds to a path.
     holders: ClassVar[Holders] = {}
@@ -87,6 +85,15 @@ class Framework:
         """Returns the base class of its modules, once the program has loaded it."""
         kind: type | None = getattr(sys.modules.get(self.module), "Module", None)
         return kind
+
+    def contains(self, file: str, /) -> bool:
+        """Returns `True` for a source file of the framework, once the program has loaded it."""
+        loaded: str | None = getattr(sys.modules.get(self.module), "__file__", None)
+        return bool(loaded) and file.startswith(os.path.join(os.path.dirname(loaded or ""), ""))
+
+    def advice_on_arguments(self, _fn: Any, _args: Sequence[Any], /) -> str:
+        """Returns advice for a model that fails on its arguments, or an empty string."""
+        return ""
 
     def owns(self, kind: type, /) -> bool:
         """Returns `True` if a class is one of its modules."""

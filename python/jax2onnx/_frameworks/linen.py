@@ -1,7 +1,7 @@
 """Flax Linen."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -85,6 +85,13 @@ class Linen(Framework):
         module = getattr(fn, "__self__", None)
         is_method = base is not None and isinstance(module, base)
         return (module, fn.__name__) if is_method else (None, "")
+
+    def advice_on_arguments(self, fn: Any, args: Sequence[Any], /) -> str:
+        """Returns advice for `apply` without variables."""
+        module, method = self._method(fn)
+        if module is None or method != "apply" or not args or isinstance(args[0], Mapping):
+            return ""
+        return "`apply` takes the variables first: pass variables= to jax2onnx.export"
 
     def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
         """Returns the message for a module that is not bound, and for a `TrainState`."""

@@ -5,7 +5,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jax2onnx._python.objects import INSTALLED, global_variables
+from jax2onnx._python.objects import global_variables, is_installed
 
 
 class Namespace(dict[str, Any]):
@@ -29,7 +29,7 @@ class Namespace(dict[str, Any]):
 
 def globals_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """Yields the global variables that a function of the user may read."""
-    if function.__code__.co_filename.startswith(INSTALLED):
+    if is_installed(function.__code__.co_filename):
         return
     yield from global_variables(function)
 

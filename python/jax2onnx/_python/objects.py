@@ -8,19 +8,46 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import jax
+import jaxlib
+
 T = TypeVar("T")
 
 # The folder of this package.
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
-# Code in these folders is not the user's, and refers to globals of its own.
-INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+# The same rule as in `crates/provenance`: packages may be installed in another environment than the
+# interpreter's, and JAX may be a checkout.
+_LIBRARIES = tuple(
+    os.path.join(folder, "")
+    for folder in (
+        sysconfig.get_path("stdlib"),
+        *map(os.path.dirname, (jax.__file__, jaxlib.__file__)),
+    )
+)
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_installed(file: str) -> bool:
+    """Returns `True` for a source file of the standard library or an installed package, whose
+    functions refer to globals of their own.
+    """
+    path = file.replace(os.sep, "/")
+    return file.startswith(_LIBRARIES) or any(folder in path for folder in _PACKAGES)
+
+
+def is_users(file: str) -> bool:
+    """Returns `True` for a source file that is neither installed, nor in this package, nor text
+    that was executed.
+    """
+    return not (file.startswith((PACKAGE, "<")) or is_installed(file))
 
 
 def users_frame() -> int:
     """Returns the `stacklevel` of a warning that points to the user's code."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_code.co_filename.startswith((PACKAGE, *INSTALLED, "<")):
+    while frame.f_back and not is_users(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return level
 

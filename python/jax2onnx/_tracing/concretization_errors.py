@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import jax
 
 from jax2onnx._python.notebooks import name_of_file
-from jax2onnx._python.objects import INSTALLED, PACKAGE
+from jax2onnx._python.objects import is_users
 
 # Advice by the type of JAX's error.
 _INSTEAD: dict[type[Exception], str] = {
@@ -109,9 +109,7 @@ def _advice(error: Exception) -> str | None:
 def _place(error: Exception) -> str:
     """Returns the innermost line of the user's program in the traceback, with an excerpt."""
     found = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((PACKAGE, *INSTALLED, "<"))
+        frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)
     ]
     if not found:
         return ""

@@ -33,9 +33,9 @@ def explained(
     try:
         yield
     except Exception as error:
-        batches = _frameworks.advice_on_batches(fn)
-        if batches and isinstance(error, TypeError | ValueError):
-            error.add_note(f"\n  help: {batches}")
+        advice = _frameworks.advice_on_arguments(fn, args)
+        if advice and isinstance(error, TypeError | ValueError):
+            error.add_note(f"\n  help: {advice}")
             raise
         shapes = _shapes(signature, args, kwargs)
         if "lhs feature dimension" in str(error) and any(len(shape) == 4 for _, shape in shapes):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
-from jax2onnx._python.objects import INSTALLED, PACKAGE, global_variables, held, once_per_type
+from jax2onnx._python.objects import PACKAGE, global_variables, held, is_installed, once_per_type
 from jax2onnx._tracing.checkpoint import Weights
 from jax2onnx._tracing.names import Names, argument_names, signature_of
 from jax2onnx._tracing.walk import Found, call_definitions, join, walker
@@ -222,7 +222,7 @@ class _Roots:
         for name, value in held(function):
             yield from self._of(name, value)
         code = getattr(function, "__code__", None)
-        if code is None or not (own or not code.co_filename.startswith(INSTALLED)):
+        if code is None or (is_installed(code.co_filename) and not own):
             return
         for name, value in global_variables(function):
             yield from self._of(name, value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jax2onnx import _frameworks, _jax
-from jax2onnx._python.objects import INSTALLED
+from jax2onnx._python.objects import is_installed
 from jax2onnx._tracing.user_frames import location, user_frame
 from jax2onnx.errors import InvalidInputError
 
@@ -129,7 +129,7 @@ def explained() -> Iterator[None]:
         step, layer = error.__traceback__, ""
         while step is not None:
             code = step.tb_frame.f_code
-            if not code.co_filename.startswith(INSTALLED):
+            if not _is_framework_or_installed(code.co_filename):
                 layer = ""  # the user's own code, called by a layer
             elif _FAILING.search(code.co_qualname):
                 layer = layer or _frameworks.advice(code.co_filename)
@@ -237,7 +237,7 @@ def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> Any | None:
     layer = None
     for frame in _frames(chain):
         file = frame.file_name
-        if not file.startswith(INSTALLED):
+        if not _is_framework_or_installed(file):
             break  # the user's own code, perhaps called by a layer
         if _frameworks.advice(file):
             if _INITIAL.search(frame.function_name):
@@ -245,6 +245,11 @@ def _layer(chain: Sequence[Any], kind: re.Pattern[str]) -> Any | None:
             if kind.search(frame.function_name) or kind.search(os.path.basename(file)):
                 layer = frame
     return layer
+
+
+def _is_framework_or_installed(file: str) -> bool:
+    """Returns `True` for files that are not the user's. A framework may be a checkout."""
+    return is_installed(file) or bool(_frameworks.advice(file))
 
 
 def _described(chain: Sequence[Any], does: str, layer: Any | None) -> TrainingCall:
@@ -259,5 +264,5 @@ def line_of(chain: Sequence[Any]) -> str:
     """Returns the user's line that an equation comes from, as `file:line in function`, or an empty
     text. `chain` is the equation, followed by those that enclose it.
     """
-    frame = user_frame(_frames(chain))
+    frame = user_frame(f for f in _frames(chain) if not _frameworks.advice(f.file_name))
     return "" if frame is None else f"{location(frame)} in {frame.function_name}"

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from jax2onnx._python.notebooks import name_of_file
-from jax2onnx._python.objects import INSTALLED, PACKAGE
+from jax2onnx._python.objects import is_users
 
 
 def user_frame(frames: Iterable[Any]) -> Any:
     """Returns the first frame that is neither in an installed package nor in this one, or None."""
-    others = (PACKAGE, *INSTALLED, "<")
-    return next((frame for frame in frames if not frame.file_name.startswith(others)), None)
+    return next((frame for frame in frames if is_users(frame.file_name)), None)
 
 
 def location(frame: Any) -> str:

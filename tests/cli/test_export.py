@@ -163,6 +163,10 @@ WRONG = {
         ["model.py:net", "--input=f32[99999999999999999999,3]"],
         "the largest dimension in ONNX is 9223372036854775807",
     ),
+    "an option without a value": (
+        ["model.py:net", "--set=opset"],
+        "write --set opset=VALUE",
+    ),
     "an option": (
         ["model.py:net", "--set=color=red"],
         "write OPTION=VALUE with one of: model_name",
@@ -334,7 +338,7 @@ def norm(x):
 def test_messages_have_the_names_of_the_options(export):
     common = ("model.py:net", "--input=f32[B,3]")
     for option, value, message in (
-        ("--compute-dtype", "int8", "`--compute-dtype` is 'int8'"),
+        ("--compute-dtype", "int8", "`--compute-dtype` cannot be 'int8'"),
         ("--weight-format", "int8", "error: [useless-weights] `--weight-format` changes nothing"),
         ("--target", "tensor-rt", "a similar value exists: 'tensorrt'"),
         ("--outputs", "a,b", "`--outputs` has 2 names, but the model has 1 output"),

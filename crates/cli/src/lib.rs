@@ -42,8 +42,8 @@ use failure::{Failure, Status};
 
 /// Exports JAX functions to ONNX, and traces ONNX nodes back to lines of Python.
 ///
-/// All commands read any ONNX file and never load its weights. To trace nodes to their source, they
-/// use the source map in the model, a map file beside it, or the metadata of its nodes.
+/// Commands that show, explain or compare models read any ONNX file. To trace nodes to their source,
+/// they use the source map in the model, a map file beside it, or the metadata of its nodes.
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, after_help = EXIT_STATUS)]
 struct Cli {

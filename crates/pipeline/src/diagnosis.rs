@@ -276,7 +276,7 @@ impl Places<'_> {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
             onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "omit `opset` to get the lowest one that costs nothing";
+                let help = "omit `opset` to get the lowest one that does not make the model slower";
                 (Family::InvalidInput, "opset-too-old", *origin, Some(help))
             }
             onnx::Error::OpsetUnsupported { .. } => {

@@ -338,7 +338,9 @@ def _set_options(settings: Sequence[str]) -> dict[str, Any]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         name = RENAMED.get(name, name)
-        if not equals or name not in known:
+        if name in known and not equals:
+            raise _wrong(f"`--set {setting}` has no value", f"write --set {setting}=VALUE")
+        if name not in known:
             near = nearest(name, [*known, *RENAMED])
             raise _wrong(
                 f"`--set {setting}` is not an option",

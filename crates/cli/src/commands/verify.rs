@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{ArgGroup, Args, ValueHint};
 
 use super::conversion::needs_python;
 use crate::failure::{Failure, Status};
@@ -19,13 +19,15 @@ use crate::link::Page;
 /// those of the CPU if no function is given.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("compared").args(["reference", "function", "dump"])
+    .required(true).multiple(true))]
 pub struct Verify {
     /// The model to check.
     #[arg(value_hint = ValueHint::FilePath)]
     pub model: PathBuf,
     /// The reference model.
     #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath,
-          required_unless_present_any = ["function", "dump"], conflicts_with_all = ["function", "dump"])]
+          conflicts_with_all = ["function", "dump"])]
     pub reference: Option<PathBuf>,
     /// The function that the model was exported from, as in `export`.
     #[arg(long, value_name = "FILE.py:FUNCTION")]

@@ -79,10 +79,14 @@ impl Model {
             return self.remarks.clone();
         }
         let name = self.path.as_deref().map(|path| format!("{}: ", path.display()));
-        vec![format!(
-            "{}the model does not record the lines of Python that its nodes came from; {RECORDING}",
-            name.unwrap_or_default()
-        )]
+        vec![format!("{}{}", name.unwrap_or_default(), Self::unrecorded())]
+    }
+
+    /// Returns the message about a model without lines of Python.
+    pub(crate) fn unrecorded() -> String {
+        format!(
+            "the model does not record the lines of Python that its nodes came from; {RECORDING}"
+        )
     }
 
     /// Returns `true` if a node records its call site, or if there are no nodes.

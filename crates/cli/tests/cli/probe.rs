@@ -42,6 +42,24 @@ fn all_values_are_watched_unless_some_are_chosen() {
 }
 
 #[test]
+fn models_without_lines_say_how_to_get_them() {
+    let folder = folder();
+    let bare = path(&folder, "bare.onnx");
+    output(&format!("strip {MLP} -o {bare}"));
+    let (found, _) = probed(&bare, "--line mlp.py:20");
+    assert_eq!(found.status, 1);
+    assert!(found.errors.contains("export it with `jax2onnx export"), "{}", found.errors);
+}
+
+#[test]
+fn verify_lists_the_references() {
+    let error = trouble(&format!("verify {MLP}"));
+    for option in ["--reference", "--function", "--dump"] {
+        assert!(error.contains(option), "{error}");
+    }
+}
+
+#[test]
 fn the_smallest_values_are_watched_within_a_limit() {
     let (all, names) = probed(MLP, "");
     let (some, fewer) = probed(MLP, "--limit 200B");

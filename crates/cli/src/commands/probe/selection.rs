@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::commands::show::node;
 use crate::failure::Failure;
-use crate::model::{Frame, Index, Origin, named_file};
+use crate::model::{Frame, Index, Model, Origin, named_file};
 use crate::nearest::nearest;
 
 /// A file and an inclusive range of its lines.
@@ -88,7 +88,7 @@ fn of_line(origins: &[Vec<Origin<'_>>], line: &LineRange) -> Result<Vec<usize>, 
     files.retain(|file| !file.is_empty());
     let Some(file) = named_file(&files, &line.file) else {
         return Err(Failure::Absent(if files.is_empty() {
-            "the model does not record the lines of Python that its nodes came from".to_owned()
+            Model::unrecorded()
         } else {
             let like = nearest(&line.file, files.iter().copied()).join(", ");
             let like =

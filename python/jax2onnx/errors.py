@@ -65,14 +65,22 @@ class InternalError(Jax2OnnxError, RuntimeError):
 
 def nearest(name: object, known: Sequence[str]) -> str:
     """Returns a question about the known name that is most similar, or an empty string."""
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}? " if near else ""
+    text = str(name)
+    near = difflib.get_close_matches(text, known, n=3, cutoff=0.6)
+
+    def common(other: str) -> int:
+        pairs = enumerate(zip(text, other, strict=False))
+        return next((i for i, (a, b) in pairs if a != b), min(len(text), len(other)))
+
+    # Of similar names, one that starts in the same way is more likely.
+    best = max(near, key=common, default="")
+    return f"did you mean {best!r}? " if best else ""
 
 
 def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
     """Returns the error for an option whose value is not allowed."""
     return InvalidInputError(
         "invalid-option",
-        f"`{name}` is {value!r}",
+        f"`{name}` cannot be {value!r}",
         help=f"{nearest(value, allowed)}choose one of: {', '.join(allowed)}",
     )

@@ -94,7 +94,7 @@ class Description:
         for name in (*counts, *optional):
             value = getattr(self, name)
             if not (_is_whole(value) and value >= 1) and not (value is None and name in optional):
-                raise invalid(f"`{name}` is {value!r}", "pass a positive integer")
+                raise invalid(f"`{name}` cannot be {value!r}", "pass a positive integer")
         if self.heads % (self.key_value_heads or self.heads):
             raise invalid(
                 f"`heads` is {self.heads}, which is not a multiple of {self.key_value_heads}",
@@ -109,7 +109,7 @@ class Description:
                     continue
                 if not _is_whole(value) or not 0 <= value < self.vocabulary:
                     raise invalid(
-                        f"the special token `{name}` is {value!r}",
+                        f"the special token `{name}` cannot be {value!r}",
                         f"tokens are numbers from 0 to {self.vocabulary - 1}",
                     )
 
@@ -448,7 +448,7 @@ class _Decoder:
     def _arguments(self, name: str, fn: Callable[..., Any]) -> tuple[list[str], str | None]:
         """Returns the names of a function's arguments, and the name of the cache among them."""
         if not callable(fn):
-            raise invalid(f"`{name}` is {fn!r}", "pass a function")
+            raise invalid(f"`{name}` cannot be {fn!r}", "pass a function")
         signature = signature_of(fn)
         if signature is None:
             raise invalid(f"`{name}` has no signature", "wrap it in a function")

@@ -183,7 +183,7 @@ def test_a_flag_of_another_type_keeps_its_default():
         ({"input_dtypes": {"input_ids": "int63"}}, "maps `input_ids` to 'int63'"),
         ({"input_dtypes": {"input_ids": "float32"}}, "`input_ids` float32, but the function has"),
         ({"output_dtypes": {"out.logits": "complex64"}}, "maps `out.logits` to 'complex64'"),
-        ({"output_dtypes": ["float16"]}, "`output_dtypes` is ['float16']"),
+        ({"output_dtypes": ["float16"]}, "`output_dtypes` cannot be ['float16']"),
     ],
 )
 def test_what_does_not_match_is_an_error(options, message):

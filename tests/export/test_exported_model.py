@@ -110,6 +110,22 @@ def test_keyword_inputs_may_be_passed_by_position() -> None:
         model(X, X, X)
 
 
+def test_pages_are_written_to_new_folders(tmp_path: Path) -> None:
+    model = export(Net(), ("B", 4))
+    assert model.view(tmp_path / "new" / "page.html").content
+    assert (tmp_path / "new" / "page.html").exists()
+    with pytest.raises(InvalidInputError, match=r"(?s)is a directory.*choose a file name"):
+        model.view(tmp_path)
+
+
+def test_random_arguments_fit_the_others() -> None:
+    model = export(
+        lambda x, y: x + y[: x.shape[0]], "f32[B,4]", keyword_inputs={"y": "f32[2*B,4]"}, check=[X]
+    )
+    assert model.verify(X, y="f32[2*B,4]")
+    assert model.verify("f32[B,4]", y="f32[2*B,4]")
+
+
 def test_sizes_with_one_name_are_equal() -> None:
     model = export(lambda x, y: x + y, "f32[B,4]", "f32[B,4]")
     for method in (model, model.verify):
@@ -194,7 +210,7 @@ def test_saving(tmp_path: Path) -> None:
     assert (tmp_path / "b.onnx.data").exists()
     for fn, name in ((Net(), "new/a.onnx"), (wide, "b.onnx")):
         assert jax2onnx.allclose(fn, tmp_path / name, [X])[0]
-    with pytest.raises(InvalidInputError, match="`external_data` is 'yes'"):
+    with pytest.raises(InvalidInputError, match="`external_data` cannot be 'yes'"):
         model.save(tmp_path / "c.onnx", external_data="yes")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="would overwrite the source file"):
         model.save(__file__)
@@ -223,7 +239,7 @@ def test_provenance(tmp_path: Path) -> None:
 def test_wrong_provenance_is_named_as_it_was_given(option: str, value: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
         export(Net(), ("B", 4), provenance=Provenance(**{option: value}))
-    assert caught.value.message == f"`Provenance({option}=…)` is {value!r}"
+    assert caught.value.message == f"`Provenance({option}=…)` cannot be {value!r}"
 
 
 def test_check_refuses_a_model_that_differs(tmp_path: Path) -> None:
@@ -305,6 +321,9 @@ def test_unknown_options_have_suggestions() -> None:
     with pytest.raises(TypeError) as caught:
         export(Net(), ("B", 4), compute_dtyp="float16")
     assert caught.value.__notes__ == ["  help: did you mean 'compute_dtype'?"]
+    with pytest.raises(TypeError) as caught:
+        export(Net(), ("B", 4), output_file="model.onnx")
+    assert caught.value.__notes__ == ["  help: did you mean 'output_path'?"]
 
 
 def test_misspelt_options_of_the_other_function_have_suggestions() -> None:
@@ -354,7 +373,7 @@ def test_options_of_the_other_function_have_advice() -> None:
 
 
 def test_messages_have_the_names_of_export() -> None:
-    with pytest.raises(InvalidInputError, match="`compute_dtype` is 'int8'"):
+    with pytest.raises(InvalidInputError, match="`compute_dtype` cannot be 'int8'"):
         export(Net(), ("B", 4), compute_dtype="int8")
     with pytest.raises(InvalidInputError, match=r"`weight_format` names `head\.\*`"):
         export(Net(), ("B", 4), weight_format={"head.*": "int8"})
@@ -388,7 +407,7 @@ def test_arguments_by_name_and_samples_as_texts() -> None:
     for call, message in (
         (lambda: model.profile(), r"the structure \(\), but the function takes \(\*, \*\)"),
         (lambda: model(X[:, :3], X[0]), r"shape \[5, 3\], but the model takes \[B, 4\]"),
-        (lambda: model.summary(by="layer"), "`by` is 'layer'"),  # type: ignore[arg-type]
+        (lambda: model.summary(by="layer"), "`by` cannot be 'layer'"),  # type: ignore[arg-type]
         (lambda: model.with_weights({"a": X}), "export with params="),
         (lambda: model(X), r"the structure \(\*\), but the function takes \(\*, \*\)"),
     ):
@@ -470,7 +489,7 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
     [
         (lambda: export(jnp.sin, Input("B, 3", layout="nchw")), "only inputs with four dimensions"),
         (lambda: export(jnp.sin, Input("B, 3", dtype="float33")), "unknown element type"),
-        (lambda: export(jnp.sin, ("B",), provenance="all"), "`provenance` is 'all'"),
+        (lambda: export(jnp.sin, ("B",), provenance="all"), "`provenance` cannot be 'all'"),
         (lambda: export(Net(), ("B", 4), params={"a": X}), "`Net` holds its parameters itself"),
         (lambda: to_onnx(jnp.sin, [Input("B, 3")]), r"only jax2onnx\.export takes these"),
         (lambda: export(jnp.sin, ("B",), outputs="y"), "one name or jax2onnx.Output"),
@@ -479,6 +498,7 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
         (lambda: export(Net(), keyword_inputs=["f32[3]"]), "pass a dict from argument names"),  # type: ignore[arg-type]
         (lambda: export(jnp.sin, "f32[3]", outputs=[Output(layout="nchw")]), r"Output\(layout"),
         (lambda: export(jnp.sin, "f32[3]", state={}), "are passed before the inputs"),
+        (lambda: export(jnp.sin, "f32[-1,4]"), r"cannot be \('-1', 4\)"),
     ],
 )
 def test_mistakes_have_messages(call: Any, message: str) -> None:
@@ -502,9 +522,17 @@ class Unregistered:
 @pytest.mark.parametrize(
     ("value", "place", "advice"),
     [
-        ({"x": "f32[B]", "mode": "train"}, "`inputs[0]['mode']` is 'train'", "functools.partial"),
-        ((X, 4), "`inputs[0][1]` is 4", "functools.partial"),
-        (Unregistered(X), "`inputs[0]` is Unregistered", "@jax.tree_util.register_dataclass"),
+        (
+            {"x": "f32[B]", "mode": "train"},
+            "`inputs[0]['mode']` cannot be 'train'",
+            "functools.partial",
+        ),
+        ((X, 4), "`inputs[0][1]` cannot be 4", "functools.partial"),
+        (
+            Unregistered(X),
+            "`inputs[0]` cannot be Unregistered",
+            "@jax.tree_util.register_dataclass",
+        ),
     ],
 )
 def test_values_that_are_no_inputs(value: Any, place: str, advice: str) -> None:

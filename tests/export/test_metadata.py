@@ -48,7 +48,7 @@ def test_an_unknown_level_lists_the_known_ones(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(InvalidInputError) as caught:
         detail(None)
     assert str(caught.value) == (
-        "[invalid-option] `JAX2ONNX_STACKTRACE_DETAIL` is 'verbose'\n"
+        "[invalid-option] `JAX2ONNX_STACKTRACE_DETAIL` cannot be 'verbose'\n"
         "  help: choose one of: minimal, full, sourcemap"
     )
 
@@ -58,6 +58,6 @@ def test_an_unknown_argument_lists_the_known_ones(argument: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
         detail(argument)
     assert str(caught.value) == (
-        f"[invalid-option] `stacktrace_metadata` is {argument!r}\n"
+        f"[invalid-option] `stacktrace_metadata` cannot be {argument!r}\n"
         "  help: choose one of: True, False, minimal, full, sourcemap"
     )

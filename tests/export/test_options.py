@@ -14,43 +14,47 @@ from jax2onnx._export.options import positions
     [
         (
             {"return_mode": "bytes"},
-            "[invalid-option] `return_mode` is 'bytes'\n  help: choose one of: proto, ir, file",
+            "[invalid-option] `return_mode` cannot be 'bytes'\n"
+            "  help: choose one of: proto, ir, file",
         ),
         (
             {"export_mode": None},
-            "[invalid-option] `export_mode` is None\n  help: choose one of: standard, web",
+            "[invalid-option] `export_mode` cannot be None\n  help: choose one of: standard, web",
         ),
         (
             {"normalization_mode": "fast"},
-            "[invalid-option] `normalization_mode` is 'fast'\n"
+            "[invalid-option] `normalization_mode` cannot be 'fast'\n"
             "  help: choose one of: auto, prefer_native, force_decomposed",
         ),
         (
             {"opset": "23"},
-            "[invalid-option] `opset` is '23'\n"
-            "  help: pass an integer, or None for the lowest opset that costs nothing",
+            "[invalid-option] `opset` cannot be '23'\n"
+            "  help: pass an integer, or None for the lowest opset that does not make the model "
+            "slower",
         ),
         (
             {"opset": True},
-            "[invalid-option] `opset` is True\n"
-            "  help: pass an integer, or None for the lowest opset that costs nothing",
+            "[invalid-option] `opset` cannot be True\n"
+            "  help: pass an integer, or None for the lowest opset that does not make the model "
+            "slower",
         ),
         (
             {"model_name": ""},
-            "[invalid-option] `model_name` is ''\n  help: pass a non-empty string",
+            "[invalid-option] `model_name` cannot be ''\n  help: pass a non-empty string",
         ),
         (
             {"model_name": "a\ud800"},
-            "[invalid-option] `model_name` is 'a\\ud800'\n  help: pass a non-empty string",
+            "[invalid-option] `model_name` cannot be 'a\\ud800'\n  help: pass a non-empty string",
         ),
         (
             {"opset": 2**80},
-            f"[invalid-option] `opset` is {2**80}\n"
-            "  help: pass an integer, or None for the lowest opset that costs nothing",
+            f"[invalid-option] `opset` cannot be {2**80}\n"
+            "  help: pass an integer, or None for the lowest opset that does not make the model "
+            "slower",
         ),
         (
             {"return_mode": "file", "output_path": "x\0.onnx"},
-            "[invalid-option] `output_path` is 'x\\x00.onnx'\n"
+            "[invalid-option] `output_path` cannot be 'x\\x00.onnx'\n"
             "  help: a path cannot contain null characters",
         ),
         (
@@ -60,12 +64,12 @@ from jax2onnx._export.options import positions
         ),
         (
             {"enable_double_precision": "yes"},
-            "[invalid-option] `enable_double_precision` is 'yes'\n"
+            "[invalid-option] `enable_double_precision` cannot be 'yes'\n"
             "  help: choose one of: True, False",
         ),
         (
             {"return_mode": "file", "output_path": 3},
-            "[invalid-option] `output_path` is 3\n  help: pass a path",
+            "[invalid-option] `output_path` cannot be 3\n  help: pass a path",
         ),
         (
             {"source_text": True, "stacktrace_metadata": "full"},
@@ -74,7 +78,8 @@ from jax2onnx._export.options import positions
         ),
         (
             {"record_primitive_calls_file": b"calls"},
-            "[invalid-option] `record_primitive_calls_file` is b'calls'\n  help: pass a path",
+            "[invalid-option] `record_primitive_calls_file` cannot be b'calls'\n"
+            "  help: pass a path",
         ),
     ],
 )
@@ -116,27 +121,27 @@ def test_layouts_are_chosen_by_position_or_name() -> None:
     [
         (
             True,
-            "[invalid-option] `inputs_as_nchw` is True\n"
+            "[invalid-option] `inputs_as_nchw` cannot be True\n"
             "  help: pass a list of positions or names; the names are: x, image",
         ),
         (
             "image",
-            "[invalid-option] `inputs_as_nchw` is 'image'\n"
+            "[invalid-option] `inputs_as_nchw` cannot be 'image'\n"
             "  help: pass a list of positions or names; the names are: x, image",
         ),
         (
             [2],
-            "[invalid-option] `inputs_as_nchw` is 2\n"
+            "[invalid-option] `inputs_as_nchw` cannot be 2\n"
             "  help: pass positions below 2 or names; the names are: x, image",
         ),
         (
             ["mask"],
-            "[invalid-option] `inputs_as_nchw` is 'mask'\n"
+            "[invalid-option] `inputs_as_nchw` cannot be 'mask'\n"
             "  help: pass positions below 2 or names; the names are: x, image",
         ),
         (
             ["x"],
-            "[invalid-option] `inputs_as_nchw` is given for `x`, which has rank 2\n"
+            "[invalid-option] `inputs_as_nchw` names `x`, which has rank 2\n"
             "  help: only arrays with four axes have a layout",
         ),
     ],

@@ -149,9 +149,9 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
 @pytest.mark.parametrize(
     ("functions", "options", "message"),
     [
-        ({}, {}, "`functions` is {}"),
+        ({}, {}, "`functions` cannot be {}"),
         ({"a/b": (jnp.sin, [(2,)])}, {}, "a function is named 'a/b'"),
-        ({"a": jnp.sin}, {}, "`a` is <"),
+        ({"a": jnp.sin}, {}, "`a` cannot be <"),
         ({"a": (jnp.sin, [(2,)], 3)}, {}, "the options of `a` are 3"),
         (
             {"a": (jnp.sin, [(2,)])},
@@ -159,7 +159,7 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
             "the option `output_path` is for the file",
         ),
         ({"a": (jnp.sin, [(2,)])}, {"opsett": 3}, "the option `opsett` is unknown"),
-        ({"a": (jnp.sin, [(2,)])}, {"opset": "new"}, "`opset` is 'new'"),
+        ({"a": (jnp.sin, [(2,)])}, {"opset": "new"}, "`opset` cannot be 'new'"),
         (
             {"a": (jnp.sin, [(2,)]), "b": (jnp.cos, [(2,)])},
             {"source_map": "set.map"},

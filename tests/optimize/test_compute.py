@@ -284,7 +284,7 @@ def test_modules():
         ({"test_compute.py:1": "float32"}, "matches no module, line"),
         ({"third": "float16"}, "nothing in `third` can compute in float16"),
         ("bfloat16", 'onnxruntime has no `MatMul` in bfloat16; target="any"'),
-        ("int8", "`compute` is 'int8'"),
+        ("int8", "`compute` cannot be 'int8'"),
         ({"*": "float32:all"}, "types are float16, bfloat16 and float32"),
         ({"": "float16"}, "patterns are names"),
     ],

@@ -570,8 +570,8 @@ def test_a_file_holds_what_is_returned(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("int3", "`weights` is 'int3'"),
-        ({"*": "int4:20"}, "`weights['*']` is 'int4:20'"),
+        ("int3", "`weights` cannot be 'int3'"),
+        ({"*": "int4:20"}, "`weights['*']` cannot be 'int4:20'"),
         ({"nothing.*": "int4"}, "`weights` names `nothing.*`, which matches no parameter"),
         ({"norm.scale": "int4"}, "`norm.scale` cannot be stored as int4 in blocks of 32"),
         ({"embed.*": "int8:128"}, "its rows of 64 elements are not a multiple of the block size"),

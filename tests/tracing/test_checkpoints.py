@@ -244,7 +244,7 @@ def test_what_cannot_be_opened(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"not a checkpoint at all")
     with pytest.raises(InvalidInputError, match="not a safetensors file"):
         to_onnx(fn, [X], checkpoint=tmp_path / "bad.safetensors")
-    with pytest.raises(InvalidInputError, match="`checkpoint` is 3"):
+    with pytest.raises(InvalidInputError, match="`checkpoint` cannot be 3"):
         to_onnx(fn, [X], checkpoint=3)
 
 

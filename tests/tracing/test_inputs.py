@@ -169,57 +169,61 @@ DIMENSION = '  help: a dimension must be a non-negative integer or a name such a
     [
         (
             (2, 3),
-            "[invalid-inputs] `inputs` is (2, 3)\n"
+            "[invalid-inputs] `inputs` cannot be (2, 3)\n"
             "  help: for one argument of this shape, pass [(2, 3)]",
         ),
         (
             ["B", 3],
-            "[invalid-inputs] `inputs` is ['B', 3]\n"
+            "[invalid-inputs] `inputs` cannot be ['B', 3]\n"
             "  help: for one argument of this shape, pass [('B', 3)]",
         ),
         (
             {"x": (2,)},
-            "[invalid-inputs] `inputs` is {'x': (2,)}\n"
+            "[invalid-inputs] `inputs` cannot be {'x': (2,)}\n"
             "  help: pass a list with one entry for each argument",
         ),
         (
             [{"x": "B"}],
-            f"[invalid-inputs] `inputs[0]['x']` is 'B'\n{BOUND} an array of this size, pass ('B',)",
+            f"[invalid-inputs] `inputs[0]['x']` cannot be 'B'\n"
+            f"{BOUND} an array of this size, pass ('B',)",
         ),
-        ([0.5], f"[invalid-inputs] `inputs[0]` is 0.5\n{NUMBER}"),
-        ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]['n']` is 3\n{NUMBER}"),
-        ([print], f"[invalid-inputs] `inputs[0]` is {print}\n{ACCEPTED}"),
+        ([0.5], f"[invalid-inputs] `inputs[0]` cannot be 0.5\n{NUMBER}"),
+        ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]['n']` cannot be 3\n{NUMBER}"),
+        ([print], f"[invalid-inputs] `inputs[0]` cannot be {print}\n{ACCEPTED}"),
         (
             [(2, -1)],
-            f"[invalid-inputs] `inputs[0]` is (2, -1)\n{DIMENSION} -1",
+            f"[invalid-inputs] `inputs[0]` cannot be (2, -1)\n{DIMENSION} -1",
         ),
-        ([("None", 3)], f"[invalid-inputs] `inputs[0]` is ('None', 3)\n{DIMENSION} 'None'"),
-        ([(None, 3)], f"[invalid-inputs] `inputs[0]` is (None, 3)\n{DIMENSION} None"),
-        ([{"x": (2.0, 3)}], f"[invalid-inputs] `inputs[0]['x']` is (2.0, 3)\n{DIMENSION} 2.0"),
-        ([(3, True)], f"[invalid-inputs] `inputs[0]` is (3, True)\n{DIMENSION} True"),
+        ([("None", 3)], f"[invalid-inputs] `inputs[0]` cannot be ('None', 3)\n{DIMENSION} 'None'"),
+        ([(None, 3)], f"[invalid-inputs] `inputs[0]` cannot be (None, 3)\n{DIMENSION} None"),
+        (
+            [{"x": (2.0, 3)}],
+            f"[invalid-inputs] `inputs[0]['x']` cannot be (2.0, 3)\n{DIMENSION} 2.0",
+        ),
+        ([(3, True)], f"[invalid-inputs] `inputs[0]` cannot be (3, True)\n{DIMENSION} True"),
         (
             [("", 3)],
-            "[invalid-inputs] `inputs[0]` is ('', 3)\n"
+            "[invalid-inputs] `inputs[0]` cannot be ('', 3)\n"
             "  help: '' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             ["B 3"],
-            "[invalid-inputs] `inputs` is ('B 3',)\n"
+            "[invalid-inputs] `inputs` cannot be ('B 3',)\n"
             "  help: 'B 3' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             [np.array(["a"])],
-            "[invalid-inputs] `inputs[0]` is array(['a'], dtype='<U1')\n"
+            "[invalid-inputs] `inputs[0]` cannot be array(['a'], dtype='<U1')\n"
             "  help: JAX has no arrays with this element type",
         ),
         (
             [("B+", 2)],
-            "[invalid-inputs] `inputs[0]` is ('B+', 2)\n"
+            "[invalid-inputs] `inputs[0]` cannot be ('B+', 2)\n"
             "  help: 'B+' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             ["B, T+"],
-            "[invalid-inputs] `inputs[0]` is 'B, T+'\n"
+            "[invalid-inputs] `inputs[0]` cannot be 'B, T+'\n"
             "  help: 'B, T+' is not a shape; write a name or an expression such as 2*T + 1",
         ),
     ],
@@ -259,7 +263,7 @@ def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: st
 
 
 def test_a_value_that_is_not_callable_is_an_error() -> None:
-    with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` is 3\n"):
+    with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` cannot be 3\n"):
         to_onnx(3, [(2,)])  # type: ignore[arg-type]
 
 

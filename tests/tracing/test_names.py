@@ -144,7 +144,8 @@ def test_given_names_replace_the_default_ones() -> None:
         ),
         (
             {"input_names": "xy"},
-            "[invalid-names] `input_names` is 'xy'\n  help: pass a list of non-empty strings",
+            "[invalid-names] `input_names` cannot be 'xy'\n"
+            "  help: pass a list of strings that are not empty",
         ),
         (
             {"input_names": {"x": 1, "y": 2}},
@@ -153,7 +154,8 @@ def test_given_names_replace_the_default_ones() -> None:
         ),
         (
             {"output_names": [""]},
-            "[invalid-names] `output_names` is ['']\n  help: pass a list of non-empty strings",
+            "[invalid-names] `output_names` cannot be ['']\n"
+            "  help: pass a list of strings that are not empty",
         ),
     ],
 )

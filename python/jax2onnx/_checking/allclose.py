@@ -127,17 +127,29 @@ def compare(
 
 
 def arguments(
-    inputs: Sequence[Any], input_params: Mapping[str, Any] | None, *, double: bool
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None,
+    *,
+    double: bool,
+    exported: Sequence[Any] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a function. Specifications that are not arrays are filled with
-    random numbers.
+    random numbers. Their symbolic dimensions have the sizes that the arrays determine if the
+    function was `exported` with these specifications, or else 2.
     """
     typed = Specs(double=double).all(inputs, input_params)
     tree: Any
     leaves, tree = jax.tree_util.tree_flatten(typed)
     given = tree.flatten_up_to((tuple(inputs), dict(input_params or {})))
     random = np.random.default_rng(0)
-    values = [_value(spec, leaf, random) for spec, leaf in zip(leaves, given, strict=True)]
+    sizes = _jax.variables(
+        pair
+        for spec, leaf in zip(exported, given, strict=False)
+        if _is_array(leaf)
+        for pair in zip(spec.shape, np.shape(leaf), strict=False)
+    )
+    pairs = zip(leaves, given, strict=True)
+    values = [_value(spec, leaf, sizes, random) for spec, leaf in pairs]
     args, kwargs = jax.tree_util.tree_unflatten(tree, values)
     return args, kwargs
 
@@ -146,12 +158,12 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
 
 
-def _value(spec: Any, leaf: Any, random: np.random.Generator) -> Any:
+def _value(spec: Any, leaf: Any, sizes: Mapping[str, int], random: np.random.Generator) -> Any:
     if isinstance(leaf, bool | np.bool_):
         return bool(leaf)  # code may ask it, and JAX hash it
     if _is_array(leaf):
         return leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
-    shape = tuple(_jax.sizes(spec.shape, lambda _: 2))
+    shape = tuple(_jax.sizes(spec.shape, lambda name: sizes.get(name, 2)))
     if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):
         keys = jax.random.split(jax.random.key(0, impl=_jax.key_implementation(spec.dtype).name), 9)
         return jax.numpy.resize(keys, shape)

@@ -271,7 +271,7 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
         if ranks[index] != 4:
             raise InvalidInputError(
                 "invalid-option",
-                f"`{option}` is given for `{names[index]}`, which has rank {ranks[index]}",
+                f"`{option}` names `{names[index]}`, which has rank {ranks[index]}",
                 help="only arrays with four axes have a layout",
             )
         found.append(index)
@@ -382,7 +382,9 @@ def _opset(value: object) -> int | None:
         if abs(opset) < 2**31:
             return opset
     raise _invalid(
-        "opset", value, "pass an integer, or None for the lowest opset that costs nothing"
+        "opset",
+        value,
+        "pass an integer, or None for the lowest opset that does not make the model slower",
     )
 
 
@@ -412,4 +414,4 @@ def is_same_file(a: str, b: str) -> bool:
 
 
 def _invalid(name: str, value: object, help: str) -> InvalidInputError:
-    return InvalidInputError("invalid-option", f"`{name}` is {value!r}", help=help)
+    return InvalidInputError("invalid-option", f"`{name}` cannot be {value!r}", help=help)

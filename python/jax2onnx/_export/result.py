@@ -45,12 +45,15 @@ LARGEST_MESSAGE = (1 << 31) - 1
 def save(model: "Model", path: str, *, placement: str) -> str:
     """Writes a model. `placement` is the location of weights: "auto", "inline" or "external"."""
     with writing(output_path=path):
-        _make_folder(path)
+        make_folder(path)
         model.save(path, placement)
     return path
 
 
-def _make_folder(path: str) -> None:
+def make_folder(path: str) -> None:
+    """Creates the missing folders of a file. Raises if the file is a directory."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", path)
     folder = os.path.dirname(path)
     if not folder:
         return
@@ -95,7 +98,7 @@ def source_map_at(model: "Model", path: str | None) -> "Iterator[None]":
         yield
         return
     with writing(source_map=path):
-        _make_folder(path)
+        make_folder(path)
         pending = model.write_source_map(path)
     try:
         yield

@@ -232,8 +232,8 @@ def to_onnx(
             Python code may branch on it (`if deterministic:`): then the function is traced for both
             values, and the model chooses at run time.
         model_name: The name of the model's graph.
-        opset: The ONNX opset, from 9 to 28. None means the lowest that costs nothing: from 18 on,
-            or from 21 on for the target "webgpu".
+        opset: The ONNX opset, from 9 to 28. None means the lowest that does not make the
+            model slower: from 18 on, or from 21 on for the target "webgpu".
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive of the traced function to this file,
             one JSON object per line, with its parameters, shapes and source line.

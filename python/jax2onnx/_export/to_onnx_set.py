@@ -184,13 +184,13 @@ def _folder(path: object) -> str:
             if os.path.exists(folder) and not os.path.isdir(folder):
                 raise _invalid(f"`output_dir` is {path!r}, which is a file", "pass a folder")
             return folder
-    raise _invalid(f"`output_dir` is {path!r}", "pass the path of a folder")
+    raise _invalid(f"`output_dir` cannot be {path!r}", "pass the path of a folder")
 
 
 def _entries(functions: Mapping[str, Sequence[Any]], common: Mapping[str, Any]) -> dict[str, Entry]:
     if not isinstance(functions, Mapping) or not functions:
         raise _invalid(
-            f"`functions` is {functions!r}", "pass a dict from names to (function, inputs)"
+            f"`functions` cannot be {functions!r}", "pass a dict from names to (function, inputs)"
         )
     found = {name: _entry(name, value, common) for name, value in functions.items()}
     # Some file systems ignore case.
@@ -210,7 +210,8 @@ def _entry(name: object, value: Any, common: Mapping[str, Any]) -> Entry:
         raise _invalid(f"a function is named {name!r}", "use names that are valid file names")
     if not isinstance(value, tuple | list) or len(value) not in (2, 3):
         raise _invalid(
-            f"`{name}` is {value!r}", "pass (function, inputs) or (function, inputs, options)"
+            f"`{name}` cannot be {value!r}",
+            "pass (function, inputs) or (function, inputs, options)",
         )
     fn, inputs, *rest = value
     if rest and not isinstance(rest[0], Mapping):

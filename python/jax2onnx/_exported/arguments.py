@@ -37,7 +37,7 @@ def as_argument(name: str, value: Any, spec: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "biufcV":
         raise InvalidInputError(
-            "wrong-arguments", f"the argument `{name}` is {value!r}", help="pass an array"
+            "wrong-arguments", f"the argument `{name}` cannot be {value!r}", help="pass an array"
         )
     # JAX gives a number of Python the type of the other operand, unless its kind is larger.
     is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)

@@ -126,7 +126,7 @@ def input_options(
     if keywords is not None and not isinstance(keywords, Mapping):
         raise InvalidInputError(
             "invalid-inputs",
-            f"`keyword_inputs` is of type {type(keywords).__name__}",
+            f"`keyword_inputs` cannot be of type {type(keywords).__name__}",
             help="pass a dict from argument names to inputs",
         )
     given = (tuple(map(_read, inputs)), {k: _read(v) for k, v in (keywords or {}).items()})
@@ -146,8 +146,8 @@ def input_options(
             if len(dims) != len(_NHWC):
                 raise InvalidInputError(
                     "invalid-inputs",
-                    f"the layout of {spec.shape!r} is {spec.layout!r}",
-                    help="only inputs with four dimensions have a layout",
+                    f"an input of shape {spec.shape!r} cannot have the layout {spec.layout!r}",
+                    help="only inputs with four dimensions have one",
                 )
             dims = tuple(dims[axis] for axis in _NHWC)
         dtype = default if spec.dtype is None else spec.dtype
@@ -193,7 +193,7 @@ def _layout(layout: str | None) -> bool:
     if layout is not None and layout not in LAYOUTS:
         raise InvalidInputError(
             "invalid-option",
-            f"`layout` is {layout!r}",
+            f"`layout` cannot be {layout!r}",
             help='pass "nchw" if the model takes or returns NCHW where the function has NHWC, or '
             "omit it if both are the same",
         )
@@ -210,7 +210,7 @@ def output_options(outputs: Outputs | None) -> dict[str, Any]:
     if isinstance(outputs, str) or not isinstance(outputs, Sequence):
         raise InvalidInputError(
             "invalid-option",
-            f"`outputs` is {outputs!r}",
+            f"`outputs` cannot be {outputs!r}",
             help="pass one name or jax2onnx.Output for each output, or a mapping that renames them",
         )
     return _options("output", [e if isinstance(e, Output) else Output(e) for e in outputs])

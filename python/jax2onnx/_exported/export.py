@@ -74,7 +74,7 @@ def export(
         provenance: The record of sources: "sourcemap" puts a source map into the model, which
             survives optimisers; "minimal" and "full" write metadata of nodes, and False nothing. A
             `jax2onnx.Provenance` can also write the map to a file or include the source text.
-        opset: The ONNX opset. None means the lowest that costs nothing.
+        opset: The ONNX opset. None means the lowest that does not make the model slower.
         target: The runtime of the model, as in `to_onnx`.
         operators: The form of operators that ONNX has and JAX spells out, as in `to_onnx`.
         assume: Conditions that you guarantee, so that guards are unnecessary, as in `to_onnx`.
@@ -241,6 +241,6 @@ def _arguments(check: Any) -> Sequence[Any]:
         return check
     raise InvalidInputError(
         "invalid-option",
-        f"`check` is {type(check).__name__}",
+        f"`check` cannot be of type {type(check).__name__}",
         help="pass a list with one entry for each argument, or a dict with their names",
     )

@@ -157,6 +157,7 @@ class ExportedModel:
                     raise InvalidInputError(
                         "wrong-arguments",
                         f"`{wanted}` is {known} in the argument `{where}`, but {size} in `{name}`",
+                        help=f"pass arguments with the same size for `{wanted}`",
                     )
             if wrong:
                 other = names.index(name) in self._converted.boundary.inputs_as_nchw
@@ -203,7 +204,8 @@ class ExportedModel:
         placed = self._placed(inputs, {**(keyword_inputs or {}), **named})
         args, kwargs, _ = input_options(*placed, double=double)
         with _jax.precision(double=double):
-            args, kwargs = arguments(args, kwargs, double=double)
+            exported = jax.tree_util.tree_leaves(self._converted.arguments)
+            args, kwargs = arguments(args, kwargs, double=double, exported=exported)
         self._leaves(args, kwargs)
         return args, kwargs
 
@@ -349,7 +351,9 @@ class ExportedModel:
         for name, number in {"runs": runs, "top": top}.items():
             if not isinstance(number, int) or number < 1:
                 raise InvalidInputError(
-                    "invalid-option", f"`{name}` is {number!r}", help="pass a positive integer"
+                    "invalid-option",
+                    f"`{name}` cannot be {number!r}",
+                    help="pass a positive integer",
                 )
         require("onnxruntime", "profiling")
         import onnxruntime
@@ -381,8 +385,12 @@ class ExportedModel:
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
         Args:
-            path: The file to write the page to. None writes none.
+            path: The file to write the page to. Missing folders are created. None writes none.
         """
+        if path is not None:
+            file = os.fspath(path)
+            with own_words({"`output_path`": "`path`"}), result.writing(output_path=file):
+                result.make_folder(file)
         with self._saved() as model:
             folder = Path(model).parent
             for name, text in cells().items():

@@ -102,7 +102,7 @@ class Adapter:
         if unknown:
             raise invalid(
                 f"the adapter changes `{unknown[0]}`, which the model does not have",
-                "is it an adapter of another model?",
+                "use an adapter that was made for this model",
             )
 
     def change(self, parameter: str) -> Callable[[Array], Array] | None:

@@ -89,8 +89,8 @@ def read(
         raise UnsupportedError(
             "unsupported-checkpoint",
             f"`{config.path}` describes a model of the type `{config.family}`",
-            help=f"implemented are: {', '.join(FAMILIES)}; write other models in JAX, and export "
-            "them with `generation.save`",
+            help=f"the supported families are: {', '.join(FAMILIES)}; write other models in JAX, "
+            "and export them with `generation.save`",
         )
     length = _context_length(config, context_length)
     model = family.read(config, length)
@@ -130,7 +130,9 @@ def _context_length(config: Config, given: int | None) -> int:
     if given is None:
         return min(longest, USUAL_LENGTH)
     if type(given) is not int or not 1 <= given <= longest:
-        raise invalid(f"`context_length` is {given!r}", f"the model is for 1 to {longest} tokens")
+        raise invalid(
+            f"`context_length` cannot be {given!r}", f"the model is for 1 to {longest} tokens"
+        )
     return given
 
 

@@ -134,7 +134,7 @@ class Crashes(Check):
         names = [value.name for value in model.graph.input]
         arrays: dict[str, Any] = dict(zip(names, map(as_tensor, case.args), strict=True))
         if any(array.dtype.isbuiltin != 1 for array in arrays.values()):
-            raise ValueError("NumPy's files do not have all element types")
+            raise ValueError(".npz files cannot hold every element type")
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "model.onnx").write_bytes(model.SerializeToString())
             np.savez(Path(folder, "inputs.npz"), **arrays)

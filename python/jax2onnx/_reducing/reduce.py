@@ -245,7 +245,7 @@ def _failure(check: Check, case: Case) -> str | None:
             raise
         raise InvalidInputError(
             "cannot-check",
-            f"the check cannot be made: {first_line(error)}",
+            f"the check cannot run: {first_line(error)}",
             help='check="error" preserves this error instead',
         ) from error
 

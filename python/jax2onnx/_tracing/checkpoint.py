@@ -101,7 +101,7 @@ def _described(checkpoint: Any) -> Checkpoint:
         if not isinstance(checkpoint, str | os.PathLike):
             raise InvalidInputError(
                 "invalid-option",
-                f"`checkpoint` is {checkpoint!r}",
+                f"`checkpoint` cannot be {checkpoint!r}",
                 help="pass a path, or a jax2onnx.Checkpoint",
             )
         return Checkpoint(checkpoint)

@@ -229,4 +229,4 @@ def _identifier(name: str) -> str:
 
 
 def _invalid(name: str, value: object, help: str) -> InvalidInputError:
-    return InvalidInputError("invalid-function", f"`{name}` is {value!r}", help=help)
+    return InvalidInputError("invalid-function", f"`{name}` cannot be {value!r}", help=help)

@@ -158,7 +158,7 @@ class Specs:
             raise _no_dimension(where, shape, text) from error
         if not dims:
             raise _no_dimension(where, shape, text)
-        return self._shape(where, dims)
+        return tuple(self._dimension(where, shape, dim) for dim in dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
         """Merges the scopes of the user's symbolic dimensions."""
@@ -247,7 +247,9 @@ def check_callable(fn: Any) -> None:
         )
     if not callable(fn):
         raise InvalidInputError(
-            "not-callable", f"`fn` is {_shown(fn)}", help="pass a function or another callable"
+            "not-callable",
+            f"`fn` cannot be {_shown(fn)}",
+            help="pass a function or another callable",
         )
 
 
@@ -283,6 +285,8 @@ def _advice_on(signature: inspect.Signature, message: str, *, any_given: bool) -
     if missing := _MISSING.search(message):
         name = missing[1]
         advice += f"; if `{name}` never changes, bind it: functools.partial(fn, {name}=…)"
+        if name in ("params", "state", "variables"):
+            advice += f", or pass {name}= to jax2onnx.export"
     return advice
 
 
@@ -382,7 +386,7 @@ def _instead_of(value: Any) -> str:
 
 
 def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
-    return InvalidInputError("invalid-inputs", f"{where} is {_shown(value)}", help=help)
+    return InvalidInputError("invalid-inputs", f"{where} cannot be {_shown(value)}", help=help)
 
 
 def _shown(value: Any) -> str:

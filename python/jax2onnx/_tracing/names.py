@@ -109,7 +109,9 @@ def _given(
     if not isinstance(names, list | tuple) or not all(
         isinstance(n, str) and is_text(n) for n in names
     ):
-        raise _invalid(f"`{option}` is {names!r}", "pass a list of non-empty strings")
+        raise _invalid(
+            f"`{option}` cannot be {names!r}", "pass a list of strings that are not empty"
+        )
     if len(names) != len(default):
         values = option.removesuffix("_names") + ("" if len(default) == 1 else "s")
         given = f"{len(names)} name" + ("" if len(names) == 1 else "s")

@@ -98,7 +98,7 @@ def dtypes(
     if not isinstance(patterns, Mapping) or not all(isinstance(key, str) for key in patterns):
         raise InvalidInputError(
             "invalid-option",
-            f"`{option}` is {patterns!r}",
+            f"`{option}` cannot be {patterns!r}",
             help="pass a dict from names or patterns to element types",
         )
     rules = [(Pattern.of(key), _dtype(option, key, value)) for key, value in patterns.items()]

@@ -99,7 +99,7 @@ class Rotary:
             if context_length > trained:
                 raise UnsupportedError(
                     "unsupported-checkpoint",
-                    f"texts of {context_length} tokens need other rotary factors than short ones",
+                    f"texts of {context_length} tokens need other rotary factors than short texts",
                     help=f"choose a context length of at most {trained}, for which `short_factor` "
                     f"holds in `{config.path}`",
                 )
@@ -112,7 +112,7 @@ class Rotary:
             raise UnsupportedError(
                 "unsupported-checkpoint",
                 f"rotary embedding is scaled by `{kind}` in `{config.path}`",
-                help="implemented are: default, linear, llama3, yarn, longrope",
+                help="the supported kinds are: default, linear, llama3, yarn, longrope",
             )
         if given:
             listed = ", ".join(f"`{name}`" for name in given)

@@ -261,6 +261,9 @@ class GraphListing:
     def readers(self, name: str) -> list[str]:
         """Returns the operators of the nodes that read a value."""
 
+    def integer(self, value: str, attribute: str) -> int | None:
+        """Returns an integer attribute of the node that computes a value."""
+
     def constants(self) -> list[str]:
         """Returns the names of all constants."""
 

@@ -47,6 +47,9 @@ _GROUPED = "GroupQueryAttention"
 # Other operators of onnxruntime that save time in a decoder.
 _FUSED = ("GatherBlockQuantized", "MatMulNBits", "SkipSimplifiedLayerNormalization")
 
+# The assumption that layers with a window keep the tokens of that window only.
+_WINDOWED = "windowed_caches"
+
 # Options of `to_onnx` that follow from the runtime.
 _FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output_dtypes")
 
@@ -257,15 +260,17 @@ def save(
         decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
         with ExitStack() as maps:
             models = dict(to_onnx_set.converted(entries, maps, decoder.observe))
-            storage = decoder.storage(models)
+            storage, windows = decoder.storage(models)
             if storage is None:
                 continue
+            decoder.check_windows(windows)
             stages = {name: decoder.names[name] for name in entries}
             text = genai.config(
                 about,
                 decoder.hidden_size,
                 stages,
-                shared_buffer=storage is not Storage.GROWS,
+                storage=storage,
+                windows=windows,
                 chunk=1 if one_token and prefill is None else None,
                 search=search or {},
             )
@@ -497,11 +502,13 @@ class _Decoder:
                 found |= self._extra_leaves(name)
         return found
 
-    def storage(self, models: Mapping[str, Any]) -> Storage | None:
-        """Returns the storage of the cache, or None if only some of its layers can be shared."""
+    def storage(self, models: Mapping[str, Any]) -> tuple[Storage | None, dict[int, int]]:
+        """Returns the storage of the cache, or None if only some of its layers can be shared, and
+        the windows of the layers that hold no more than that.
+        """
         usual = Storage.GROWS if self.layout.grows else Storage.BUFFER
         if not self._counts:
-            return usual
+            return usual, {}
         graph = _core.GraphListing(models["model"].skeleton())
         makers = {result: op for op, _, results, _ in graph.nodes() for result in results}
 
@@ -513,9 +520,37 @@ class _Decoder:
             return len(ops) == 2 and all(op.endswith(_GROUPED) for op in ops)
 
         if all(is_shared(layer, kind) for layer, kind in self.layout.boundary()):
-            return Storage.SHARED
+            windows = {}
+            for layer in range(self._about.layers):
+                present = genai.PRESENT.format(i=layer, kind="key")
+                window = graph.integer(present, "local_window_size")
+                if window is not None and graph.integer(present, "sliding_window_cache"):
+                    windows[layer] = window
+            return Storage.WINDOWED if windows else Storage.SHARED, windows
         is_mixed = any(op.endswith(_GROUPED) for op in makers.values())
-        return None if is_mixed and self.layout.grows else usual
+        return None if is_mixed and self.layout.grows else usual, {}
+
+    def check_windows(self, windows: Mapping[int, int]) -> None:
+        """Raises if caches of windows are requested and there are none, or of several sizes."""
+        assumed = self._options.get("assume") or ()
+        if _WINDOWED not in ([assumed] if isinstance(assumed, str) else assumed):
+            return
+        if not windows:
+            raise invalid(
+                f"`assume` has {_WINDOWED!r}, but no layer has a cache of its window",
+                f"a window has to be less than the context length, {self._about.context_length}, "
+                f"the cache has to grow, and attention has to be `{_GROUPED}`: "
+                "`jax2onnx show --missed` says why it is not",
+            )
+        if len(sizes := {*windows.values()}) > 1:
+            layers = {size: min(i for i in windows if windows[i] == size) for size in sizes}
+            listed = " and ".join(
+                f"layer {layers[size]} has {size} tokens" for size in sorted(sizes)
+            )
+            raise invalid(
+                f"layers have windows of different sizes: {listed}",
+                f"onnxruntime-genai has one size; export without {_WINDOWED!r}",
+            )
 
     def _extra_leaves(self, name: str) -> dict[str, jax.ShapeDtypeStruct]:
         """Returns the types of a further argument's leaves, by the names of their inputs."""

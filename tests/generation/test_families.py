@@ -163,6 +163,39 @@ def test_chats_of_three_turns(name, tmp_path):
     assert check() == [*made["prompt"][:7], 1, 9]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma3", "gpt_oss", "mistral"])
+def test_caches_of_windows(name, tmp_path):
+    """Layers with a window keep few tokens more than that."""
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    folder, made = published_folder(tmp_path, name)
+    # No text contains this token, so none ends early.
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 39}))
+    for kind, options in {"whole": {}, "windows": {"assume": ["windowed_caches"]}}.items():
+        generation.save_checkpoint(tmp_path / kind, folder, context_length=LENGTH, **options)
+    model = genai.Model(str(tmp_path / "windows"))
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=LENGTH)
+    generator = genai.Generator(model, params)
+    generator.append_tokens(made["prompt"])
+    for turn in range(4):
+        for _ in range(2 + turn):
+            generator.generate_next_token()
+        tokens = [int(token) for token in generator.get_sequence(0)]
+        # As the folder's README says.
+        kept = len(tokens) - 1
+        try:
+            generator.rewind_to(kept)
+        except RuntimeError:
+            kept, generator = 0, genai.Generator(model, params)
+        generator.append_tokens([*tokens[kept:], 3 + turn, 5])
+        wanted, _ = run(tmp_path / "whole", [*tokens, 3 + turn, 5], 1)
+        found = generator.get_logits().reshape(-1, wanted.shape[1])[-1]
+        np.testing.assert_allclose(found, wanted[-1], rtol=1e-4, atol=1e-4)
+
+
 def test_an_adapter_is_merged(tmp_path):
     folder, made = published_folder(tmp_path, "lora")
     adapter = tmp_path / "adapter"

@@ -119,6 +119,43 @@ def test_attention_and_its_cache_are_one_node(name, tmp_path):
     np.testing.assert_allclose(logits, exact[0], rtol=1e-5, atol=1e-5)
 
 
+WINDOWED = ["windowed_caches"]
+
+
+@pytest.mark.parametrize("capacity", [4, 7])
+def test_buffers_may_have_the_size_of_the_window(capacity, tmp_path):
+    style = Style(window=4)
+    save(tmp_path / "m", style, assume=WINDOWED)
+    found = grouped(graph_of(tmp_path / "m"))
+    assert [attributes["sliding_window_cache"] for attributes in found] == [1] * LAYERS
+    config = json.loads((tmp_path / "m" / "genai_config.json").read_text())
+    windows = config["model"]["decoder"]["sliding_window"]
+    assert (windows["window_size"], windows["layers"]) == (4, [*range(LAYERS)])
+    tokens = np.random.default_rng(0).integers(0, VOCABULARY - 1, 20).tolist()
+    empty = [(jnp.zeros(cache_shape(style, batch=1, past=0)),) * 2] * LAYERS
+    exact, _ = decoder(style)(jnp.asarray([tokens]), jnp.arange(20)[None], empty)
+    sizes = [9, 1, 1, 3, 1, 5]
+    logits = stepwise(tmp_path / "m", tokens, sizes, capacity, cache_shape(style))
+    np.testing.assert_allclose(logits, exact[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("style", "form", "message"),
+    [
+        (Style(), "native", "no layer has a cache of its window"),
+        (Style(window=LENGTH), "native", "no layer has a cache of its window"),
+        (Style(window=4, cache="buffer"), "native", "no layer has a cache of its window"),
+        (Style(window=4), "elementary", "no layer has a cache of its window"),
+        (Style(window=(4, 6)), "native", "layer 0 has 4 tokens and layer 1 has 6 tokens"),
+    ],
+)
+def test_buffers_of_windows_have_one_size(style, form, message, tmp_path):
+    options = {"assume": WINDOWED, "operators": {"GroupQueryAttention": form}}
+    with pytest.raises(InvalidInputError, match=message):
+        save(tmp_path / "m", style, **options)
+    assert not (tmp_path / "m").exists()
+
+
 def wide(rotate):
     """Returns a decoder of one layer with heads of 32 features, which `rotate` turns."""
     rng = np.random.default_rng(1)

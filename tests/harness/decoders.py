@@ -21,7 +21,7 @@ class Style:
         cache: "grows", "buffer" or "buffer, heads last": the storage of keys and values.
         one_plus: Norms scale by one plus their weights, as in Gemma.
         soft_cap: The soft limit of scores.
-        window: The number of tokens that a token attends to.
+        window: The number of tokens that a token attends to, in all layers or in each.
         experts: The number of experts. Each token uses two.
         encoder: The decoder attends to the results of an encoder.
         sinks: Each head has a score without a value, as in GPT-OSS.
@@ -30,7 +30,7 @@ class Style:
     cache: str = "grows"
     one_plus: bool = False
     soft_cap: float | None = None
-    window: int | None = None
+    window: int | tuple[int, ...] | None = None
     experts: int = 0
     encoder: bool = False
     sinks: bool = False
@@ -136,7 +136,8 @@ def decoder(style: Style, params: Any = None) -> Any:
         if style.one_plus:
             x = x * np.sqrt(WIDTH).astype(np.float32)
         new_cache = []
-        for p, (old_k, old_v) in zip(params["layers"], cache, strict=True):
+        windows = style.window if isinstance(style.window, tuple) else (style.window,) * LAYERS
+        for p, (old_k, old_v), window in zip(params["layers"], cache, windows, strict=True):
             y = rms(x, p["norm1"])
             q = rope(heads(y @ p["q"], HEADS), position_ids)
             k = rope(heads(y @ p["k"], GROUPS), position_ids)
@@ -144,8 +145,8 @@ def decoder(style: Style, params: Any = None) -> Any:
             new_v, v, _ = updated(old_v, heads(y @ p["v"], GROUPS), position_ids)
             new_cache.append((new_k, new_v))
             mask = places <= position_ids[:, None, :, None]
-            if style.window:
-                mask &= places > position_ids[:, None, :, None] - style.window
+            if window:
+                mask &= places > position_ids[:, None, :, None] - window
             x = x + attend(q, k, v, mask, p.get("sinks")) @ p["o"]
             if style.encoder:
                 y = rms(x, p["norm3"])

@@ -15,16 +15,20 @@ pub enum Assumption {
     Finite,
     /// Every query of an attention sees at least one key.
     VisibleKeys,
+    /// Past and present of an attention with a window are one buffer, of at least the window's
+    /// size, and rows that no later query sees may be evicted.
+    WindowedCaches,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Assumption; 5] = [
+    pub const ALL: [Assumption; 6] = [
         Assumption::IndicesInRange,
         Assumption::NoNan,
         Assumption::CastsInRange,
         Assumption::Finite,
         Assumption::VisibleKeys,
+        Assumption::WindowedCaches,
     ];
 
     /// Returns the name that users write.
@@ -35,6 +39,7 @@ impl Assumption {
             Assumption::CastsInRange => "casts_in_range",
             Assumption::Finite => "finite",
             Assumption::VisibleKeys => "visible_keys",
+            Assumption::WindowedCaches => "windowed_caches",
         }
     }
 

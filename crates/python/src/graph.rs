@@ -89,6 +89,11 @@ impl GraphListing {
         self.0.readers(name)
     }
 
+    /// Returns an integer attribute of the node that computes a value.
+    fn integer(&self, value: &str, attribute: &str) -> Option<i64> {
+        self.0.integer(value, attribute)
+    }
+
     /// Returns the names of all constants.
     fn constants(&self) -> Vec<&str> {
         self.0.constants().collect()

@@ -60,7 +60,14 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
-Assumption = Literal["indices_in_range", "no_nan", "casts_in_range", "finite", "visible_keys"]
+Assumption = Literal[
+    "indices_in_range",
+    "no_nan",
+    "casts_in_range",
+    "finite",
+    "visible_keys",
+    "windowed_caches",
+]
 Target = Literal[
     "any",
     "cuda",
@@ -286,7 +293,8 @@ def to_onnx(
         assume: Assumptions that make guards unnecessary: "indices_in_range" (every index is inside
             its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats
             that are converted to integers fit), "finite" (no number is NaN or infinite),
-            "visible_keys" (masks leave each query of an attention at least one key). Results equal
+            "visible_keys" (masks leave each query of an attention at least one key),
+            "windowed_caches" (the caches of attention with a window have its size). Results equal
             JAX's while the assumptions hold, and are undefined otherwise. The model's metadata
             lists them.
         compute: Computes matrix products, and operators that only pass on their results, in

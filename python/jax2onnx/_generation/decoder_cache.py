@@ -34,11 +34,13 @@ class Storage(Enum):
         GROWS: Arrays of the used length, which every step copies.
         BUFFER: Buffers of a fixed length.
         SHARED: Buffers of any length, of which a step reads the used part.
+        WINDOWED: Like `SHARED`, but some layers hold only the tokens of their window.
     """
 
     GROWS = auto()
     BUFFER = auto()
     SHARED = auto()
+    WINDOWED = auto()
 
 
 @dataclass(frozen=True)

@@ -76,12 +76,14 @@ def config(
     hidden_size: int,
     stages: Mapping[str, tuple[Sequence[str], Sequence[str]]],
     *,
-    shared_buffer: bool,
+    storage: Storage,
+    windows: Mapping[int, int],
     chunk: int | None,
     search: Mapping[str, Any],
 ) -> str:
     """Returns the text of `genai_config.json`. `stages` maps models to their inputs and outputs:
-    one model for everything, or one for the prompt and one for the tokens after it.
+    one model for everything, or one for the prompt and one for the tokens after it. `windows` maps
+    layers whose buffers have the size of their window to that size, which is the same for all.
     """
 
     def template(pattern: str, kind: str) -> str:
@@ -107,6 +109,13 @@ def config(
             "present_value_names": template(PRESENT, "value"),
         },
     }
+    if windows:
+        decoder["sliding_window"] = {
+            "window_size": max(windows.values()),
+            "slide_key_value_cache": False,
+            "slide_inputs": False,
+            "layers": sorted(windows),
+        }
     if len(stages) == 1:
         decoder["filename"] = f"{next(iter(stages))}.onnx"
     else:
@@ -134,7 +143,7 @@ def config(
     settings = {
         "do_sample": False,
         "max_length": about.context_length,
-        "past_present_share_buffer": shared_buffer,
+        "past_present_share_buffer": storage is not Storage.GROWS,
         **({} if chunk is None else {"chunk_size": chunk}),
         **search,
     }
@@ -151,6 +160,8 @@ def readme(
         Storage.GROWS: "grow with every token",
         Storage.BUFFER: f"are buffers for {about.context_length} tokens, updated in place",
         Storage.SHARED: "are in buffers of `max_length` tokens, which are updated in place",
+        Storage.WINDOWED: "are updated in place, in buffers of\n`max_length` tokens, or of a few "
+        "more than the window in layers that have one. Such buffers exclude beams",
     }[storage]
     heads = f"{about.heads} heads"
     if about.key_value_heads not in (None, about.heads):
@@ -172,6 +183,14 @@ def readme(
         else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
     )
     back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
+    rewind, remark = "generator.rewind_to(kept)", ""
+    if storage is Storage.WINDOWED:
+        rewind = """try:
+    generator.rewind_to(kept)
+except RuntimeError:
+    kept, generator = 0, og.Generator(model, params)"""
+        remark = """. If tokens that this
+needs have left the window of a layer, a new generator takes all tokens"""
     return f"""# {about.name}
 
 A decoder with {about.layers} layers, {heads} and a vocabulary of {about.vocabulary} tokens, for at
@@ -201,11 +220,11 @@ tokens = generator.get_sequence(0)
 ```
 
 onnxruntime-genai runs the model on a generated token only when it needs the next one. To go on with
-more tokens, such as the second turn of a chat, append the last {last} again:
+more tokens, such as the second turn of a chat, append the last {last} again{remark}:
 
 ```python
 kept = len(tokens) - {back}
-generator.rewind_to(kept)
+{rewind}
 generator.append_tokens([*tokens[kept:], *new_tokens])
 ```
 """

@@ -275,6 +275,16 @@ impl Listing {
         readers.map(|node| node.op.as_str()).collect()
     }
 
+    /// Returns an integer attribute of the node that computes `value`.
+    pub fn integer(&self, value: &str, attribute: &str) -> Option<i64> {
+        let node = self.nodes.iter().find(|node| node.results().any(|result| result == value))?;
+        let (_, found) = node.attributes.iter().find(|(name, _)| name == attribute)?;
+        match found {
+            Literal::Int(number) => i64::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
     /// Returns the names of all constants.
     pub fn constants(&self) -> impl Iterator<Item = &str> {
         self.bodies.iter().flat_map(|body| &body.constants).map(|(name, _)| name.as_str())

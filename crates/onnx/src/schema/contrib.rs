@@ -32,7 +32,7 @@ static TABLE: &[Schema] = &[
         attrs: &[
             attr("do_rotary", Int), required("kv_num_heads", Int), attr("local_window_size", Int),
             required("num_heads", Int), attr("rotary_interleaved", Int), attr("scale", Float),
-            attr("softcap", Float),
+            attr("sliding_window_cache", Int), attr("softcap", Float),
         ],
         types: &[constraint("T", 0x0038_0000), constraint("M", 0x20), constraint("P", 0x40)],
         function: false,

@@ -3,7 +3,7 @@
 //! buffer, and writes into the buffer if past and present are the same memory.
 
 use onnx::schema::CONTRIB;
-use onnx::{Attr, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Assumption, Attr, NodeId, Op, Use, ValueId, attrs};
 use tensor::bounds::{at_least, same};
 use tensor::{DType, Dim, Type};
 
@@ -208,7 +208,15 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
         attrs.push(("scale", Attr::Float(scale as f32)));
         attrs.extend(cap.map(|cap| ("softcap", Attr::Float(cap as f32))));
     }
-    attrs.extend(window.map(|window| ("local_window_size", Attr::Int(window))));
+    if let Some(window) = window {
+        attrs.push(("local_window_size", Attr::Int(window)));
+        // A buffer for fewer tokens than the window holds is a whole one. Buffers that the function
+        // writes into have its length.
+        let is_windowed = found.m.graph().assumptions.contains(Assumption::WindowedCaches)
+            && keys.grows
+            && !at_least(&(Dim::Known(window) - total.clone()), 0);
+        attrs.extend(is_windowed.then_some(("sliding_window_cache", Attr::Int(1))));
+    }
     if let Some(rotation) = &rotation {
         attrs.push(("do_rotary", Attr::Int(1)));
         attrs.extend(rotation.interleaved.then_some(("rotary_interleaved", Attr::Int(1))));

@@ -321,6 +321,7 @@ def test_a_loop_without_a_known_end() -> None:
 def test_functions_are_looked_into(change: Any, mark: str) -> None:
     proto = to_onnx(nested, [(4, 16)])
     assert (right := verify(nested, proto, [X])), right
+    assert (right := verify(nested, _renamed(proto, constants=True), [X])), right
     found = verify(nested, _wrong(proto, change), [X])
     _names(found, mark, "inner")
     at = f"test_wrong_models.py:{_line('first call')} in nested"

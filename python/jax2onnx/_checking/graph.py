@@ -286,8 +286,9 @@ class Graph:
         )
 
     def inlined(self) -> "Graph":
-        """Inlines calls of functions. Values of a body are named after the call:
-        `/blocks.0/Block:/Block/Add_output_0`. Calls in branches and loops stay.
+        """Inlines calls of functions. Values of a body are named after the call, or after its first
+        result if it has no name: `/blocks.0/Block:/Block/Add_output_0`. Calls in branches and loops
+        stay.
         """
         nodes: list[onnx.NodeProto] = []
         for node in self.nodes:
@@ -309,7 +310,7 @@ class Graph:
         for node in body.nodes:
             copy = onnx.NodeProto()
             copy.CopyFrom(node)
-            _rename(copy, names, f"{call.name}:")
+            _rename(copy, names, f"{call.name or call.output[0]}:")
             yield copy
         for name, new in zip(body.outputs, call.output, strict=False):
             if new and names.get(name) != new:

@@ -5,11 +5,11 @@
 
 use tensor::{DType, Dim, Tensor, bounds};
 
-use super::{Comparison, Facts};
+use super::Facts;
 use crate::fold::axis;
 use crate::{Node, ValueId, reversal};
 
-const ONE: Dim = Dim::Known(1);
+pub(super) const ONE: Dim = Dim::Known(1);
 
 /// The largest number of elements of index vectors, which have one for each axis at most.
 const LONGEST: usize = 64;
@@ -96,62 +96,6 @@ impl Facts<'_> {
         self.affine(indices, Some((last, index)), Terms::Computed)
     }
 
-    /// Returns the comparison of integers that `mask` is the result of, with operands in terms of the axes of `mask`.
-    pub fn comparison(&self, mask: ValueId) -> Option<Comparison<Affine>> {
-        let node = self.node(mask)?;
-        let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
-        let each = |form: fn(&Affine, &[Dim], &[Dim]) -> Option<Affine>| {
-            self.comparison(node.input(0)?)?.try_map(|side| form(&side, from, to))
-        };
-        if let Some(comparison) = Comparison::of(node) {
-            let form = |value| self.affine(value, None, Terms::Computed)?.with_rank(to.len());
-            let is_integer = self.graph.ty(comparison.low).dtype.is_integer();
-            return if is_integer { comparison.try_map(form) } else { None };
-        }
-        match node.op.name {
-            "Expand" => each(|form, _, to| form.clone().with_rank(to.len())),
-            _ if node.is_reshape() => {
-                each(|form, from, to| Some(form.moved(&kept_axes(from, to)?)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns progressions along the axes of `mask`, which is true exactly where none of them is
-    /// negative.
-    pub fn half_spaces(&self, mask: ValueId) -> Option<Vec<Progression>> {
-        let node = self.node(mask)?;
-        let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
-        let inner = |index: usize| self.half_spaces(node.input(index)?);
-        let aligned = |all: Vec<Progression>| {
-            all.into_iter().map(|one| one.with_rank(to.len())).collect::<Option<Vec<_>>>()
-        };
-        if let Some(comparison) = Comparison::of(node) {
-            let form = |value| self.affine(value, None, Terms::Known)?.with_rank(to.len());
-            let Comparison { low, high, strict } = comparison.try_map(form)?;
-            let mut found = high.plus(low.times(-1)?)?.progression;
-            if strict {
-                found.first = found.first - ONE;
-            }
-            return Some(vec![found]);
-        }
-        match node.op.name {
-            "And" => Some([aligned(inner(0)?)?, aligned(inner(1)?)?].concat()),
-            "Not" => {
-                let [one] = <[Progression; 1]>::try_from(inner(0)?).ok()?;
-                let negated = Affine::of(one).times(-1)?.progression;
-                Some(vec![Progression { first: negated.first - ONE, ..negated }])
-            }
-            "Expand" => aligned(inner(0)?),
-            _ if node.is_reshape() => {
-                let axes = kept_axes(from, to)?;
-                let moved = |one: Progression| Affine::of(one).moved(&axes).progression;
-                Some(inner(0)?.into_iter().map(moved).collect())
-            }
-            _ => None,
-        }
-    }
-
     /// Returns the single elements that the vectors in the last axis of `value` are concatenated from.
     pub fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
         let node = self.graph.node(self.graph.producer(value)?);
@@ -163,7 +107,12 @@ impl Facts<'_> {
         parts.filter(|parts| joins && parts.iter().all(is_single))
     }
 
-    fn affine(&self, value: ValueId, selection: Selection, terms: Terms) -> Option<Affine> {
+    pub(super) fn affine(
+        &self,
+        value: ValueId,
+        selection: Selection,
+        terms: Terms,
+    ) -> Option<Affine> {
         let (shape, dtype) = (self.shape(value), self.graph.ty(value).dtype);
         if !dtype.is_integer() {
             return None;
@@ -372,7 +321,7 @@ impl Progression {
 }
 
 impl Affine {
-    fn of(progression: Progression) -> Self {
+    pub(super) fn of(progression: Progression) -> Self {
         Self { progression, base: None, modulo: None }
     }
 
@@ -413,7 +362,7 @@ impl Affine {
     }
 
     /// Adds axes before the others.
-    fn with_rank(mut self, rank: usize) -> Option<Self> {
+    pub(super) fn with_rank(mut self, rank: usize) -> Option<Self> {
         let added = rank.checked_sub(self.progression.steps.len())?;
         self.progression = self.progression.with_rank(rank)?;
         for axis in self.base.iter_mut().flat_map(|base| base.axes.iter_mut().flatten()) {
@@ -423,7 +372,7 @@ impl Affine {
     }
 
     /// Changes the axes: `axes` are those of the old ones that the new ones are; `None` for new axes of size one.
-    fn moved(&self, axes: &[Option<usize>]) -> Self {
+    pub(super) fn moved(&self, axes: &[Option<usize>]) -> Self {
         let new = |old: &usize| axes.iter().position(|axis| *axis == Some(*old));
         let base = self.base.as_ref().map(|Base { value, axes }| {
             let axes = axes.iter().map(|axis| axis.as_ref().and_then(new)).collect();
@@ -435,7 +384,7 @@ impl Affine {
         Self { progression, base, modulo: self.modulo }
     }
 
-    fn times(self, factor: i64) -> Option<Self> {
+    pub(super) fn times(self, factor: i64) -> Option<Self> {
         let rank = self.progression.steps.len();
         match factor {
             0 => return Some(Self::number(Dim::Known(0), rank)),
@@ -448,7 +397,7 @@ impl Affine {
         Some(Self::of(Progression { first: product(first, factor)?, steps }))
     }
 
-    fn plus(self, other: Self) -> Option<Self> {
+    pub(super) fn plus(self, other: Self) -> Option<Self> {
         if self.modulo.is_some() || other.modulo.is_some() {
             return None;
         }
@@ -509,7 +458,7 @@ fn stored(tensor: &Tensor, selection: Selection) -> Option<Affine> {
 }
 
 /// Returns the axis of `from` that each axis of `to` is, if only axes of size one are added or removed; `None` for these.
-fn kept_axes(from: &[Dim], to: &[Dim]) -> Option<Vec<Option<usize>>> {
+pub(super) fn kept_axes(from: &[Dim], to: &[Dim]) -> Option<Vec<Option<usize>>> {
     let mut rest = from.iter().enumerate().filter(|(_, size)| **size != ONE);
     let kept = |size: &Dim| match *size == ONE {
         true => Some(None),

@@ -28,7 +28,7 @@ pub(super) fn convert(
         operands.extend(inputs.filter_map(|(i, value)| Some((id, i, (*value)?, dtype))));
     }
     let small = operands.iter().map(|(id, i, _, dtype)| ((*id, *i), *dtype)).collect();
-    let mut work = Work::new(graph, origins, small);
+    let mut work = Converter::new(graph, origins, small);
     // Converts results first, so that operands already have their final types.
     for (id, dtype) in planned() {
         for value in work.graph().node(id).outputs.clone() {
@@ -63,7 +63,7 @@ fn keep_softmax_wide(edit: &mut Editor<'_>, id: NodeId) {
     }
 }
 
-struct Work<'a> {
+struct Converter<'a> {
     edit: Editor<'a>,
     /// The outermost block around each block: the main graph or the body of a function.
     roots: FxHashMap<BlockId, BlockId>,
@@ -74,7 +74,7 @@ struct Work<'a> {
     made: FxHashMap<(ValueId, DType, BlockId), ValueId>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Converter<'a> {
     fn new(
         graph: &'a mut Graph,
         origins: &'a mut Origins,

@@ -6,7 +6,7 @@
 
 mod convert;
 mod last_products;
-mod places;
+mod locations;
 mod plan;
 mod range;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use tensor::DType;
 use crate::Target;
 use crate::weights::ALL;
 use crate::wildcard;
-use places::{Places, Program};
+use locations::{Locations, Program};
 
 /// The precision of a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +124,11 @@ pub fn narrow(
     }
     let program = Program { origins, stacks };
     let patterns = compute.precisions.iter().map(|(pattern, _)| pattern.as_str());
-    let mut places = Places::new(program, patterns.collect());
+    let mut locations = Locations::new(program, patterns.collect());
     let found: Vec<(NodeId, usize)> = graph
         .all_nodes()
         .into_iter()
-        .filter_map(|id| Some((id, places.find(graph, id)?)))
+        .filter_map(|id| Some((id, locations.find(graph, id)?)))
         .collect();
     let asked: FxHashMap<NodeId, Precision> =
         found.iter().map(|(id, at)| (*id, compute.precisions[*at].1)).collect();
@@ -140,7 +140,7 @@ pub fn narrow(
         let is_useless = matched.iter().all(|id| !plan.contains_key(id));
         if matched.is_empty() && pattern != ALL {
             if !compute.for_others {
-                let names = places::examples(graph, program);
+                let names = locations::examples(graph, program);
                 return Err(Error::NoMatch { pattern: pattern.clone(), names });
             }
             unmatched.push(pattern.clone());

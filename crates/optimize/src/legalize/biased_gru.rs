@@ -11,7 +11,7 @@ use onnx::formula::formulas;
 use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use super::{Error, Work};
+use super::{Error, Legalizer};
 use crate::Forms;
 
 /// The largest initial state. If sums are clamped, gates never close completely, so part of a large state
@@ -19,7 +19,7 @@ use crate::Forms;
 const LARGEST_STATE: f64 = 16.0;
 
 /// Guards all such layers, unless the native form was requested.
-pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(), Error> {
+pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Result<(), Error> {
     if forms.of("GRU").is_native() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
 use tensor::{DType, DTypeKind, Type};
 
-use super::Work;
+use super::Legalizer;
 use super::target::Row;
 
 /// The type to compute in for each constraint, if it differs from the node's.
@@ -95,7 +95,7 @@ pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> (usize, DType) {
 
 /// Makes `id`, which comes before `next`, compute in the chosen types.
 pub(super) fn apply(
-    work: &mut Work<'_>,
+    work: &mut Legalizer<'_>,
     id: NodeId,
     next: Option<NodeId>,
     schema: &Schema,

@@ -8,7 +8,7 @@ use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
-use super::{Error, Work};
+use super::{Error, Legalizer};
 
 /// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to
 /// where erfc vanishes. The highest power comes first.
@@ -53,7 +53,7 @@ const DOUBLE: [f64; 22] = [
 const DOUBLE_END: f64 = 27.0;
 
 /// Replaces all occurrences.
-pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn expand(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for block in work.graph().live_blocks() {
         let nodes: Vec<_> = work.graph().nodes_of(block).collect();
         for id in nodes {

@@ -12,7 +12,7 @@ use onnx::schema::{self, Binding, Types};
 use onnx::{Graph, NodeId, Producer, ValueId, attrs};
 use tensor::{DType, Tensor, Type};
 
-use super::{Error, Work, casts};
+use super::{Error, Legalizer, casts};
 
 const FOUR: DType = DType::F4E2M1FN;
 const EIGHT: DType = DType::F8E4M3FN;
@@ -21,7 +21,7 @@ const EIGHT: DType = DType::F8E4M3FN;
 const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
 
 /// Widens all four-bit floats, unless the model takes or returns some, which must not change.
-pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn widen(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let main = work.graph().block(Graph::MAIN);
     let is_boundary = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
     let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
@@ -65,7 +65,7 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
 
 /// Inserts casts around nodes that compute new numbers. The remaining nodes only move or compare
 /// them.
-fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
+fn compute_in_single(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for block in work.graph().live_blocks() {
         let nodes: Vec<NodeId> = work.graph().nodes_of(block).collect();
         for (i, id) in nodes.iter().enumerate() {
@@ -98,7 +98,7 @@ fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
 
 /// Rounds to the nearest number, ties to even. As in JAX, numbers out of range become the largest
 /// number, and NaN becomes minus zero.
-fn round(work: &mut Work<'_>, cast: NodeId) -> Result<(), Error> {
+fn round(work: &mut Legalizer<'_>, cast: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph().node(cast).input(0) else { return Ok(()) };
     let mut b = work.builder(cast, Some(cast));
     let x = b.cast(x, DType::F32)?;

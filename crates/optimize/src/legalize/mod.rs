@@ -49,7 +49,7 @@ pub fn legalize(
     if opset > newest {
         return Err(Error::OpsetTooNew { target, opset, newest });
     }
-    let mut work = Work::new(graph, origins, opset, target);
+    let mut work = Legalizer::new(graph, origins, opset, target);
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
     four_bit_floats::widen(&mut work)?;
@@ -68,7 +68,7 @@ pub fn legalize_outputs(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
-    let mut work = Work::new(graph, origins, opset, target);
+    let mut work = Legalizer::new(graph, origins, opset, target);
     for id in work.graph().all_nodes() {
         if work.graph().node(id).is("Identity") {
             work.node(id, None)?;
@@ -94,7 +94,7 @@ pub fn avoid_bugs(
     target: Target,
     forms: &Forms,
 ) -> Result<(), Error> {
-    let mut work = Work::new(graph, origins, opset, target);
+    let mut work = Legalizer::new(graph, origins, opset, target);
     let before = work.graph().value_count();
     targets::avoid(&mut work)?;
     if target.limits_biased_sums {
@@ -116,13 +116,13 @@ pub fn has_present_forms(opset: i64) -> bool {
 /// Converts operators to the form that they have at `opset`. Runs after all stages that examine
 /// them.
 pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
-    let mut work = Work::new(graph, origins, opset, Target::any());
+    let mut work = Legalizer::new(graph, origins, opset, Target::any());
     readable::spell(&mut work)?;
     older::spell(&mut work)
 }
 
 /// A graph that is adapted to a target.
-pub(crate) struct Work<'a> {
+pub(crate) struct Legalizer<'a> {
     pub(crate) edit: Editor<'a>,
     /// The number of nodes before the first one that replaces something, until it is replaced.
     mark: Option<usize>,
@@ -130,7 +130,7 @@ pub(crate) struct Work<'a> {
     pub(crate) target: Target,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Legalizer<'a> {
     fn new(graph: &'a mut Graph, origins: &'a mut Origins, opset: i64, target: Target) -> Self {
         Self { edit: Editor::new(graph, origins, Stage::Legalize), mark: None, opset, target }
     }

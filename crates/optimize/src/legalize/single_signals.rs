@@ -5,10 +5,10 @@
 
 use tensor::DType;
 
-use super::{Error, Work};
+use super::{Error, Legalizer};
 
 /// Adds a leading axis to all single signals.
-pub(super) fn batch(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn batch(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for id in work.graph().all_nodes() {
         let node = work.graph().node(id);
         let x = node.input(0).filter(|x| node.is("DFT") && work.graph().ty(*x).rank() == 2);

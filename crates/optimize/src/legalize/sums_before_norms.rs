@@ -7,11 +7,11 @@
 use onnx::{Graph, NodeId, ValueId};
 use tensor::{DType, Dim};
 
-use super::{Error, Work};
+use super::{Error, Legalizer};
 use crate::targets::add_by_sum;
 
 /// Converts all such sums.
-pub(super) fn keep_apart(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn keep_apart(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for id in work.graph().all_nodes() {
         if let Some(add) = fused(work.graph(), id) {
             add_by_sum(work, add)?;

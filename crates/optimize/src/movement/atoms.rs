@@ -9,7 +9,7 @@
 use onnx::{Graph, NodeId, ValueId};
 use tensor::Dim;
 
-use super::{AxisMap, Step};
+use super::{AxisMap, Movement};
 use crate::Skip;
 
 /// The axes of a value, each a list of atoms.
@@ -240,7 +240,7 @@ impl Atoms {
     }
 
     /// Returns the cheapest data movement from one layout to another with the same atoms.
-    pub(crate) fn plan(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+    pub(crate) fn plan(&self, from: &Layout, to: &Layout) -> Option<Vec<Movement>> {
         if from == to {
             return Some(Vec::new());
         }
@@ -254,12 +254,12 @@ impl Atoms {
             .or_else(|| self.reshaped_twice(from, to))
     }
 
-    fn reshaped(&self, from: &Layout, to: &Layout) -> Option<Step> {
-        Step::reshape(&self.shape(from), &self.shape(to))
+    fn reshaped(&self, from: &Layout, to: &Layout) -> Option<Movement> {
+        Movement::reshape(&self.shape(from), &self.shape(to))
     }
 
     /// Plans a `Transpose`, followed by a `Reshape` if necessary.
-    fn transposed_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+    fn transposed_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Movement>> {
         let flat = to.concat();
         let place = |axis: &Vec<usize>| {
             let start = flat.iter().position(|atom| Some(atom) == axis.first())?;
@@ -279,18 +279,18 @@ impl Atoms {
             let next =
                 |axis: &Vec<usize>| if axis.is_empty() { units.next() } else { moved.next() };
             let perm: Option<Vec<_>> = to.iter().map(next).collect();
-            return Some(vec![Step::Transpose(AxisMap::permutation(perm?))]);
+            return Some(vec![Movement::Transpose(AxisMap::permutation(perm?))]);
         }
         // Leading unit axes stay in front, because runtimes move single axes fast.
         let first = from.iter().take_while(|axis| axis.is_empty()).count();
         let behind = units.filter(|axis| *axis >= first);
         let perm: Vec<usize> = (0..first).chain(moved).chain(behind).collect();
         let between = perm.iter().map(|axis| from[*axis].clone()).collect();
-        Some(vec![Step::Transpose(AxisMap::permutation(perm)), self.reshaped(&between, to)?])
+        Some(vec![Movement::Transpose(AxisMap::permutation(perm)), self.reshaped(&between, to)?])
     }
 
     /// Plans a `Reshape`, followed by a `Transpose`.
-    pub(crate) fn reshaped_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+    pub(crate) fn reshaped_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Movement>> {
         let flat = from.concat();
         let mut order = Vec::new();
         let mut last = 0;
@@ -307,10 +307,10 @@ impl Atoms {
         let between: Layout = order.iter().map(|(_, index)| to[*index].clone()).collect();
         let from_where = |index| order.iter().position(|(_, i)| *i == index);
         let perm: Option<Vec<_>> = (0..to.len()).map(from_where).collect();
-        Some(vec![self.reshaped(from, &between)?, Step::Transpose(AxisMap::permutation(perm?))])
+        Some(vec![self.reshaped(from, &between)?, Movement::Transpose(AxisMap::permutation(perm?))])
     }
 
-    fn reshaped_twice(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+    fn reshaped_twice(&self, from: &Layout, to: &Layout) -> Option<Vec<Movement>> {
         let (before, after) = (from.concat(), to.concat());
         let mut blocks = Layout::new();
         for atom in &before {
@@ -329,7 +329,7 @@ impl Atoms {
         let moved: Layout = perm.iter().map(|block| blocks[*block].clone()).collect();
         Some(vec![
             self.reshaped(from, &blocks)?,
-            Step::Transpose(AxisMap::permutation(perm)),
+            Movement::Transpose(AxisMap::permutation(perm)),
             self.reshaped(&moved, to)?,
         ])
     }

@@ -12,17 +12,17 @@ const REACH: usize = 8;
 
 /// One operator of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Movement {
     Transpose(AxisMap),
     /// A reshape from one shape to another.
     Reshape(Vec<Dim>, Vec<Dim>),
 }
 
-impl Step {
+impl Movement {
     /// Returns the reshape from one shape to another, if it needs no computed sizes.
     pub(crate) fn reshape(from: &[Dim], to: &[Dim]) -> Option<Self> {
         let fits = target(from, to).is_ok() || unit_axes(from, to).is_some();
-        fits.then(|| Step::Reshape(from.to_vec(), to.to_vec()))
+        fits.then(|| Movement::Reshape(from.to_vec(), to.to_vec()))
     }
 }
 
@@ -149,13 +149,13 @@ pub(crate) fn unit_axes(from: &[Dim], to: &[Dim]) -> Option<(&'static str, Vec<i
 pub(crate) fn emit(
     m: &mut Match<'_>,
     mut value: ValueId,
-    steps: &[Step],
+    steps: &[Movement],
     old: &[NodeId],
 ) -> Result<ValueId, Skip> {
     for step in steps {
         let (op, inputs, attrs): (_, Vec<ValueId>, Attrs) = match step {
-            Step::Transpose(perm) => ("Transpose", vec![value], attrs! { perm: perm.attr() }),
-            Step::Reshape(from, to) => match target(from, to) {
+            Movement::Transpose(perm) => ("Transpose", vec![value], attrs! { perm: perm.attr() }),
+            Movement::Reshape(from, to) => match target(from, to) {
                 Ok((shape, attrs)) => ("Reshape", vec![value, m.i64s(&shape)], attrs),
                 Err(reason) => {
                     let (op, axes) = unit_axes(from, to).ok_or(reason)?;
@@ -182,5 +182,5 @@ pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<
     if from == to {
         return Ok(value);
     }
-    emit(m, value, &[Step::Reshape(from, to.to_vec())], &[])
+    emit(m, value, &[Movement::Reshape(from, to.to_vec())], &[])
 }

@@ -2,7 +2,7 @@
 
 use tensor::Dim;
 
-use super::{AxisMap, Step};
+use super::{AxisMap, Movement};
 
 /// The cost of a node that moves elements, in addition to the elements.
 pub(crate) const NODE: u64 = 1000;
@@ -42,7 +42,7 @@ pub(crate) fn least(is_constant: bool) -> u64 {
 }
 
 /// Returns the cost of a plan.
-pub(crate) fn of_plan(steps: &[Step], is_constant: bool) -> u64 {
-    let of = |step: &Step| of_node(matches!(step, Step::Transpose(_)), is_constant);
+pub(crate) fn of_plan(steps: &[Movement], is_constant: bool) -> u64 {
+    let of = |step: &Movement| of_node(matches!(step, Movement::Transpose(_)), is_constant);
     steps.iter().map(of).sum()
 }

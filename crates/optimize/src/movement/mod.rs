@@ -1,7 +1,7 @@
 //! Data movement: operators that move elements without computing anything, described by their
 //! effect on axes.
 //!
-//! - [`Chain`]s of transposes and reshapes become a plan of [`Step`]s. [`Atoms`] find the cheapest one.
+//! - [`Chain`]s of transposes and reshapes become a plan of [`Movement`]s. [`Atoms`] find the cheapest one.
 //! - [`push`] moves a permutation, or the removal of unit axes, through an operator, as the column
 //!   `axes` of the operator table says. An [`AxisMap`] describes such a movement.
 //! - [`cost`] compares alternatives.
@@ -17,5 +17,5 @@ mod push;
 
 pub(crate) use self::atoms::{Atoms, Layout};
 pub(crate) use self::axis_map::AxisMap;
-pub(crate) use self::chain::{Chain, Step, emit, reshaped, unit_axes};
+pub(crate) use self::chain::{Chain, Movement, emit, reshaped, unit_axes};
 pub(crate) use self::push::{Change, Pushed, push, reduced_axes, set_attr};

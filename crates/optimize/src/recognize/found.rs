@@ -7,7 +7,7 @@ use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
-use crate::movement::{self, Step};
+use crate::movement::{self, Movement};
 use crate::{Match, Skip};
 
 /// The operator that normalises groups of channels on their own axis.
@@ -19,7 +19,7 @@ pub(super) struct Found<'f, 'm> {
     pub(super) m: &'f mut Match<'m>,
     spelling: &'f Spelling,
     bound: Vec<(Name, Bound)>,
-    after: Vec<Step>,
+    after: Vec<Movement>,
 }
 
 impl<'f, 'm> Found<'f, 'm> {
@@ -133,7 +133,7 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     /// Sets the data movement from the replacement to the result.
-    pub(super) fn move_result(&mut self, steps: Vec<Step>) {
+    pub(super) fn move_result(&mut self, steps: Vec<Movement>) {
         self.after = steps;
     }
 

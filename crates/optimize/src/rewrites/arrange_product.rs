@@ -14,7 +14,7 @@ use std::rc::Rc;
 use onnx::{NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::movement::{Atoms, Chain, Layout, Step, cost, emit};
+use crate::movement::{Atoms, Chain, Layout, Movement, cost, emit};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -118,9 +118,9 @@ struct Arrangement {
 #[derive(Debug)]
 struct Plan {
     left: usize,
-    of_left: Vec<Step>,
-    of_right: Vec<Step>,
-    after: Vec<Step>,
+    of_left: Vec<Movement>,
+    of_right: Vec<Movement>,
+    after: Vec<Movement>,
 }
 
 impl Product {

@@ -5,7 +5,7 @@
 use onnx::ValueId;
 use tensor::Dim;
 
-use crate::movement::{Step, emit, reshaped};
+use crate::movement::{Movement, emit, reshaped};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -38,7 +38,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let bias = reshaped(m, bias, &[size])?;
     let root = m.root().clone();
     let sum = m.like(&root, vec![Some(product), Some(bias)])?;
-    Ok(vec![emit(m, sum, &[Step::Reshape(from, to)], &old)?])
+    Ok(vec![emit(m, sum, &[Movement::Reshape(from, to)], &old)?])
 }
 
 #[cfg(test)]

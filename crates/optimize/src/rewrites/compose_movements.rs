@@ -8,7 +8,7 @@ use onnx::{Graph, NodeId, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::Dim;
 
-use crate::movement::{Atoms, Chain, Step, cost, emit};
+use crate::movement::{Atoms, Chain, Movement, cost, emit};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -42,7 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// The cached plans. The layers of a model share them.
 #[derive(Debug, Default)]
-pub(crate) struct Composed(FxHashMap<Movements, Option<Rc<[Step]>>>);
+pub(crate) struct Composed(FxHashMap<Movements, Option<Rc<[Movement]>>>);
 
 /// The key of a cached plan: everything that it depends on.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ impl Movements {
 
 /// Returns the cheapest plan that is equivalent to a chain, or `None` if the chain cannot be
 /// analysed.
-fn cheapest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Step]>> {
+fn cheapest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Movement]>> {
     let movements = Movements::of(m.graph(), chain);
     if let Some(known) = m.memory().composed.0.get(&movements) {
         return known.clone();
@@ -77,11 +77,15 @@ fn cheapest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Step]>> {
     plan
 }
 
-fn planned(graph: &Graph, chain: &Chain) -> Option<Vec<Step>> {
+fn planned(graph: &Graph, chain: &Chain) -> Option<Vec<Movement>> {
     if chain.nodes.iter().all(|id| graph.node(*id).is_reshape()) {
         let result = graph.node(*chain.nodes.last()?).outputs.first()?;
         let (from, to) = (&graph.ty(chain.source).shape, &graph.ty(*result).shape);
-        return if from == to { Some(Vec::new()) } else { Some(vec![Step::reshape(from, to)?]) };
+        return if from == to {
+            Some(Vec::new())
+        } else {
+            Some(vec![Movement::reshape(from, to)?])
+        };
     }
     let (atoms, from, to) = Atoms::moved(graph, chain.source, &chain.nodes).ok()?;
     atoms.plan(atoms.layout(from), atoms.layout(to))

@@ -5,7 +5,7 @@ use onnx::operators::Operator;
 use onnx::{ValueId, attrs};
 use tensor::Dim;
 
-use crate::movement::{AxisMap, Step, emit};
+use crate::movement::{AxisMap, Movement, emit};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -27,9 +27,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let full = [vec![one.clone(); missing], narrow.clone()].concat();
     let (steps, moved) = if let Some(order) = AxisMap::of(m.graph(), m.root()) {
         let moved = order.apply(&full);
-        let mut steps = vec![Step::Transpose(order)];
+        let mut steps = vec![Movement::Transpose(order)];
         if missing > 0 {
-            steps.insert(0, Step::Reshape(narrow, full));
+            steps.insert(0, Movement::Reshape(narrow, full));
         }
         (steps, moved)
     } else {
@@ -50,7 +50,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Err("elements change places".into());
         }
         let is_same = moved == narrow;
-        let steps = if is_same { Vec::new() } else { vec![Step::Reshape(narrow, moved.clone())] };
+        let steps =
+            if is_same { Vec::new() } else { vec![Movement::Reshape(narrow, moved.clone())] };
         (steps, moved)
     };
     let (sizes, shape) = (node.input(1), m.ty(y).shape.clone());
@@ -118,7 +119,7 @@ pub(super) fn with_unit_axes(
     if !has_leading_units(&from, &to) {
         return Ok(None);
     }
-    let steps = if from == to { Vec::new() } else { vec![Step::Reshape(from, to)] };
+    let steps = if from == to { Vec::new() } else { vec![Movement::Reshape(from, to)] };
     emit(m, x, &steps, &[m.id()]).map(Some)
 }
 

@@ -6,7 +6,7 @@ use onnx::{Attr, Node, Use, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::Dim;
 
-use crate::movement::{AxisMap, Change, Step, emit, push, reshaped, set_attr, unit_axes};
+use crate::movement::{AxisMap, Change, Movement, emit, push, reshaped, set_attr, unit_axes};
 use crate::passes::layout;
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -177,7 +177,7 @@ fn without(
     let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();
     if let Some((source, _)) = moved(m, value) {
         let from = m.ty(source).shape.clone();
-        return emit(m, source, &[Step::Reshape(from, to)], &old);
+        return emit(m, source, &[Movement::Reshape(from, to)], &old);
     }
     let (source, _) = inserted(m, value).ok_or(FOR_GOOD)?;
     let from = m.ty(source).shape.clone();
@@ -187,7 +187,7 @@ fn without(
     if !matches!(unit_axes(&from, &to), Some(("Unsqueeze", _))) {
         return Err(FOR_GOOD);
     }
-    emit(m, source, &[Step::Reshape(from, to)], &old)
+    emit(m, source, &[Movement::Reshape(from, to)], &old)
 }
 
 /// Returns `true` if axes may be moved behind `node`. Maxima of floats are excluded, because one

@@ -8,7 +8,7 @@ use onnx::{Attrs, NodeId};
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 
 /// A bug of a runtime.
 #[derive(Debug)]
@@ -19,11 +19,11 @@ pub(crate) struct Bug {
     /// The operators at which the bug occurs.
     pub(super) roots: Roots,
     /// Changes the neighbourhood of such a node, if it is affected.
-    pub(super) avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
+    pub(super) avoid: fn(&mut Legalizer<'_>, NodeId) -> Result<(), Error>,
 }
 
 /// Avoids all bugs of the target, in the order of its list. Each also sees the changes of those before it.
-pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
+pub(crate) fn avoid(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for bug in work.target.bugs {
         for id in work.graph().all_nodes() {
             // An earlier change may have replaced the node.
@@ -38,7 +38,7 @@ pub(crate) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
 
 /// Replaces an `Add` by a `Sum`, which is equivalent by the specification and not matched by
 /// rewrites of runtimes.
-pub(crate) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
+pub(crate) fn add_by_sum(work: &mut Legalizer<'_>, add: NodeId) -> Result<(), Error> {
     let node = work.graph().node(add);
     let (inputs, dtype) = (node.inputs.clone(), work.graph().ty(node.outputs[0]).dtype);
     if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use onnx::{Attr, Attrs, NodeId, attrs, fold};
 use tensor::{DType, Tensor};
 
-use super::super::Work;
+use super::super::Legalizer;
 use super::super::equivalents::{Lack, integer_order, operand};
 use super::spellings::{drop_attr, integers, set_attr};
 
 /// Returns the integers of the operand at `index`, if it is present.
 fn known(
-    work: &Work<'_>,
+    work: &Legalizer<'_>,
     id: NodeId,
     index: usize,
     lack: &'static str,
@@ -21,12 +21,12 @@ fn known(
 }
 
 /// Returns the rank of a node's first operand.
-fn rank(work: &Work<'_>, id: NodeId) -> usize {
+fn rank(work: &Legalizer<'_>, id: NodeId) -> usize {
     work.graph().node(id).input(0).map_or(0, |x| work.graph().ty(x).rank())
 }
 
 /// Converts `Split (x, sizes)` → `Split <split = …> (x)`.
-pub(super) fn split_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn split_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     if let Some(sizes) = known(work, id, 1, "the sizes of its parts are computed")? {
         work.edit.drop_inputs(id, 1);
         set_attr(work, id, "split", Attr::Ints(sizes));
@@ -35,7 +35,7 @@ pub(super) fn split_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lac
 }
 
 /// Moves the axis of a `Softmax` to the end, where flattening it with all axes that follow has no effect.
-pub(super) fn last_axis(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn last_axis(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let (node, rank) = (work.graph().node(id), rank(work, id));
     let (op, x) = (node.op.name, operand(node, 0)?);
     let axis = fold::axis(node.int("axis", -1), rank).map_err(Lack::Because)?;
@@ -55,7 +55,7 @@ pub(super) fn last_axis(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 }
 
 /// Converts `Resize (x, , , sizes)` → `Resize (x, [], [], sizes)`.
-pub(super) fn all_operands(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn all_operands(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     for index in [1, 2] {
         if work.graph().node(id).input(index).is_none() {
             let none = Tensor::new(DType::F32, &[0], Arc::new(Vec::new()));
@@ -68,12 +68,12 @@ pub(super) fn all_operands(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> 
 }
 
 /// Converts `Clip (x, low, high)` → `Min (Max (x, low), high)`.
-pub(super) fn max_and_min(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn max_and_min(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     work.replace(id, integer_order::limits)
 }
 
 /// Converts `Gemm (x, y)` → `Gemm (x, y, 0)`.
-pub(super) fn zero_bias(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn zero_bias(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id).clone();
     if node.input(2).is_none() {
         let (x, y) = (operand(&node, 0)?, operand(&node, 1)?);
@@ -87,7 +87,7 @@ pub(super) fn zero_bias(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 }
 
 /// Converts `Pad (x, pads, value)` → `Pad <pads = …, value = …> (x)`.
-pub(super) fn pads_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn pads_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let pads = known(work, id, 1, "its amounts are computed")?.unwrap_or_default();
     if let Some(value) = work.graph().node(id).input(2) {
         let value = work.graph().constant(value).and_then(Tensor::splat);
@@ -103,7 +103,7 @@ pub(super) fn pads_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
 }
 
 /// Converts `TopK <largest = 0> (x, k)` → `Neg (TopK (Neg (x), k))`.
-pub(super) fn largest(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn largest(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id).clone();
     if node.int("largest", 1) == 0 {
         let (x, k) = (operand(&node, 0)?, operand(&node, 1)?);
@@ -121,7 +121,7 @@ pub(super) fn largest(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 }
 
 /// Counts axes from the front.
-pub(super) fn positive_axis(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn positive_axis(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     let rank = match node.is("Unsqueeze") {
         true => work.graph().ty(node.outputs[0]).rank(),
@@ -139,7 +139,7 @@ pub(super) fn positive_axis(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack>
 }
 
 /// Converts `Slice (x, starts, ends, axes)` → `Slice <starts = …, ends = …, axes = …> (x)`.
-pub(super) fn bounds_attributes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn bounds_attributes(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let lack = "its bounds are computed";
     let mut bounds = Vec::new();
     for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
@@ -159,7 +159,7 @@ pub(super) fn bounds_attributes(work: &mut Work<'_>, id: NodeId) -> Result<(), L
 }
 
 /// Converts `TopK (x, k)` → `TopK <k = …> (x)`.
-pub(super) fn count_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn count_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let count = known(work, id, 1, "its count is computed")?.and_then(|k| k.first().copied());
     let count = count.ok_or(Lack::Because("it has no count"))?;
     work.edit.drop_inputs(id, 1);

@@ -13,7 +13,7 @@ use onnx::{Graph, Node, NodeId, Op, Use};
 use rustc_hash::FxHashSet;
 
 use super::equivalents::{Equivalent, Lack, float_order};
-use super::{Error, Work};
+use super::{Error, Legalizer};
 use crate::Roots;
 
 /// Operators that have another form in older opsets.
@@ -22,7 +22,7 @@ struct Change {
     /// The first opset with the current form.
     since: i64,
     /// Converts a node to the older form, unless it is valid in both.
-    spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
+    spell: fn(&mut Legalizer<'_>, NodeId) -> Result<(), Lack>,
 }
 
 /// All changes, newest first: an older form is converted from the one that followed it.
@@ -134,7 +134,7 @@ pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
 
 /// Converts operators to forms without the operators that the opset lacks. Runs before these are
 /// replaced one by one.
-pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn simplify(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let has_double = work.target.has_double(work.opset);
     for simpler in SIMPLER {
         let nodes = simpler.nodes(work.graph(), work.opset);
@@ -152,7 +152,7 @@ pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
 }
 
 /// Converts all nodes to the forms of the opset.
-pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
+pub(super) fn spell(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
         for id in work.graph().all_nodes() {

@@ -4,16 +4,16 @@ use onnx::operators::Axes;
 use onnx::{Attr, Attrs, NodeId, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
 
-use super::super::Work;
+use super::super::Legalizer;
 use super::super::equivalents::Lack;
 
 /// Removes the attribute `name` of a node.
-pub(super) fn drop_attr(work: &mut Work<'_>, id: NodeId, name: &str) {
+pub(super) fn drop_attr(work: &mut Legalizer<'_>, id: NodeId, name: &str) {
     work.edit.attrs_mut(id).retain(|(key, _)| *key != name);
 }
 
 /// Sets an attribute of a node.
-pub(super) fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, value: Attr) {
+pub(super) fn set_attr(work: &mut Legalizer<'_>, id: NodeId, name: &'static str, value: Attr) {
     drop_attr(work, id, name);
     let attrs = work.edit.attrs_mut(id);
     attrs.push((name, value));
@@ -21,12 +21,12 @@ pub(super) fn set_attr(work: &mut Work<'_>, id: NodeId, name: &'static str, valu
 }
 
 /// Returns the integers of a value, if they are known.
-pub(super) fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
+pub(super) fn integers(work: &Legalizer<'_>, value: ValueId) -> Option<Vec<i64>> {
     work.graph().facts().constant(value)?.to_i64s()
 }
 
 /// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`, and likewise for all operators with axes.
-pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn axes_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     let (x, axes) = (node.input(0), node.input(1));
     let is_reduction = node.op.operator().axes == Axes::Reduce;
@@ -50,7 +50,7 @@ pub(super) fn axes_attribute(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
 }
 
 /// Converts `Shape <start = 1> (x)` → `Slice (Shape (x), …)`.
-pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn slice_of_shape(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     if node.attrs.is_empty() {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) fn slice_of_shape(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack
 }
 
 /// Drops `allowzero`. Without it, a zero in a shape copies the size of the operand's axis.
-pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn zeros_that_copy(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     if node.int("allowzero", 0) != 0 {
         let (Some(x), Some(shape)) = (node.input(0), node.input(1)) else { return Ok(()) };
@@ -90,7 +90,7 @@ pub(super) fn zeros_that_copy(work: &mut Work<'_>, id: NodeId) -> Result<(), Lac
 }
 
 /// Converts `Split <num_outputs = 3> (x)` → `Split (x)`, with explicit sizes if they differ.
-pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn equal_parts(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     if node.attr("num_outputs").is_none() {
         return Ok(());
@@ -116,7 +116,7 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 }
 
 /// Converts `Pad (x, pads, value, axes)` → `Pad (x, all pads, value)`.
-pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn all_axes(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id).clone();
     let (Some(x), Some(pads), Some(axes)) = (node.input(0), node.input(1), node.input(3)) else {
         return Ok(());
@@ -153,7 +153,7 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 }
 
 /// Converts `DFT (x, length, axis)` → `DFT <axis = …> (x, length)`.
-pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
+pub(super) fn axis_of_dft(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     let rank = node.input(0).map_or(0, |x| work.graph().ty(x).rank());
     let axis = match node.input(2) {

@@ -5,7 +5,7 @@ mod attention;
 use onnx::{Attr, Editor, NodeId, Result};
 use tensor::{DType, Dim, Tensor};
 
-use super::Work;
+use super::Legalizer;
 
 /// Adds the largest possible limit to a `Loop` without one. Tools for symbolic shape inference read
 /// the type of the operand.
@@ -75,7 +75,7 @@ fn zeros_of_reshape(edit: &mut Editor<'_>, id: NodeId) {
 }
 
 /// Applies all conversions.
-pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
+pub(super) fn spell(work: &mut Legalizer<'_>) -> Result<()> {
     for id in work.graph().all_nodes() {
         attention::spell(&mut work.edit, id)?;
     }
@@ -95,14 +95,14 @@ mod tests {
     use provenance::Origins;
 
     use super::spell;
-    use crate::legalize::{Target, Work};
+    use crate::legalize::{Legalizer, Target};
     use crate::testing::graph;
 
     #[track_caller]
     pub(super) fn is_spelled(text: &str, expected: &str) {
         let mut origins = Origins::default();
         let mut found = graph(text, &mut origins);
-        spell(&mut Work::new(&mut found, &mut origins, 23, Target::any())).unwrap();
+        spell(&mut Legalizer::new(&mut found, &mut origins, 23, Target::any())).unwrap();
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
     }

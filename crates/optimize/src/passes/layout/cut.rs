@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 /// A vertex of the network.
-pub(super) type Place = usize;
+pub(super) type Vertex = usize;
 
 /// The source of the cut: nodes that keep their layout.
-pub(super) const STAYS: Place = 0;
+pub(super) const STAYS: Vertex = 0;
 /// The sink of the cut: nodes that change layout.
-pub(super) const MOVES: Place = 1;
+pub(super) const MOVES: Vertex = 1;
 
 /// A cost larger than the sum of all costs.
 pub(super) const NEVER: u64 = u64::MAX / 4;
@@ -21,7 +21,7 @@ pub(super) struct Network {
 }
 
 struct Edge {
-    to: Place,
+    to: Vertex,
     left: u64,
 }
 
@@ -30,13 +30,13 @@ impl Network {
         Self { edges: Vec::new(), from: vec![Vec::new(), Vec::new()] }
     }
 
-    pub(super) fn place(&mut self) -> Place {
+    pub(super) fn vertex(&mut self) -> Vertex {
         self.from.push(Vec::new());
         self.from.len() - 1
     }
 
     /// Adds a cost that applies if `a` stays and `b` moves.
-    pub(super) fn edge(&mut self, a: Place, b: Place, cost: u64) {
+    pub(super) fn edge(&mut self, a: Vertex, b: Vertex, cost: u64) {
         self.from[a].push(self.edges.len());
         self.edges.push(Edge { to: b, left: cost });
         self.from[b].push(self.edges.len());
@@ -62,11 +62,11 @@ impl Network {
         let mut levels = vec![None; self.from.len()];
         levels[STAYS] = Some(0);
         let mut queue = VecDeque::from([STAYS]);
-        while let Some(place) = queue.pop_front() {
-            for &edge in &self.from[place] {
+        while let Some(vertex) = queue.pop_front() {
+            for &edge in &self.from[vertex] {
                 let Edge { to, left } = self.edges[edge];
                 if left > 0 && levels[to].is_none() {
-                    levels[to] = levels[place].map(|level: usize| level + 1);
+                    levels[to] = levels[vertex].map(|level: usize| level + 1);
                     queue.push_back(to);
                 }
             }
@@ -109,12 +109,12 @@ impl Network {
     }
 
     /// Returns the vertices with residual capacity to `end`.
-    fn reaching(&self, end: Place) -> Vec<bool> {
+    fn reaching(&self, end: Vertex) -> Vec<bool> {
         let mut reaches = vec![false; self.from.len()];
         reaches[end] = true;
         let mut queue = VecDeque::from([end]);
-        while let Some(place) = queue.pop_front() {
-            for &edge in &self.from[place] {
+        while let Some(vertex) = queue.pop_front() {
+            for &edge in &self.from[vertex] {
                 let source = self.edges[edge].to;
                 if self.edges[edge ^ 1].left > 0 && !reaches[source] {
                     reaches[source] = true;
@@ -134,7 +134,7 @@ mod tests {
     fn the_cheapest_cut_is_found() {
         // stays -3-> a -1-> b -5-> moves, and stays -1-> b: the cut is before b.
         let mut network = Network::new();
-        let (a, b) = (network.place(), network.place());
+        let (a, b) = (network.vertex(), network.vertex());
         network.edge(STAYS, a, 3);
         network.edge(a, b, 1);
         network.edge(STAYS, b, 1);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn nothing_moves_without_gain() {
         let mut network = Network::new();
-        let a = network.place();
+        let a = network.vertex();
         network.edge(STAYS, a, 2);
         network.edge(a, MOVES, 2);
         assert!(!network.moving()[a]);
@@ -155,7 +155,7 @@ mod tests {
     fn flow_finds_its_way_around() {
         // The flow through the middle must be reverted.
         let mut network = Network::new();
-        let [a, b, c, d] = [(); 4].map(|()| network.place());
+        let [a, b, c, d] = [(); 4].map(|()| network.vertex());
         for (from, to) in [(STAYS, a), (STAYS, b), (a, c), (a, d), (b, c), (c, MOVES), (d, MOVES)] {
             network.edge(from, to, 1);
         }

@@ -24,7 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::Type;
 
 use self::convolution::{Convolution, convolves, order_for_norm};
-use self::cut::{MOVES, NEVER, Network, Place, STAYS};
+use self::cut::{MOVES, NEVER, Network, STAYS, Vertex};
 use crate::movement::cost::{self, elements};
 use crate::movement::{AxisMap, Change, Pushed, push, reduced_axes};
 use crate::targets::Convolutions;
@@ -158,7 +158,7 @@ impl Move {
 struct Candidate {
     id: NodeId,
     movement: Move,
-    place: Place,
+    vertex: Vertex,
 }
 
 /// Returns the nodes of a block that are to work on transposed operands, in order.
@@ -180,7 +180,7 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &AxisMap) -> Vec<(NodeId, Mo
                 continue;
             }
         }
-        candidates.push(Candidate { id, movement, place: network.place() });
+        candidates.push(Candidate { id, movement, vertex: network.vertex() });
     }
     let (candidates_of, gains) = (&candidates, false);
     let mut costs =
@@ -190,7 +190,7 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &AxisMap) -> Vec<(NodeId, Mo
         return Vec::new();
     }
     let moves = costs.network.moving();
-    let chosen = candidates.into_iter().filter(|candidate| moves[candidate.place]);
+    let chosen = candidates.into_iter().filter(|candidate| moves[candidate.vertex]);
     chosen.map(|candidate| (candidate.id, candidate.movement)).collect()
 }
 
@@ -266,7 +266,7 @@ struct Costs<'a> {
 #[derive(Default)]
 struct Readers {
     /// The nodes that can move.
-    candidates: Vec<Place>,
+    candidates: Vec<Vertex>,
     /// `true` if a transpose to the order in question reads the value.
     transposed: bool,
     /// `true` if a consumer needs the current order.
@@ -282,11 +282,11 @@ impl Costs<'_> {
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
             if candidate.movement.scatters(self.graph, node, self.order) {
-                self.network.edge(STAYS, candidate.place, cost::RENAME * SHARE);
+                self.network.edge(STAYS, candidate.vertex, cost::RENAME * SHARE);
             }
             if candidate.movement.transposes_results() {
                 for &value in &node.outputs {
-                    self.result(value, candidate.place, &candidates);
+                    self.result(value, candidate.vertex, &candidates);
                     seen.insert(value);
                 }
             }
@@ -299,7 +299,7 @@ impl Costs<'_> {
                 }
                 if self.graph.ty(value).rank() < self.order.rank() {
                     let ty = relay::widened(self.graph.ty(value), self.order.rank());
-                    self.network.edge(STAYS, candidate.place, cost(&ty, self.order));
+                    self.network.edge(STAYS, candidate.vertex, cost(&ty, self.order));
                 } else if seen.insert(value) {
                     self.operand(value, &candidates);
                 }
@@ -310,7 +310,7 @@ impl Costs<'_> {
 
     /// Makes products prefer to move, and products with the same weight move together.
     fn products(&mut self) {
-        let mut others: FxHashMap<ValueId, Place> = FxHashMap::default();
+        let mut others: FxHashMap<ValueId, Vertex> = FxHashMap::default();
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
             let (Some(convolution), Some(image), Some(weight)) =
@@ -326,11 +326,11 @@ impl Costs<'_> {
             let channels = elements(&self.graph.ty(weight).shape[..1]);
             let passes = after * convolution.norm * SHARE / pass_over.1 * pass_over.0;
             let saved = passes / channels.max(narrow) * narrow;
-            self.network.edge(candidate.place, MOVES, gain.max(saved));
+            self.network.edge(candidate.vertex, MOVES, gain.max(saved));
             self.gains |= convolution.norm > 0;
-            if let Some(other) = others.insert(weight, candidate.place) {
-                self.network.edge(candidate.place, other, NEVER);
-                self.network.edge(other, candidate.place, NEVER);
+            if let Some(other) = others.insert(weight, candidate.vertex) {
+                self.network.edge(candidate.vertex, other, NEVER);
+                self.network.edge(other, candidate.vertex, NEVER);
             }
         }
     }
@@ -358,7 +358,7 @@ impl Costs<'_> {
                 };
                 // A reduction works better where its axes are adjacent.
                 if candidate.movement.changes_nothing() && seen.insert(id) {
-                    self.network.edge(candidate.place, MOVES, 1);
+                    self.network.edge(candidate.vertex, MOVES, 1);
                     self.gains = true;
                     values.extend(&self.graph.node(id).outputs);
                 }
@@ -376,8 +376,8 @@ impl Costs<'_> {
             if let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i])
                 && candidate.movement.pushed.operands.contains(&index)
             {
-                if readers.candidates.last() != Some(&candidate.place) {
-                    readers.candidates.push(candidate.place);
+                if readers.candidates.last() != Some(&candidate.vertex) {
+                    readers.candidates.push(candidate.vertex);
                 }
                 continue;
             }
@@ -393,20 +393,20 @@ impl Costs<'_> {
         readers
     }
 
-    /// Adds the costs of a value that the movable node at `place` computes.
-    fn result(&mut self, value: ValueId, place: Place, candidates: &FxHashMap<NodeId, usize>) {
+    /// Adds the costs of a value that the movable node at `vertex` computes.
+    fn result(&mut self, value: ValueId, vertex: Vertex, candidates: &FxHashMap<NodeId, usize>) {
         let readers = self.readers(value, candidates);
         let cost = cost(self.graph.ty(value), self.order);
         if readers.transposed {
             self.gains = true;
-            self.network.edge(place, MOVES, cost);
+            self.network.edge(vertex, MOVES, cost);
         } else {
-            self.if_any_moves(place, &readers.candidates, cost);
+            self.if_any_moves(vertex, &readers.candidates, cost);
         }
         if readers.others {
-            self.network.edge(STAYS, place, cost);
+            self.network.edge(STAYS, vertex, cost);
         } else {
-            self.if_any_stays(&readers.candidates, place, cost);
+            self.if_any_stays(&readers.candidates, vertex, cost);
         }
     }
 
@@ -450,31 +450,31 @@ impl Costs<'_> {
         false
     }
 
-    /// Adds a cost that applies if `from` stays and any of `places` moves.
-    fn if_any_moves(&mut self, from: Place, places: &[Place], cost: u64) {
-        match places {
+    /// Adds a cost that applies if `from` stays and any of `vertices` moves.
+    fn if_any_moves(&mut self, from: Vertex, vertices: &[Vertex], cost: u64) {
+        match vertices {
             [] => {}
             [one] => self.network.edge(from, *one, cost),
             _ => {
-                let between = self.network.place();
+                let between = self.network.vertex();
                 self.network.edge(from, between, cost);
-                for place in places {
-                    self.network.edge(between, *place, NEVER);
+                for vertex in vertices {
+                    self.network.edge(between, *vertex, NEVER);
                 }
             }
         }
     }
 
-    /// Adds a cost that applies if any of `places` stays and `to` moves.
-    fn if_any_stays(&mut self, places: &[Place], to: Place, cost: u64) {
-        match places {
+    /// Adds a cost that applies if any of `vertices` stays and `to` moves.
+    fn if_any_stays(&mut self, vertices: &[Vertex], to: Vertex, cost: u64) {
+        match vertices {
             [] => {}
             [one] => self.network.edge(*one, to, cost),
             _ => {
-                let between = self.network.place();
+                let between = self.network.vertex();
                 self.network.edge(between, to, cost);
-                for place in places {
-                    self.network.edge(*place, between, NEVER);
+                for vertex in vertices {
+                    self.network.edge(*vertex, between, NEVER);
                 }
             }
         }

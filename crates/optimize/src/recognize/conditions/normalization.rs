@@ -8,7 +8,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::{Condition, missed};
 use crate::Skip;
-use crate::movement::Step;
+use crate::movement::Movement;
 use crate::recognize::found::Found;
 
 /// The largest scale of ones that is worth storing, in elements.
@@ -286,7 +286,7 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
         return Err("the axes are arranged differently".into());
     }
     if !front.is_empty() {
-        found.move_result(vec![Step::Reshape(ty.shape.clone(), shape)]);
+        found.move_result(vec![Movement::Reshape(ty.shape.clone(), shape)]);
     }
     Ok((ty.shape, ty.dtype))
 }

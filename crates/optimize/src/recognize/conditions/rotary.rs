@@ -7,7 +7,7 @@ use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
 
 use super::missed;
-use crate::movement::{Step, reshaped};
+use crate::movement::{Movement, reshaped};
 use crate::recognize::Form as OperatorForm;
 use crate::recognize::found::Found;
 use crate::recognize::parts::{self, Part};
@@ -139,7 +139,7 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     let rotated = found.m.ty(x).shape.clone();
     if rotated != whole {
-        found.move_result(vec![Step::Reshape(rotated, whole)]);
+        found.move_result(vec![Movement::Reshape(rotated, whole)]);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use tensor::DType;
 
 use super::{Bug, ReadableBlocks, Spec, onnxruntime};
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 
 pub(super) static SPEC: Spec = Spec {
     name: "openvino",
@@ -30,7 +30,7 @@ pub(super) static SPEC: Spec = Spec {
 pub(super) static WIDE_BITS: Bug =
     Bug { name: "wide_bits", roots: Roots::Named(&["BitShift"]), avoid: refuse_wide_bits };
 
-fn refuse_wide_bits(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn refuse_wide_bits(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let dtype = work.graph().ty(node.outputs[0]).dtype;
     if !matches!(dtype, DType::U32 | DType::U64) {

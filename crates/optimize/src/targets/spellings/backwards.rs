@@ -6,14 +6,14 @@ use onnx::{Attr, Attrs, Builder, NodeId, ValueId, attrs, reversal};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
 pub(in crate::targets) static BACKWARD_LAYERS: Bug =
     Bug { name: "backward_layers", roots: Roots::Named(&["GRU", "LSTM", "RNN"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let mut node = work.graph().node(id).clone();
     let direction = node.attrs.iter().position(|(name, value)| {
         *name == "direction" && matches!(value, Attr::String(text) if **text == *"reverse")
@@ -35,7 +35,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
 pub(in crate::targets) static BACKWARD_SLICES: Bug =
     Bug { name: "backward_slices", roots: Roots::Named(&["Slice"]), avoid: avoid_slice };
 
-fn avoid_slice(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid_slice(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let (graph, node) = (work.graph(), work.graph().node(id));
     if let Some((mut value, axes)) = reversal(graph, node) {
         let b = &mut work.builder(id, Some(id));
@@ -59,7 +59,7 @@ fn avoid_slice(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
 }
 
 /// Makes a scan go forwards. Returns its node, which is another one if it went backwards.
-pub(super) fn scan_forwards(work: &mut Work<'_>, id: NodeId) -> Result<NodeId, Error> {
+pub(super) fn scan_forwards(work: &mut Legalizer<'_>, id: NodeId) -> Result<NodeId, Error> {
     let graph = work.graph();
     let Some(found) = Loop::at(graph, id) else { return Ok(id) };
     let mut node = graph.node(id).clone();

@@ -5,7 +5,7 @@ use std::panic::Location;
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
@@ -19,7 +19,7 @@ pub(in crate::targets) static PLAIN_LOOPS: Bug =
 /// The largest number of iterations, which are stored.
 const LONGEST: i64 = 1 << 20;
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let node = work.graph().node(id).clone();
     let Some(count) = iterations(work.graph(), &found) else {
@@ -113,7 +113,7 @@ impl Counter {
     }
 }
 
-fn avoid_unless_plain(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid_unless_plain(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let stacks = work.graph().node(id).outputs.len() > found.carried;
     if is_unconditional(work.graph(), &found) && !stacks { Ok(()) } else { avoid(work, id) }

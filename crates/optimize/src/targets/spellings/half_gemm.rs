@@ -4,13 +4,13 @@ use onnx::{Attr, Attrs, Builder, Node, NodeId, Result, ValueId};
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(in crate::targets) static HALF_GEMM: Bug =
     Bug { name: "half_gemm", roots: Roots::Named(&["Gemm"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let node = work.graph().node(id).clone();
     let (Some(x), Some(w)) = (node.input(0), node.input(1)) else { return Ok(()) };
     if work.graph().ty(x).dtype != DType::F16 {

@@ -4,13 +4,13 @@
 use onnx::{Attrs, NodeId};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(in crate::targets) static NAN_TESTS: Bug =
     Bug { name: "nan_tests", roots: Roots::Named(&["Equal", "IsNaN"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let (is_negated, other) = (node.is("IsNaN"), node.input(1));
     let Some(x) = node.input(0).filter(|x| is_negated || other == Some(*x)) else { return Ok(()) };

@@ -4,13 +4,13 @@
 use onnx::NodeId;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(in crate::targets) static RAISED_EXPAND: Bug =
     Bug { name: "raised_expand", roots: Roots::Named(&["Expand"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let Some(x) = node.input(0) else { return Ok(()) };
     let rank = |value| work.graph().ty(value).rank();

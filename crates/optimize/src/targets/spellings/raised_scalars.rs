@@ -3,13 +3,13 @@
 use onnx::{Attrs, NodeId};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(in crate::targets) static RAISED_SCALARS: Bug =
     Bug { name: "raised_scalars", roots: Roots::Named(&["Unsqueeze"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let Some(x) = node.input(0).filter(|x| work.graph().ty(*x).rank() == 0) else { return Ok(()) };
     let rank = work.graph().ty(node.outputs[0]).rank();

@@ -7,14 +7,14 @@ use tensor::{DType, Tensor, Type};
 
 use super::backwards::scan_forwards;
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
 pub(in crate::targets) static SCANS: Bug =
     Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let id = scan_forwards(work, id)?;
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let node = work.graph().node(id).clone();

@@ -8,14 +8,14 @@ use tensor::{DType, Dim, Type};
 
 use super::backwards::scan_forwards;
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
 pub(in crate::targets) static STACKED_ROWS: Bug =
     Bug { name: "stacked_rows", roots: Roots::Named(&["Scan"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let id = scan_forwards(work, id)?;
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let node = work.graph().node(id).clone();
@@ -113,7 +113,7 @@ enum Size {
 }
 
 /// Returns the sizes of a stacked result if all are known before the scan.
-fn sizes(work: &Work<'_>, node: &Node, ty: &Type) -> Option<Vec<Size>> {
+fn sizes(work: &Legalizer<'_>, node: &Node, ty: &Type) -> Option<Vec<Size>> {
     let operands = || node.inputs.iter().flatten();
     let of_operand = |size: &Dim| {
         operands().find_map(|value| {

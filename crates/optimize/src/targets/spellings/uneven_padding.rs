@@ -3,13 +3,13 @@
 use onnx::{Attr, NodeId};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(in crate::targets) static UNEVEN_PADDING: Bug =
     Bug { name: "uneven_padding", roots: Roots::Named(&["ConvTranspose"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id).clone();
     let Some(pads) = node.ints("pads").map(<[i64]>::to_vec) else { return Ok(()) };
     let (before, after) = pads.split_at(pads.len() / 2);

@@ -11,7 +11,7 @@ use super::masks::FAR_BELOW;
 use super::rotated::Rotation;
 use super::sinks::sinks;
 use super::{Operand, Scores, missed, scale};
-use crate::movement::{self, AxisMap, Chain, Layout, Step, reshaped};
+use crate::movement::{self, AxisMap, Chain, Layout, Movement, reshaped};
 use crate::recognize::found::Found;
 use crate::rewrites::write_into_buffers::Run;
 use crate::{Match, Skip};
@@ -136,7 +136,7 @@ fn transposed(m: &mut Match<'_>, value: ValueId, order: Vec<usize>) -> Result<Va
     if order.is_identity() {
         return Ok(value);
     }
-    movement::emit(m, value, &[Step::Transpose(order)], &[])
+    movement::emit(m, value, &[Movement::Transpose(order)], &[])
 }
 
 /// Replaces attention over a cache, and returns its result.

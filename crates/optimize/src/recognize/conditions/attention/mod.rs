@@ -13,7 +13,7 @@ use onnx::{NodeId, ValueId, attrs, fold};
 use tensor::Dim;
 
 use super::missed;
-use crate::movement::{self, Atoms, Chain, Layout, Step};
+use crate::movement::{self, Atoms, Chain, Layout, Movement};
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
 pub(in crate::recognize) use grouped::grouped;
@@ -48,7 +48,7 @@ struct Plan {
     /// `true` if heads are part of the last axis.
     is_flat: bool,
     layouts: [Layout; 4],
-    steps: [Vec<Step>; 3],
+    steps: [Vec<Movement>; 3],
 }
 
 /// Attention scores: the operands of both products, the masks, and the roles of all axes.
@@ -378,7 +378,7 @@ fn best_plan(
                 let has_groups = known(&roles.groups).is_some();
                 let countable = has_groups && known(&roles.shared_heads).is_some();
                 let (Some(steps), Some(after)) = (steps, after) else { continue };
-                let Ok(steps) = <[Vec<Step>; 3]>::try_from(steps) else { continue };
+                let Ok(steps) = <[Vec<Movement>; 3]>::try_from(steps) else { continue };
                 if is_flat && !countable {
                     continue;
                 }

@@ -7,13 +7,13 @@ use onnx::{Attrs, NodeId, ValueId};
 use tensor::Tensor;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::{Bug, add_by_sum};
 
 pub(super) static BUG: Bug =
     Bug { name: "added_zero", roots: Roots::Named(&["Add", "Sub"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let is_zero = |value: &ValueId, negative: bool| {
         let number = work.graph().tensor(*value).filter(|tensor| tensor.len() == 1);

@@ -8,13 +8,13 @@ use onnx::{Attr, NodeId, fold};
 use tensor::Dim;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
     Bug { name: "axes_from_the_end", roots: Roots::With(Operator::is_reduction), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let Some(x) = node.input(0) else { return Ok(()) };
     let has_elements = |size: &Dim| size.as_known().is_some_and(|size| size > 0);

@@ -8,13 +8,13 @@ use provenance::OriginId;
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
     Bug { name: "cast_after_transpose", roots: Roots::Named(&["MatMul"]), avoid };
 
-fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {
         let Some(cast) = work.graph().node(product).input(index) else { continue };
         let Some(node) = work.graph().producer(cast).map(|id| work.graph().node(id)) else {
@@ -50,7 +50,7 @@ fn moves_first(transpose: &Node) -> bool {
 /// Casts `value` for its consumer `at`. Transposes between the cast and the consumer come after the cast. The casts
 /// have the origin `origin`.
 pub(super) fn cast_first(
-    work: &mut Work<'_>,
+    work: &mut Legalizer<'_>,
     at: NodeId,
     origin: OriginId,
     value: ValueId,

@@ -7,12 +7,12 @@ use onnx::{Attrs, Graph, NodeId, ValueId};
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug = Bug { name: "double_silu", roots: Roots::Named(&["Mul"]), avoid };
 
-fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph().node(product);
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     if work.graph().ty(node.outputs[0]).dtype != DType::F64 {

@@ -9,12 +9,12 @@ use tensor::DType;
 
 use super::cast_after_transpose::{cast_first, is_turned};
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug = Bug { name: "half_product", roots: Roots::Named(&["MatMul"]), avoid };
 
-fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph().node(product).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     let dtype = work.graph().ty(node.outputs[0]).dtype;

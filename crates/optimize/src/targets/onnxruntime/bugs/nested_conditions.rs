@@ -9,12 +9,12 @@ use rustc_hash::FxHashSet;
 use tensor::{DType, Type};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug = Bug { name: "nested_conditions", roots: Roots::Named(&["If"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let outer = work.graph().node(id);
     if !outer.input(0).is_some_and(|condition| is_folded(work.graph(), condition)) {
         return Ok(());

@@ -7,13 +7,13 @@
 use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
     Bug { name: "pad_before_max_pool", roots: Roots::Named(&["MaxPool"]), avoid };
 
-fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {
     let Some(id) = work.graph().node(pool).input(0).and_then(|x| padding(work.graph(), x)) else {
         return Ok(());
     };
@@ -33,7 +33,7 @@ fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-fn keep_apart(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
+fn keep_apart(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph().node(pool).input(0) else { return Ok(()) };
     let none = vec![0; 2 * work.graph().ty(x).rank()];
     let mut b = work.builder(pool, Some(pool));

@@ -8,13 +8,13 @@ use onnx::{Graph, Node, NodeId};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::{Bug, add_by_sum};
 
 pub(super) static BUG: Bug =
     Bug { name: "power_before_mean", roots: Roots::Named(&["Add"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph(), *x)) {
         add_by_sum(work, id)?;

@@ -8,13 +8,13 @@ use onnx::{Attrs, NodeId};
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
     Bug { name: "relu_before_clip", roots: Roots::Named(&["Clip"]), avoid };
 
-fn avoid(work: &mut Work<'_>, clip: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, clip: NodeId) -> Result<(), Error> {
     let Some(y) = work.graph().node(clip).input(0) else { return Ok(()) };
     let dtype = work.graph().ty(y).dtype;
     if matches!(dtype, DType::F32 | DType::F16) {

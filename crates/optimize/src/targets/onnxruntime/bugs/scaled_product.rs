@@ -7,13 +7,13 @@ use onnx::{Attrs, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
     Bug { name: "scaled_product", roots: Roots::Named(&["Mul", "Div"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let graph = &work.graph();
     let node = graph.node(id).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
@@ -37,7 +37,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     }
     let mut inputs = [a, b];
-    let negated = |work: &mut Work<'_>, value: ValueId| {
+    let negated = |work: &mut Legalizer<'_>, value: ValueId| {
         work.builder(id, Some(id)).op("Neg", &[value], Attrs::new())
     };
     if made {

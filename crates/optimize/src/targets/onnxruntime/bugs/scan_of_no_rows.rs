@@ -10,12 +10,12 @@ use tensor::bounds::at_least;
 use tensor::{DType, Dim, Type};
 
 use crate::Roots;
-use crate::legalize::{Error, Work};
+use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug = Bug { name: "scan_of_no_rows", roots: Roots::Named(&["Scan"]), avoid };
 
-fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
+fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let node = work.graph().node(id).clone();
     let scanned = usize::try_from(node.int("num_scan_inputs", 0)).unwrap_or_default();
     let carried = node.inputs.len().saturating_sub(scanned);
@@ -57,7 +57,7 @@ enum Size {
 }
 
 /// Returns `None` if no operand has one of the sizes.
-fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> {
+fn sizes(work: &Legalizer<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> {
     let find = |dim: &Dim| {
         if let Some(known) = dim.as_known() {
             return Some(Size::Known(known));

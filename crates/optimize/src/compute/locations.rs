@@ -16,13 +16,13 @@ pub(super) struct Program<'a> {
 }
 
 /// A matcher that finds the first pattern for each node.
-pub(super) struct Places<'a> {
+pub(super) struct Locations<'a> {
     program: Program<'a>,
     patterns: Vec<&'a str>,
     known: FxHashMap<OriginId, Option<usize>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Locations<'a> {
     pub(super) fn new(program: Program<'a>, patterns: Vec<&'a str>) -> Self {
         Self { program, patterns, known: FxHashMap::default() }
     }

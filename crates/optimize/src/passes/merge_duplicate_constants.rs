@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use onnx::{Graph, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHasher};
-use tensor::{DType, Tensor};
+use tensor::Tensor;
 
 use crate::{Changed, Editor, Error, Pass};
 
@@ -29,8 +29,6 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-type Place = (DType, Vec<usize>, usize);
-
 /// Returns pairs of constants where the first can replace the second.
 fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     let constants: Vec<_> = graph.live_tensors().collect();
@@ -45,32 +43,21 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     };
 
     // Merges identical arrays. The named one survives, or else the first.
-    let mut by_place: FxHashMap<Place, Vec<ValueId>> = FxHashMap::default();
-    let mut rest = Vec::new();
-    for &(id, tensor) in &constants {
-        if tensor.is_empty() {
-            rest.push((id, tensor));
-            continue;
-        }
-        let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
-        by_place.entry(place).or_default().push(id);
-    }
-    for &(id, tensor) in &constants {
-        let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
-        let Some(same) = by_place.remove(&place) else { continue };
-        let named = |id: &&ValueId| graph.parameter(**id).is_some();
-        let survivor = same.iter().find(named).or(same.first()).copied().unwrap_or(id);
-        rest.push((survivor, tensor));
-        for other in same.into_iter().filter(|other| *other != survivor) {
-            if !merge(survivor, other) {
-                rest.push((other, tensor));
+    let (mut rest, arrays): (Vec<_>, _) = constants.into_iter().partition(|(_, t)| t.is_empty());
+    for same in groups(arrays, |t| (t.dtype(), t.shape().to_vec(), t.address())) {
+        let named = same.iter().find(|(id, _)| graph.parameter(*id).is_some());
+        let Some(&survivor) = named.or(same.first()) else { continue };
+        rest.push(survivor);
+        for other in same.into_iter().filter(|other| other.0 != survivor.0) {
+            if !merge(survivor.0, other.0) {
+                rest.push(other);
             }
         }
     }
 
     // Merges equal elements. Permuted constants are not reordered just for the comparison.
     rest.retain(|(id, t)| graph.constant(*id).is_some() && t.stored_bytes().is_some());
-    for alike in groups(rest, sample) {
+    for alike in groups(rest, sample).into_iter().filter(|alike| alike.len() > 1) {
         for equal in groups(alike, content) {
             let mut equal = equal.into_iter();
             let Some((survivor, tensor)) = equal.next() else { continue };
@@ -85,21 +72,20 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     pairs
 }
 
-/// Groups constants by hash. Returns the groups with more than one member, in order.
-fn groups(
+/// Groups constants by key, in the order of their first members.
+fn groups<K: Eq + Hash>(
     constants: Vec<(ValueId, &Tensor)>,
-    hash: impl Fn(&Tensor) -> u64,
+    key: impl Fn(&Tensor) -> K,
 ) -> Vec<Vec<(ValueId, &Tensor)>> {
-    let mut positions: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut positions: FxHashMap<K, usize> = FxHashMap::default();
     let mut groups: Vec<Vec<_>> = Vec::new();
     for (id, tensor) in constants {
-        let at = *positions.entry(hash(tensor)).or_insert(groups.len());
+        let at = *positions.entry(key(tensor)).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => group.push((id, tensor)),
             None => groups.push(vec![(id, tensor)]),
         }
     }
-    groups.retain(|group| group.len() > 1);
     groups
 }
 

@@ -350,6 +350,28 @@ def _optimised(proto: onnx.ModelProto, path: Path, level: str) -> onnx.ModelProt
     return onnx.load(path)
 
 
+def test_a_changed_weight_of_a_fused_node_names_the_line_that_reads_it(
+    model: Model, exported: onnx.ModelProto, tmp_path: Path
+) -> None:
+    wrong = _wrong(exported, _small_weight)
+    optimised = _optimised(wrong, tmp_path / "model.onnx", "ORT_ENABLE_EXTENDED")
+    found = verify(model, optimised, [X])
+    assert "the export has Gemm, Tanh here" in found.message
+    _names(found, "up", "blocks.1/up")
+    assert "of which this one reads the constant" in found.certainty
+
+
+@pytest.mark.parametrize(
+    ("change", "mark"),
+    [(_operator("Cos", "Sin"), "inner cosine"), (_operator("Sub", "Add"), "inner difference")],
+)
+def test_an_inlined_function_is_looked_into(change: Any, mark: str, tmp_path: Path) -> None:
+    wrong = _wrong(to_onnx(nested, [(4, 16)], stacktrace_metadata="sourcemap"), change)
+    inlined = _optimised(wrong, tmp_path / "model.onnx", "ORT_ENABLE_BASIC")
+    assert not inlined.functions
+    _names(verify(nested, inlined, [X]), mark, "inner")
+
+
 def _dynamic(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     from onnxruntime.quantization import quantize_dynamic
 

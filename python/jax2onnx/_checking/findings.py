@@ -9,7 +9,7 @@ import numpy as np
 from jax2onnx._checking.compare import coarser, difference, not_finite, same_nan, statistics
 from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.source_lines import Line, SourceLines
+from jax2onnx._checking.source_lines import Line, SourceLines, is_inlined
 from jax2onnx._checking.verification import Verification, agreement, said_skipped
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def statistics_lines(
 def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Described:
     """Describes a value that differs, with its node, line and operands."""
     outcome = finding.outcome
-    name = source_lines.known(outcome.expected.reference, outcome.expected.name)
+    name = source_lines.known(*_meant(finding), outcome.expected.name)
     node = finding.nodes[-1] if finding.nodes else None
     lines = source_lines.lines(name)
     place = source_lines.excerpt(name)
@@ -129,6 +129,27 @@ def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Des
     certainty = _certainty(finding, len(fused))
     text.append(f"  confidence: {certainty}")
     return Described(text, place, rule, name_of(node), module, certainty)
+
+
+def _meant(finding: Finding) -> list[str]:
+    """Returns the names of what the reference computes differently: the only node that reads a changed
+    constant, the node of an inlined function, or else the value.
+    """
+    value = finding.outcome.expected.reference
+    if reader := _reader(finding):
+        return [reader.name, value]
+    # The value has the name of the call's result.
+    made = (node.name for node in finding.references if value in node.output)
+    return [*(name for name in made if is_inlined(name)), value]
+
+
+def _reader(finding: Finding) -> "onnx.NodeProto | None":
+    """Returns the only node of the reference that reads a changed constant, if it is one of several
+    that the model computes at once.
+    """
+    changed = finding.constants.keys()
+    readers = [node for node in finding.references if not changed.isdisjoint(node.input)]
+    return readers[0] if len(readers) == 1 and len(finding.references) > 1 else None
 
 
 def _at(source_lines: SourceLines, name: str) -> str:
@@ -193,7 +214,8 @@ def _certainty(finding: Finding, lines: int) -> str:
         known = "likely" if guessed else "certain"
         sure = f"{known}: this constant was changed, and this value is computed from it."
         if lines:
-            sure += f" The node computes {lines} lines at once, and one of them reads the constant."
+            which = "of which this one reads" if _reader(finding) else "and one of them reads"
+            sure += f" The node computes {lines} lines at once, {which} the constant."
     elif count <= 1:
         sure = f"{known}: the result of this node is wrong although its operands are right."
         if lines:

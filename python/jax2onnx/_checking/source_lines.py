@@ -67,6 +67,11 @@ class SourceLines:
         return "\n".join(lines[:end]) if text.startswith("  -->") else ""
 
 
+def is_inlined(name: str) -> bool:
+    """Returns `True` for names in a function that `Graph.inlined` has inlined."""
+    return ":/" in name
+
+
 def _own(name: str) -> str:
-    """Returns the name of a value in the function that it is in."""
-    return name[name.rindex(":/") + 1 :] if ":/" in name else name
+    """Returns the name of a node or value in the function that it is in."""
+    return name[name.rindex(":/") + 1 :] if is_inlined(name) else name

@@ -132,8 +132,8 @@ def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Des
 
 
 def _meant(finding: Finding) -> list[str]:
-    """Returns the names of what the reference computes differently: the only node that reads a changed
-    constant, the node of an inlined function, or else the value.
+    """Returns the names, best first, that lead to the line of a finding: the only node that reads a
+    changed constant, the node of an inlined function, the value.
     """
     value = finding.outcome.expected.reference
     if reader := _reader(finding):

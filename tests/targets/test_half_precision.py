@@ -222,17 +222,59 @@ def padded_attention(x: Any, lengths: Any) -> Any:
     return jax.nn.dot_product_attention(heads, heads, heads, mask=mask)
 
 
+def padded_queries(x: Any, lengths: Any) -> Any:
+    """Attention in which padded queries see no key."""
+    heads = x.reshape(*x.shape[:-1], 4, 8)
+    visible = jnp.arange(x.shape[1]) < lengths[:, None]
+    mask = nnx.make_attention_mask(visible, visible, dtype=jnp.bool_)
+    return jax.nn.dot_product_attention(heads, heads, heads, mask=mask)
+
+
+def decoding(x: Any, lengths: Any) -> Any:
+    """One query that reads a cache up to a position."""
+    heads = x.reshape(*x.shape[:-1], 4, 8)
+    mask = jnp.arange(x.shape[1]) <= lengths[0] - 6
+    return jax.nn.dot_product_attention(heads[:, :1], heads, heads, mask=mask[None, None, None])
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
-def test_padded_batches_need_no_island_if_each_query_sees_a_key(dtype: Any) -> None:
+@pytest.mark.parametrize("assume", [["visible_keys"], []])
+@pytest.mark.parametrize("fn", [padded_attention, padded_queries, decoding])
+def test_masked_attention_needs_no_island(fn: Any, assume: list[str], dtype: Any) -> None:
     args = [np.asarray(jnp.asarray(X, jnp.bfloat16).astype(dtype)), np.array([5, 16], np.int32)]
-    model = to_onnx(padded_attention, args, target="cuda", assume=["visible_keys"])
+    if fn is padded_attention:
+        args[1][0] = 0  # no query sees a key
+    if assume:
+        args[1][:] = [9, 16]
+        if fn is padded_queries:
+            return  # a promise that does not hold
+    model = to_onnx(fn, args, target="cuda", assume=assume)
     found = operators(model)
     assert found.count("Attention") == 1
-    assert not {"Where", "Softmax"} & set(found)
-    assert found.count("Cast") == 0
-    exact = padded_attention(jnp.asarray(args[0], jnp.float32), jnp.asarray(args[1]))
+    assert "Softmax" not in found
+    assert found.count("Where") == (0 if assume else 1)
+    # Only masks are cast, for `ReduceMax`.
+    assert found.count("Cast") == (0 if assume else 2)
+    exact = fn(jnp.asarray(args[0], jnp.float32), jnp.asarray(args[1]))
     ours = error(jnp.asarray(run_rounded(model, args)[0]), np.asarray(exact, np.float64))
-    assert ours <= 1.2 * error(padded_attention(*map(jnp.asarray, args)), np.asarray(exact))
+    assert ours <= 1.2 * error(fn(*map(jnp.asarray, args)), np.asarray(exact))
+
+
+@pytest.mark.parametrize("compute", [None, "float16:all", "bfloat16:all"])
+def test_masks_that_are_added_hide_no_row(compute: str | None) -> None:
+    """The provider returns zeros for a query if its keys have addends of -1e30 and less."""
+    args = [X, np.array([5, 16], np.int32)]
+    model = to_onnx(padded_queries, args, target="cuda", compute=compute)
+    assert "Attention" in operators(model)
+    numbers = [onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer]
+    numbers += [
+        onnx.numpy_helper.to_array(node.attribute[0].t)
+        for node in model.graph.node
+        if node.op_type == "Constant"
+    ]
+    assert min(float(array.min()) for array in numbers if array.size) > -1e30
+    (found,) = run_rounded(model, args)
+    assert error(found, np.asarray(padded_queries(*map(jnp.asarray, args)))) < 0.02
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])

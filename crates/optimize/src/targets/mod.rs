@@ -87,6 +87,9 @@ pub struct Spec {
     /// `true` if the kernels of operators with [`Trait::Sums`](onnx::operators::Trait::Sums) compute in
     /// float32 on operands in half precision, and round their results once.
     pub(crate) rounds_once: bool,
+    /// `Attention` takes a number up to this one, added to a score, for a mask. A query whose keys are
+    /// all masked gets zeros.
+    pub(crate) hides_below: f64,
     /// The measurements that decide which operators become one node.
     pub(crate) measured: &'static Measured,
     /// The bugs that models avoid.

@@ -1,7 +1,7 @@
 //! Attention with scaled, masked and moved scores.
 
 use super::{constants, native, run};
-use crate::{Form, Forms};
+use crate::{Form, Forms, Target};
 
 const HEADS: &str = "float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,4] v";
 
@@ -175,4 +175,27 @@ fn other_columns_of_the_softmax_stay() {
         assert!(text.contains("Softmax"), "{text}");
         assert_eq!(missed, [reason]);
     }
+}
+
+/// Without half precision on a device that rounds once, the mask is added.
+#[test]
+fn queries_that_see_no_key_become_zero_and_see_all_keys() {
+    let target = Target::all().find(|target| target.rounds_once).unwrap();
+    let text = |dtype: &str| {
+        format!(
+            "g (float16[B,2,T,4] h, {dtype}[B,2,S,4] k, {dtype}[B,2,S,4] v, bool[B,1,T,S] m) => ({dtype}[B,2,T,4] y) {{
+                {} q = Cast <to = 1> (h) {SCORES} z = Where (m, s, least) {WEIGHED} }}",
+            constants(&[("least", "-3e38")])
+        )
+    };
+    let forms = Forms { target, ..native() };
+    let (opened, _) = run(&text("float"), forms.clone());
+    for part in ["ReduceMax (m, ", "Not (", "Or (m, ", "Where (", ", h, ", "Attention <"] {
+        assert!(opened.contains(part), "{part} in {opened}");
+    }
+    // -inf for all keys is NaN in JAX.
+    let (infinite, _) = run(&text("float").replace("-3e38", "-inf"), forms);
+    assert!(infinite.contains("Softmax"), "{infinite}");
+    let (added, _) = run(&text("float"), native());
+    assert!(added.contains("Attention <") && !added.contains("ReduceMax"), "{added}");
 }

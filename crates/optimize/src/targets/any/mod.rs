@@ -18,6 +18,7 @@ pub(super) static SPEC: Spec = Spec {
     keeps_on_device: false,
     elementary: &[],
     rounds_once: false,
+    hides_below: f32::MIN as f64,
     // The runtime is unknown, so the measurements of the usual one decide.
     measured: &onnxruntime::MEASURED,
     bugs: &[],

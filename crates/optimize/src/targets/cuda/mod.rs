@@ -30,6 +30,7 @@ pub(super) static SPEC: Spec = Spec {
     // convolutions, batch norms and pools are those of NVIDIA's libraries, with float32 as the type
     // of their computations.
     rounds_once: true,
+    hides_below: -1e30,
     measured: &MEASURED,
     convolutions: None,
     resizes_identities_fast: false,

@@ -45,6 +45,7 @@ pub(super) static SPEC: Spec = Spec {
     elsewhere: Some(cuda::KERNELS),
     elementary: &[],
     rounds_once: false,
+    hides_below: f32::MIN as f64,
     measured: &MEASURED,
     bugs: &bugs::BUGS,
     // `scripts/measure_pointwise.py` measures these.

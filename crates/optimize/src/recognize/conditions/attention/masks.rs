@@ -23,6 +23,9 @@ pub(super) enum Masking {
     Lengths,
     /// A Boolean mask.
     Truth,
+    /// A Boolean mask that may hide all keys from a query. Such a query is set to zero and sees all
+    /// keys, so that they have equal weights as in JAX.
+    Opened,
     /// A mask that is added to the scores.
     Added,
 }
@@ -36,7 +39,7 @@ pub(super) fn masking(
     roles: &Roles,
     is_masked: bool,
     masks: &[(ValueId, Layout)],
-    dtype: DType,
+    (q, axes_of_q): (ValueId, &Layout),
 ) -> Result<Masking, Skip> {
     let (mask, bias) = match masks {
         [] => return Ok(Masking::Nothing),
@@ -70,11 +73,82 @@ pub(super) fn masking(
             "a query that sees no keys would get zeros, and gets NaN in JAX: mask with a finite \
              number instead of -inf, or assume `visible_keys`",
         )),
-        _ if dtype == DType::F16 => Err(missed(
+        (_, None) if may_be_half(found.m, q) && Opening::of(layout, roles, axes_of_q).is_some() => {
+            Ok(Masking::Opened)
+        }
+        _ if found.m.ty(q).dtype == DType::F16 => Err(missed(
             "a query that sees no keys would get zeros, and gets a mean in JAX: assume \
                  `visible_keys` if there is none",
         )),
         _ => Ok(Masking::Added),
+    }
+}
+
+/// Returns `true` if attention can compute in half precision, which has no number that hides keys
+/// when it is added to scores.
+fn may_be_half(m: &Match<'_>, q: ValueId) -> bool {
+    let forms = m.forms();
+    let is_half = |x| matches!(m.ty(x).dtype, DType::F16 | DType::BF16);
+    forms.target.rounds_once && (forms.narrows || is_half(q) || widened(m, q).is_some_and(is_half))
+}
+
+/// Returns the operand of the cast that computes `x`.
+fn widened(m: &Match<'_>, x: ValueId) -> Option<ValueId> {
+    m.producer(x, &["Cast"])?.input(0)
+}
+
+/// The layouts of the flags that tell which queries see a key.
+pub(super) struct Opening {
+    /// The axis of keys in the mask.
+    keys: usize,
+    /// The layout of the flags, that of the mask without keys.
+    flags: Layout,
+    /// The same axes in the layout of the queries.
+    in_queries: Layout,
+}
+
+impl Opening {
+    /// Returns the layouts, if the flags can be broadcast against queries with the axes `axes_of_q`.
+    pub(super) fn of(layout: &Layout, roles: &Roles, axes_of_q: &Layout) -> Option<Self> {
+        let keys = layout.iter().position(|axis| *axis == roles.keys)?;
+        let mut flags = layout.clone();
+        flags[keys].clear();
+        let known = flags.concat();
+        let kept = |axis: &Vec<usize>| {
+            let is_known = |atom: &usize| known.contains(atom);
+            match (axis.iter().all(is_known), axis.iter().any(is_known)) {
+                (true, _) => Some(axis.clone()),
+                (false, false) => Some(Vec::new()),
+                (false, true) => None,
+            }
+        };
+        let in_queries = axes_of_q.iter().map(kept).collect::<Option<_>>()?;
+        Some(Self { keys, flags, in_queries })
+    }
+
+    /// Emits the mask in which queries without visible keys see all keys, and the queries with zeros
+    /// in place of these.
+    pub(super) fn emit(
+        &self,
+        m: &mut Match<'_>,
+        atoms: &Atoms,
+        mask: ValueId,
+        q: ValueId,
+    ) -> Result<(ValueId, ValueId), Skip> {
+        let axis = m.i64s(&[self.keys as i64]);
+        let sees = m.op("ReduceMax", &[mask, axis], Attrs::new())?;
+        let blind = m.op("Not", &[sees], Attrs::new())?;
+        let mask = m.op("Or", &[mask, blind], Attrs::new())?;
+        let steps = atoms.plan(&self.flags, &self.in_queries);
+        let sees = movement::emit(m, sees, &steps.ok_or("the flags cannot be moved")?, &[])?;
+        // The cast stays next to the operator that may compute in half precision.
+        let x = widened(m, q).unwrap_or(q);
+        let zero = m.scalar(m.ty(x).dtype, 0.0)?;
+        let mut shown = m.op("Where", &[sees, x, zero], Attrs::new())?;
+        if x != q {
+            shown = m.op("Cast", &[shown], attrs! { to: m.ty(q).dtype })?;
+        }
+        Ok((mask, shown))
     }
 }
 
@@ -137,7 +211,7 @@ impl Lengths {
 /// Checks that `Attention` does not mistake a bias for a mask of everything. A learned bias stays
 /// finite if its elements are replaced.
 fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
-    let least = f64::from(f32::MIN) * 0.99;
+    let least = m.forms().target.hides_below * 0.99;
     let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);
     let row = |tensor: &Tensor| match layout.last() == Some(&roles.keys) {
         true => tensor.shape().last().copied().unwrap_or(1).max(1),
@@ -237,7 +311,7 @@ pub(super) fn mask_operand(
         parts.push(movement::emit(m, *value, &steps, &[])?);
     }
     let mut mask = match (parts.as_slice(), masking) {
-        ([mask], Masking::Truth) => *mask,
+        ([mask], Masking::Truth | Masking::Opened) => *mask,
         ([mask], _) if m.ty(*mask).dtype == DType::Bool => {
             let zero = m.scalar(dtype, 0.0)?;
             masked(m, *mask, zero, dtype)?
@@ -268,6 +342,6 @@ fn masked(
     otherwise: ValueId,
     dtype: DType,
 ) -> Result<ValueId, Skip> {
-    let fill = m.scalar(dtype, f64::from(f32::MIN) * 0.7)?;
+    let fill = m.scalar(dtype, m.forms().target.hides_below * 0.7)?;
     m.op("Where", &[mask, otherwise, fill], Attrs::new())
 }

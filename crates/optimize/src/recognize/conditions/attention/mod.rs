@@ -17,7 +17,7 @@ use crate::movement::{self, Atoms, Chain, Layout, Movement};
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
 pub(in crate::recognize) use grouped::grouped;
-use masks::{Lengths, Masking, mask_operand, masking};
+use masks::{Lengths, Masking, Opening, mask_operand, masking};
 
 /// An operand of a product, together with its layout changes.
 struct Operand {
@@ -82,12 +82,17 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         ));
     }
     let scale = scale(found)?;
-    let Scores { atoms, q, k, v, result, plan, masks, is_masked, .. } = Scores::of(found)?;
+    let Scores { atoms, mut q, k, v, result, plan, mut masks, is_masked, .. } = Scores::of(found)?;
     let dtype = found.m.ty(q.source).dtype;
     if found.m.ty(k.source).dtype != dtype {
         return Err("queries and keys have different types".into());
     }
-    let masking = masking(found, &plan.roles, is_masked, &masks, dtype)?;
+    let queries = (q.source, atoms.layout(q.view));
+    let masking = masking(found, &plan.roles, is_masked, &masks, queries)?;
+    if let (Masking::Opened, [(mask, layout)]) = (masking, masks.as_mut_slice()) {
+        let opening = Opening::of(layout, &plan.roles, queries.1).ok_or("the mask has no keys")?;
+        (*mask, q.source) = opening.emit(found.m, &atoms, *mask, q.source)?;
+    }
     let operands = [("query", &q), ("key", &k), ("value", &v)];
     for ((name, operand), steps) in operands.into_iter().zip(&plan.steps) {
         let mut value = movement::emit(found.m, operand.source, steps, &[])?;

@@ -58,6 +58,7 @@ ACTIVATIONS = {
     "Mish": jax.nn.mish,
     "Softmax": jax.nn.softmax,
     "LogSoftmax": jax.nn.log_softmax,
+    "ReduceLogSumExp": lambda x: jax.nn.logsumexp(x, -1),
 }
 
 
@@ -73,10 +74,14 @@ def test_one_node(op):
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("op", ACTIVATIONS)
-def test_other_types(op, dtype):
+@pytest.mark.parametrize("operators", ["auto", "native"])
+def test_other_types(op, dtype, operators):
     x = rows(12, 40, dtype=dtype)
+    if (op, dtype, operators) == ("LogSoftmax", np.float64, "native"):
+        x = x[np.isfinite(x).all(-1)]  # onnxruntime loses NaN, which only `native` accepts
     with jax.enable_x64(dtype == np.float64):
-        exported(ACTIVATIONS[op], x, enable_double_precision=dtype == np.float64)
+        options = {"operators": operators, "enable_double_precision": dtype == np.float64}
+        exported(ACTIVATIONS[op], x, **options)
 
 
 @pytest.mark.parametrize("op", ACTIVATIONS)
@@ -320,6 +325,26 @@ def test_a_norm_of_which_a_part_is_returned(caplog):
     line = fn.__code__.co_firstlineno + 3
     assert message.startswith("LayerNormalization at ")
     assert f"test_native_operators.py:{line} stays elementary: the variance" in message
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("reverse", [False, True])
+def test_products_of_all_elements_before(reverse):
+    """`CumProd` has no measurements, so it has to be requested."""
+    fn, x = lambda x: jax.lax.cumprod(x, 1, reverse), rows(12, 7)
+    native = {"operators": {"CumProd": "native"}}
+    assert exported(fn, x, opset=26, **native) == ["CumProd"]
+    for options in ({"opset": 26}, native):
+        assert "CumProd" not in exported(fn, x, **options)
+
+
+def test_operators_that_the_runtime_lacks(caplog):
+    """`Swish` is for other runtimes."""
+    x, native = rows(12, 7), {"opset": 24, "operators": {"Swish": "native"}}
+    assert op_types(to_onnx(jax.nn.silu, [x], target="any", **native)) == ["Swish"]
+    with caplog.at_level(logging.INFO, "jax2onnx"):
+        assert exported(jax.nn.silu, x, **native) == ["Sigmoid", "Mul"]
+    assert caplog.messages == ["Swish stays elementary: onnxruntime has no kernel for it in f32"]
 
 
 def test_inside_of_loops():
@@ -593,7 +618,6 @@ def test_statistics_of_another_shape(fn, operators):
     exported(fn, x, operators=operators)
 
 
-@pytest.mark.slow
 def keras_group_norm(x, groups, axis, scale, bias):
     """Subtracts the mean last; channels keep an axis for their groups."""
     each = x.shape[axis] // groups

@@ -36,9 +36,9 @@ REFUSED = {
 UNNAMED = {
     "openvino": set[str](),
     # It has no `Scan`.
-    "rten": {"LSTM and GRU (Equinox)", "state space"},
-    # It has no `Loop`, and computes `Gemm` in float32.
-    "tract": {"MLP in float16", "differential equation"} | CONDITIONAL,
+    "rten": {"state space"},
+    # It has no `Loop`.
+    "tract": {"LSTM and GRU (Equinox)", "differential equation"} | CONDITIONAL,
 }
 # It compiles for seconds, so that only models run which need other spellings.
 IN_IREE = ("MLP", "LSTM and GRU (NNX)", "state space", "decoder of images", "differential equation")

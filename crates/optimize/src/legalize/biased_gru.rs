@@ -3,7 +3,8 @@
 //! Some targets clamp the sums to which they add a bias, and NaN becomes the upper limit: a step
 //! that should result in NaN keeps the previous state. If the sequence and the initial state are
 //! small enough for the weights, as they are in practice, no sum can be NaN or infinite. Otherwise
-//! a `Scan` with the same weights replaces the layer.
+//! a loop with the same weights replaces the layer: a `Loop`, which more runtimes load than a
+//! `Scan`, or a `Scan`, which is faster, if the loop always runs.
 
 use std::panic::Location;
 
@@ -13,6 +14,7 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use super::{Error, Legalizer};
 use crate::Forms;
+use crate::targets::loop_for_scan;
 
 /// The largest initial state. If sums are clamped, gates never close completely, so part of a large state
 /// remains that should vanish. A layer's own states do not exceed one.
@@ -29,9 +31,20 @@ pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Res
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.starts_anywhere) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
             work.substitute(id, &results)?;
+            for scan in rarely_used_scans(work.graph(), results[0]) {
+                loop_for_scan(work, scan)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Returns the scans of the second branch if `result` is that of an `If`.
+fn rarely_used_scans(graph: &Graph, result: ValueId) -> Vec<NodeId> {
+    let choice = graph.producer(result).map(|id| graph.node(id));
+    let branch = choice.and_then(|node| node.attr("else_branch"));
+    let Some(Attr::Graph(branch)) = branch else { return Vec::new() };
+    graph.nodes_of(*branch).filter(|id| graph.node(*id).is("Scan")).collect()
 }
 
 /// A layer with biases whose reset gate multiplies the product of the state and its weights.

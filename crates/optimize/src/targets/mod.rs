@@ -31,6 +31,7 @@ use tensor::DType;
 pub(crate) use self::bugs::{Bug, add_by_sum, avoid};
 pub(crate) use self::kernels::{Kernels, Right};
 pub(crate) use self::measured::Measured;
+pub(crate) use self::spellings::loop_for_scan;
 
 /// All targets, sorted by name.
 static ALL: &[&Spec] = &[

@@ -17,6 +17,7 @@ pub(super) use nan_tests::NAN_TESTS;
 pub(super) use raised_expand::RAISED_EXPAND;
 pub(super) use raised_scalars::RAISED_SCALARS;
 pub(super) use scans::SCANS;
+pub(crate) use scans::loop_for_scan;
 pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;
 

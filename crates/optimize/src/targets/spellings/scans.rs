@@ -12,9 +12,10 @@ use crate::loops::Loop;
 use crate::targets::Bug;
 
 pub(in crate::targets) static SCANS: Bug =
-    Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid };
+    Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid: loop_for_scan };
 
-fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
+/// Replaces a `Scan` by a `Loop`.
+pub(crate) fn loop_for_scan(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let id = scan_forwards(work, id)?;
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let node = work.graph().node(id).clone();

@@ -51,14 +51,14 @@ pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) 
     assert!(report.applied[rewrite.name] > 0);
 }
 
-/// Asserts the same as [`rewrites_to`], with native operators of opset 24 requested.
+/// Asserts the same as [`rewrites_to`], with native operators of opset 26 requested.
 pub(crate) fn rewrites_to_natively(rewrite: &'static Rewrite, input: &str, output: &str) {
     let (text, changed, _) = edited_natively(rewrite, input);
     same(&text, &normal(output));
     assert_eq!(changed, Changed::Yes);
 }
 
-/// Asserts that the rewrite does not apply to `text`, even with native operators of opset 24
+/// Asserts that the rewrite does not apply to `text`, even with native operators of opset 26
 /// requested.
 pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
     let (after, changed, _) = edited_natively(rewrite, text);
@@ -67,7 +67,7 @@ pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
 }
 
 fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, Report) {
-    let forms = Forms { default: Form::Native, ..Forms::auto(24) };
+    let forms = Forms { default: Form::Native, ..Forms::auto(26) };
     let options = Options { forms, ..Options::default() };
     edited_with(&options, text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap())
 }

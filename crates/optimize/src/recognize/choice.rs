@@ -174,6 +174,9 @@ pub(super) fn check_form(
         return Err("only floats are recognised".into());
     }
     let measured_type = timed(op, dtype);
+    if !forms.target.measured.has(op) {
+        return check_unmeasured(forms, op, dtype);
+    }
     match forms.of(op) {
         Form::Elementary => return Err(REQUESTED.into()),
         Form::Auto
@@ -224,6 +227,34 @@ pub(crate) fn check_movement(
         Form::Auto | Form::Native | Form::Measured => {}
     }
     check_kernel(forms, op, dtype)
+}
+
+/// Checks that the user asked for `op`, which no measurement compares with its elementary form, and
+/// that the opset and the target have it for elements of this type.
+pub(crate) fn check_unmeasured(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
+    if !forms.of(op).is_native() {
+        return Err(REQUESTED.into());
+    }
+    let missing = |reason: String| match forms.named.contains_key(op) {
+        true => Skip::Missed(reason),
+        false => "the opset or the runtime has no such operator".into(),
+    };
+    let Some(schema) = schema::find(&Op::onnx(op), forms.opset) else {
+        let versions = schema::versions(&Op::onnx(op));
+        let since = versions.iter().map(|schema| schema.since).min().unwrap_or(forms.opset);
+        return Err(missing(format!("it needs opset {since}")));
+    };
+    let runs = match forms.target.kernels {
+        Some(kernels) => {
+            let mut rows = kernels.rows(schema, &[]);
+            rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype)))
+        }
+        None => schema.types.first().is_some_and(|types| types.allowed.contains(dtype)),
+    };
+    match runs {
+        true => Ok(()),
+        false => Err(missing(format!("{} has no kernel for it in {dtype}", forms.target.title))),
+    }
 }
 
 /// Checks that the opset and the runtime have `op` for elements of this type.

@@ -20,7 +20,7 @@ mod syntax;
 mod tests;
 
 pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
-pub(crate) use choice::{check_contrib, check_kernel, check_movement};
+pub(crate) use choice::{check_contrib, check_kernel, check_movement, check_unmeasured};
 
 use std::sync::LazyLock;
 

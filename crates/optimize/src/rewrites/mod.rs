@@ -11,6 +11,7 @@ mod compose_concats;
 mod compose_movements;
 mod conv_bias;
 mod conv_padding;
+mod cumulative_product;
 mod cut_triangles;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
@@ -157,6 +158,7 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Fuse, &merge_before_transpose::REWRITE),
     (Phase::Fuse, &pad_with_one_number::REWRITE),
     (Phase::Fuse, &write_into_buffers::REWRITE),
+    (Phase::Fuse, &cumulative_product::REWRITE),
     (Phase::Fuse, &repeat_pixels::REWRITE),
     (Phase::Fuse, &resize_nearest::REWRITE),
     (Phase::Fuse, &resample::weights::REWRITE),

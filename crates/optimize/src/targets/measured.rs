@@ -82,6 +82,11 @@ impl Measured {
         better.contains(&(op, dtype, finite))
     }
 
+    /// Returns `true` if any form of `op` was measured.
+    pub(crate) fn has(&self, op: &str) -> bool {
+        self.tables.iter().any(|table| table.binary_search_by(|row| row.op.cmp(op)).is_ok())
+    }
+
     fn find(&self, op: &str, variant: &str, dtype: DType) -> Option<&'static Row> {
         self.tables.iter().find_map(|table| {
             let first = table.partition_point(|row| row.op < op);

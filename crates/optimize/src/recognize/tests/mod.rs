@@ -7,7 +7,7 @@ use provenance::Origins;
 
 use super::{all, operators};
 use crate::testing::graph;
-use crate::{Editor, Form, Forms, Options, Report, runner};
+use crate::{Editor, Form, Forms, Options, Report, Target, runner};
 
 fn run(text: &str, forms: Forms) -> (String, Report) {
     let mut origins = Origins::default();
@@ -649,6 +649,23 @@ fn the_user_decides() {
     }";
     assert!(run(gelu, Forms { opset: 19, ..native() }).0.contains("Erf"));
     assert!(run(gelu, Forms { opset: 20, ..native() }).0.contains("Gelu"));
+}
+
+#[test]
+fn operators_without_measurements_are_requested() {
+    let swish = "g (float[B,4] x) => (float[B,4] y) { s = Sigmoid (x) y = Mul (s, x) }";
+    let named = [("Swish".to_owned(), Form::Native)];
+    let forms = |opset, target| {
+        let named = named.clone().into();
+        Forms { named, target, ..Forms::auto(opset) }
+    };
+    let missed = |forms| run(swish, forms).1.missed.pop().unwrap().reason;
+    assert!(run(swish, forms(24, Target::any())).0.contains("Swish"));
+    assert_eq!(missed(forms(23, Target::any())), "it needs opset 24");
+    assert!(missed(forms(24, Target::default())).ends_with("has no kernel for it in f32"));
+    let auto = Forms { target: Target::any(), ..Forms::auto(24) };
+    assert!(run(swish, auto.clone()).0.contains("Sigmoid"));
+    assert!(run(swish, Forms { default: Form::Native, ..auto }).0.contains("Swish"));
 }
 
 #[test]

@@ -95,7 +95,9 @@ def test_every_method_takes_the_keyword_arguments_of_the_function() -> None:
     assert model.verify("f32[5,4]", keyword_inputs={"scale": 3.0})
     assert model.profile(X, scale=3.0, runs=1).data["runs"] == 1
     model.check(**by_name)
-    taken = r"the structure \(\*\), but the function takes \(\*, scale=\*\)"
+    with pytest.raises(InvalidInputError, match=r"`scale` is no input: .* keyword_inputs={'scale'"):
+        export(lambda x, scale=2.0: x * scale, "f32[B,4]")(X, scale=3.0)
+    taken = r"the structure \(\*\), but the model takes \(\*, scale=\*\)"
     for method in (model, model.verify, model.profile, model.check):
         with pytest.raises(InvalidInputError, match=taken):
             method(X)
@@ -405,11 +407,11 @@ def test_arguments_by_name_and_samples_as_texts() -> None:
     assert model.verify("f32[2,4]", "f32[4]")
     assert model.profile("f32[2,4]", "f32[4]", runs=1).data["runs"] == 1
     for call, message in (
-        (lambda: model.profile(), r"the structure \(\), but the function takes \(\*, \*\)"),
+        (lambda: model.profile(), r"the structure \(\), but the model takes \(\*, \*\)"),
         (lambda: model(X[:, :3], X[0]), r"shape \[5, 3\], but the model takes \[B, 4\]"),
         (lambda: model.summary(by="layer"), "`by` cannot be 'layer'"),  # type: ignore[arg-type]
         (lambda: model.with_weights({"a": X}), "export with params="),
-        (lambda: model(X), r"the structure \(\*\), but the function takes \(\*, \*\)"),
+        (lambda: model(X), r"the structure \(\*\), but the model takes \(\*, \*\)"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             call()

@@ -165,7 +165,7 @@ def test_another_float_type_is_a_choice(tmp_path):
     path = write(tmp_path / "m.safetensors", flat(small))
     fn = functools.partial(apply, ABSTRACT)
     with pytest.raises(
-        InvalidInputError, match=r"`head` is float32\[16, 4\], but `head` is bfloat"
+        InvalidInputError, match=r"`head` is float32\[16, 4\] in the function, but `head` is bfloat"
     ):
         to_onnx(fn, [X], checkpoint=path)
     widened = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), small)
@@ -215,7 +215,8 @@ def test_types_that_come_back_are_copied(tmp_path):
     ("change", "message"),
     [
         (lambda t: t.pop("layers.1.w"), "lacks one of 5 parameters"),
-        (lambda t: t.update(head=t["head"].T), r"float32\[16, 4\], but `head` is float32\[4, 16\]"),
+        (lambda t: t.update({"model.head": t.pop("head")}), "`head`; did you mean `model.head`?"),
+        (lambda t: t.update(head=t["head"].T), r"but `head` is float32\[4, 16\] in the checkpoint"),
         (lambda t: t.update(head=t["head"].astype("int32")), r"but `head` is int32\[16, 4\]"),
     ],
 )

@@ -62,8 +62,8 @@ IN_COMMAND = {
     "enable_double_precision=True": "--x64",
     'training="allow"': "--training allow",
     'stacktrace_metadata="sourcemap"': "--provenance sourcemap",
-    "`export` without `check`, and `verify` on the result, find the line": (
-        "export without --check, and `model.verify` in Python finds the line"
+    "export without `check`, and call `verify` on the result to find the line": (
+        "export without --check, and call `model.verify` in Python to find the line"
     ),
 }
 

@@ -137,12 +137,16 @@ class ExportedModel:
         found: Any
         leaves, found = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
         if found != structure:
+            advice = "pass the function's own arguments, with arrays for: "
+            advice += ", ".join(self._converted.boundary.input_names)
+            if unknown := [name for name in kwargs if name not in self._converted.arguments[1]]:
+                advice += f"; `{unknown[0]}` is no input: to make it one, export with "
+                advice += f"keyword_inputs={{{unknown[0]!r}: …}}"
             raise InvalidInputError(
                 "wrong-arguments",
-                f"the arguments have the structure {structure_text(found)}, but the function takes "
+                f"the arguments have the structure {structure_text(found)}, but the model takes "
                 f"{structure_text(structure)}",
-                help="pass the function's own arguments, with arrays for: "
-                + ", ".join(self._converted.boundary.input_names),
+                help=advice,
             )
         specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
@@ -289,7 +293,7 @@ class ExportedModel:
             raise MismatchError(
                 "different-results",
                 f"the model differs from the function: {message}",
-                help="`export` without `check`, and `verify` on the result, find the line",
+                help="export without `check`, and call `verify` on the result to find the line",
             )
         _, *nan = message.splitlines()
         if nan:

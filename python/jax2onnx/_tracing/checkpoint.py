@@ -123,7 +123,7 @@ def _weights(
     entries = [_entry(checkpoint, parameter.name) for parameter in parameters]
     known = set(source.names())
     missing = [
-        f"`{parameter.name}` should be `{name}`{_hint(name, known)}"
+        f"`{parameter.name}`{_expected(parameter.name, name)}{_hint(name, known)}"
         for parameter, entry in zip(parameters, entries, strict=True)
         for name in (entry.names if isinstance(entry, Computed) else (entry.name,))
         if name not in known
@@ -197,7 +197,10 @@ def _fitted(
         weight = weight.converted(parameter.dtype, parameter.name)
     if (tuple(weight.shape), weight.dtype) != (parameter.shape, parameter.dtype):
         expected = f"{parameter.dtype}{list(parameter.shape)}"
-        wrong.append(f"`{parameter.name}` is {expected}, but `{entry.name}` is {found}")
+        wrong.append(
+            f"`{parameter.name}` is {expected} in the function, but `{entry.name}` is {found} in "
+            "the checkpoint"
+        )
         return None
     return (entry.name, tuple(axes), weight.dtype), weight
 
@@ -328,9 +331,15 @@ def _each_leaf(tree: Any, value: Any) -> Any:
     return value
 
 
+def _expected(parameter: str, name: str) -> str:
+    return "" if name == parameter else f", which should be `{name}`"
+
+
 def _hint(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known)[:5000], n=1, cutoff=0.7)
-    return f"; did you mean `{near[0]}`?" if near else ""
+    """Returns a question about a name with a prefix, or else the most similar name."""
+    near = [other for other in known if other.endswith(f".{name}")]
+    near = near or get_close_matches(name, list(known)[:5000], n=1, cutoff=0.7)
+    return f"; did you mean `{min(near)}`?" if near else ""
 
 
 def _count(number: int) -> str:

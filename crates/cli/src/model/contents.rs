@@ -6,6 +6,8 @@ use std::path::{Component, Path};
 
 use onnx_file::proto::{DataLocation, TensorProto};
 
+use crate::failure::without_number;
+
 /// The reason why contents cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
@@ -13,7 +15,7 @@ pub(crate) enum Trouble {
     #[error("`{0}` is stored in `{1}`, outside the model's folder")]
     Outside(String, String),
     /// The data cannot be read.
-    #[error("cannot read `{0}` from `{1}`: {2}")]
+    #[error("cannot read `{0}` from `{1}`: {text}", text = without_number(.2))]
     Io(String, String, io::Error),
 }
 

@@ -184,15 +184,20 @@ fn errors_have_their_own_status() {
     fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
     trouble(&format!("diff tests/profiled/mlp.onnx {cut}"));
     // Weights outside the model's folder are not opened.
-    let out = edited(&folder, "mlp.onnx", |model| {
-        let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
-        tensor.raw_data = None;
-        tensor.set_data_location(onnx_file::proto::DataLocation::External);
-        let entry = StringStringEntryProto { key: "location".into(), value: "../secret".into() };
-        tensor.external_data = vec![entry];
-    });
-    let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
-    assert!(error.contains("outside the model's folder"), "{error}");
+    for (location, message) in [
+        ("../secret", "outside the model's folder\n"),
+        ("absent.data", "absent.data`: No such file or directory\n"),
+    ] {
+        let out = edited(&folder, "mlp.onnx", |model| {
+            let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
+            tensor.raw_data = None;
+            tensor.set_data_location(onnx_file::proto::DataLocation::External);
+            let entry = StringStringEntryProto { key: "location".into(), value: location.into() };
+            tensor.external_data = vec![entry];
+        });
+        let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
+        assert!(error.ends_with(message), "{error}");
+    }
 }
 
 /// Runtimes match inputs and outputs by name. A new order is reported once, and consumers do not

@@ -111,7 +111,8 @@ class SourceMap:
         for name in self._core.names()[:_ROWS]:
             sites = [source.site for source in self.lookup(name)[:1]]
             place = next((f"{s.file}:{s.line} in {s.function}" for s in sites if s), "")
-            rows.append(f"<tr><td>{escape(name)}</td><td>{escape(place)}</td></tr>")
+            cells = (f'<td style="text-align:left">{escape(cell)}</td>' for cell in (name, place))
+            rows.append(f"<tr>{''.join(cells)}</tr>")
         more = f"<p>… and {len(self) - _ROWS} more</p>" if len(self) > _ROWS else ""
         return f"{len(self)} nodes<table>{''.join(rows)}</table>{more}"
 

@@ -12,8 +12,9 @@ from typing import Any, ParamSpec, Self, TypeVar
 from jax2onnx._python.objects import PACKAGE
 from jax2onnx.errors import InvalidInputError
 
-# The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise.
-PRE = '<pre style="font-family:monospace;line-height:1.25">'
+# The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise, or
+# break the lines of tables.
+PRE = '<pre style="font-family:monospace;line-height:1.25;white-space:pre;overflow-x:auto">'
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

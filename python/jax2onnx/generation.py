@@ -12,7 +12,7 @@ generation.save("llama", decode, cache, about)
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -169,6 +169,8 @@ def save_checkpoint(
     )
     has_tokenizer = genai.has_tokenizer(checkpoint)
     options.setdefault("tokenizer", checkpoint if has_tokenizer else None)
+    # Runtimes pass tokens of the vocabulary.
+    options["assume"] = [*_names(options.get("assume")), "indices_in_range"]
     options["search"] = {**source.search, **(options.get("search") or {})}
     return save(
         folder, source.decode, source.cache(), about, checkpoint=source.checkpoint, **options
@@ -532,8 +534,7 @@ class _Decoder:
 
     def check_windows(self, windows: Mapping[int, int]) -> None:
         """Raises if caches of windows are requested and there are none, or of several sizes."""
-        assumed = self._options.get("assume") or ()
-        if _WINDOWED not in ([assumed] if isinstance(assumed, str) else assumed):
+        if _WINDOWED not in _names(self._options.get("assume")):
             return
         if not windows:
             raise invalid(
@@ -578,6 +579,13 @@ def _counted(tokens: Sequence[Any], mask: Sequence[Any]) -> dict[str, Any]:
         "position_ids": jnp.broadcast_to(positions, tokens),
         "attention_mask": jnp.ones(mask, jnp.int32),
     }
+
+
+def _names(assumed: Any) -> list[Any]:
+    """Returns the elements of the option `assume`. Invalid ones are reported later."""
+    if assumed is None or isinstance(assumed, str):
+        return [] if assumed is None else [assumed]
+    return list(assumed) if isinstance(assumed, Iterable) else [assumed]
 
 
 def _is_whole(value: Any) -> TypeGuard[int]:

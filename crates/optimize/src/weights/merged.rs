@@ -1,20 +1,22 @@
 //! Products of one operand with several weights of 4 bits → one product with the concatenated
-//! weights, and `Split`. Queries, keys and values of `GroupQueryAttention` stay in one piece.
+//! weights, and `Split`. Queries, keys and values of `GroupQueryAttention` stay in one piece, in
+//! floats as well.
 //!
 //! Each column is computed as before, so results stay the same bit for bit. One product takes less
-//! time than several: its operand is rounded to 8 bits only once.
+//! time than several: its operand is rounded to 8 bits only once, and a session prepares fewer
+//! weights when it is loaded.
 
 use onnx::{Attr, Attrs, Editor, Graph, NodeId, Use, ValueId, attrs};
 use rustc_hash::FxHashMap;
-use tensor::{Dim, Tensor};
+use tensor::{Dim, Tensor, TensorError};
 
 use super::contributed::{PRODUCT, emit, is_contributed};
 use super::{Error, NAME, name_parts};
 
 const ATTENTION: &str = "GroupQueryAttention";
 
-/// The properties that merged products share: the operand, the block size, and the attention that
-/// reads the results directly.
+/// The properties that merged products share: the operand, the block size, or zero for floats, and
+/// the attention that reads the results directly.
 type Group = (ValueId, i64, Option<NodeId>);
 
 /// Merges the products of a graph.
@@ -42,8 +44,11 @@ fn group(graph: &Graph, id: NodeId) -> Option<Group> {
         let value = node.input(index).filter(|value| graph.tensor(*value).is_some());
         value.is_some_and(|value| graph.value(value).uses().len() == 1)
     };
-    let fits = is_contributed(node, PRODUCT) && is_own(1) && is_own(2);
     let attention = attention(graph, id).map(|(attention, _)| attention);
+    let fits = match node.is("MatMul") {
+        true => attention.is_some() && is_own(1) && graph.ty(node.input(1)?).shape.len() == 2,
+        false => is_contributed(node, PRODUCT) && is_own(1) && is_own(2),
+    };
     fits.then_some((node.input(0)?, node.int("block_size", 0), attention))
 }
 
@@ -65,6 +70,10 @@ fn merge_all(edit: &mut Editor<'_>, mut products: Vec<NodeId>) -> Result<(), Err
     let graph = edit.graph();
     let Some(&first) = products.first() else { return Ok(()) };
     let packed = attention(graph, first).filter(|_| products.len() == 3);
+    let is_float = graph.node(first).is("MatMul");
+    if is_float && packed.is_none() {
+        return Ok(());
+    }
     products.sort_by_key(|id| attention(graph, *id).map(|(_, index)| index));
     let node = graph.node(first).clone();
     let of = |index: usize| -> Vec<ValueId> {
@@ -72,14 +81,15 @@ fn merge_all(edit: &mut Editor<'_>, mut products: Vec<NodeId>) -> Result<(), Err
     };
     let names: Vec<&str> = of(1).iter().map(|value| graph.value(*value).name.as_str()).collect();
     let name = names.join("+");
-    let concatenated = |index: usize| -> Option<Result<Tensor, onnx::Error>> {
-        let parts: Vec<Tensor> =
-            of(index).iter().filter_map(|value| graph.tensor(*value)).cloned().collect();
-        let (first, others) = parts.split_first()?;
-        Some(first.concatenated(others).map_err(|error| onnx::Error::Graph(error.to_string())))
+    let tensors = |index: usize| -> Vec<Tensor> {
+        of(index).iter().filter_map(|value| graph.tensor(*value)).cloned().collect()
     };
-    let (Some(values), Some(scales)) = (concatenated(1), concatenated(2)) else { return Ok(()) };
-    let columns: Vec<i64> = products.iter().map(|id| graph.node(*id).int("N", 0)).collect();
+    let wrong = |error: TensorError| onnx::Error::Graph(error.to_string());
+    let columns: Option<Vec<i64>> = products
+        .iter()
+        .map(|id| graph.ty(graph.node(*id).outputs[0]).shape.last()?.as_known())
+        .collect();
+    let Some(columns) = columns else { return Ok(()) };
     let all: i64 = columns.iter().sum();
     let mut ty = graph.ty(node.outputs[0]).clone();
     if let Some(last) = ty.shape.last_mut() {
@@ -90,14 +100,25 @@ fn merge_all(edit: &mut Editor<'_>, mut products: Vec<NodeId>) -> Result<(), Err
         _ => (*key, value.clone()),
     };
     let attrs: Attrs = node.attrs.iter().map(attr).collect();
+    let (values, scales) = match is_float {
+        true => (side_by_side(&tensors(1)).map_err(wrong)?, None),
+        false => (stacked(&tensors(1)).map_err(wrong)?, Some(stacked(&tensors(2)).map_err(wrong)?)),
+    };
     let graph = edit.graph_mut();
-    let (values, scales) = (graph.add_constant(values?), graph.add_constant(scales?));
-    name_parts(graph, &name, scales, None);
+    let values = graph.add_constant(values);
+    let mut inputs = vec![node.input(0), Some(values)];
+    if let Some(scales) = scales {
+        let scales = graph.add_constant(scales);
+        name_parts(graph, &name, scales, None);
+        inputs.push(Some(scales));
+    }
     graph.set_name(values, name);
     let mark = edit.mark();
     let mut builder = edit.builder(NAME, first);
-    let inputs = vec![node.input(0), Some(values), Some(scales)];
-    let product = emit(&mut builder, PRODUCT, inputs, attrs, vec![ty])[0];
+    let product = match is_float {
+        true => builder.op("MatMul", &inputs.into_iter().flatten().collect::<Vec<_>>(), attrs)?,
+        false => emit(&mut builder, PRODUCT, inputs, attrs, vec![ty])[0],
+    };
     let sizes = builder.i64s(&columns);
     let parts = builder.op_many("Split", &[product, sizes], attrs! { axis: -1 }, columns.len())?;
     let fresh = edit.added_since(mark);
@@ -113,6 +134,20 @@ fn merge_all(edit: &mut Editor<'_>, mut products: Vec<NodeId>) -> Result<(), Err
     Ok(())
 }
 
+/// Concatenates tensors along the first axis.
+fn stacked(parts: &[Tensor]) -> Result<Tensor, TensorError> {
+    match parts.split_first() {
+        Some((first, others)) => first.concatenated(others),
+        None => Ok(Tensor::i64s(&[])),
+    }
+}
+
+/// Concatenates matrices along the last axis.
+fn side_by_side(parts: &[Tensor]) -> Result<Tensor, TensorError> {
+    let turned: Result<Vec<_>, _> = parts.iter().map(|part| part.transposed(&[1, 0])).collect();
+    stacked(&turned?)?.transposed(&[1, 0])
+}
+
 #[cfg(test)]
 mod tests {
     use onnx::text::print;
@@ -123,9 +158,13 @@ mod tests {
     use crate::{Form, Forms};
 
     fn after(text: &str) -> String {
+        after_with(text, "*=int4:16")
+    }
+
+    fn after_with(text: &str, weights: &str) -> String {
         let named = [("MatMulNBits".to_owned(), Form::Native)].into();
         let forms = Forms { named, ..Forms::auto(23) };
-        let weights = Weights::parse("*=int4:16").unwrap();
+        let weights = Weights::parse(weights).unwrap();
         let mut origins = Origins::default();
         let mut graph = graph(text, &mut origins);
         shrink(&mut graph, &mut origins, &weights, 23, &forms).unwrap();
@@ -164,6 +203,25 @@ mod tests {
             ));
             assert!(text.contains("MatMulNBits") && !text.contains("Split"), "{text}");
         }
+    }
+
+    #[test]
+    fn queries_keys_and_values_in_floats_are_one_product() {
+        let parameters = "float[2,1] k = {1, 2}, float[2,1] q = {3, 4}, float[2,1] v = {5, 6}";
+        let text = after_with(
+            &format!(
+                "g (float[1,S,2] x, float[1,1,T,1] a, float[1,1,T,1] b, int32[1] l, int32 t)
+                => (float[1,S,1] y, float[1,1,T,1] c, float[1,1,T,1] d) <{parameters}> {{
+                    k1 = MatMul (x, k) q1 = MatMul (x, q) v1 = MatMul (x, v)
+                    y, c, d = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> (
+                        q1, k1, v1, a, b, l, t
+                    )
+                }}"
+            ),
+            "",
+        );
+        assert!(text.contains("float[2,3] \"q+k+v\""), "{text}");
+        assert!(!text.contains("Split") && text.matches("MatMul").count() == 1, "{text}");
     }
 
     #[test]

@@ -167,10 +167,10 @@ pub fn shrink(
         }
         report.weights.push(weight);
     }
+    merged::merge(&mut edit)?;
     if weights.formats.is_empty() {
         return Ok(Report::default());
     }
-    merged::merge(&mut edit)?;
     report.weights.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     let any_used = matched.iter().any(|matched| matched.used);
     for ((pattern, _), matched) in weights.formats.iter().zip(matched) {

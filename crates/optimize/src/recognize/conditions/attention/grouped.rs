@@ -255,17 +255,16 @@ fn lengths(
         }
         Err(reason) => return Err(reason),
     };
-    let one = m.i64s(&[1]);
-    let last = m.op("Sub", &[all, one], attrs! {})?;
-    let mut last = m.op("Cast", &[last], attrs! { to: DType::I32 })?;
+    let all = m.op("Cast", &[all], attrs! { to: DType::I32 })?;
+    let one = m.scalar(DType::I32, 1.0)?;
+    let mut last = m.op("Sub", &[all, one], attrs! {})?;
     let batch = m.ty(query).shape[0].clone();
     if batch != ONE {
         let sizes = m.sizes(&[batch], query)?;
         last = m.op("Expand", &[last, sizes], attrs! {})?;
     }
-    let axis = m.i64s(&[0]);
-    let all = m.op("Squeeze", &[all, axis], attrs! {})?;
-    Ok((last, m.op("Cast", &[all], attrs! { to: DType::I32 })?))
+    // The operator also takes a vector of one number.
+    Ok((last, all))
 }
 
 /// Checks that the updated cache is read by the product and returned, and not used otherwise: the new

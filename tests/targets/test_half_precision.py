@@ -109,6 +109,12 @@ def product(x: Any) -> Any:
     return jnp.matmul(x, x.swapaxes(1, 2), preferred_element_type=jnp.float32).astype(x.dtype)
 
 
+def experts(x: Any) -> Any:
+    """A product for each token, whose operands are transposed."""
+    weights = jnp.asarray(np.random.default_rng(3).normal(size=(16, 32, 8)), jnp.bfloat16)
+    return jnp.einsum("btd,tdk->btk", x, weights.astype(x.dtype))
+
+
 def rms_norm(x: Any) -> Any:
     wide = x.astype(jnp.float32)
     return (wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)).astype(x.dtype)
@@ -130,6 +136,7 @@ CASES: dict[str, tuple[Build, list[str]]] = {
     "haiku with jmp": (haiku_policy, ["MatMul", "Add", "LayerNormalization", "MatMul", "Add"]),
     "softmax": (lambda _: (softmax, X), ["Softmax"]),
     "product": (lambda _: (product, X), ["Transpose", "MatMul"]),
+    "experts": (lambda _: (experts, X), ["Transpose", "MatMul", "Transpose"]),
     "rms norm": (lambda _: (rms_norm, X), ["RMSNormalization"]),
     "attention": (lambda _: (attention, X), ["Attention"]),
 }

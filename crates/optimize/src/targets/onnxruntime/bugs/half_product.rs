@@ -15,6 +15,10 @@ use crate::targets::Bug;
 pub(super) static BUG: Bug = Bug { name: "half_product", roots: Roots::Named(&["MatMul"]), avoid };
 
 fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
+    // Products of a device in half precision get no casts.
+    if work.target.rounds_once {
+        return Ok(());
+    }
     let node = work.graph().node(product).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     let dtype = work.graph().ty(node.outputs[0]).dtype;

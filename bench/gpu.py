@@ -2,8 +2,9 @@
 
 Needs onnxruntime with its CUDA provider, and JAX with CUDA. Models run in turns in one process.
 Inputs and outputs stay on the device. For each model and element type, a row per form says how long
-a run takes in milliseconds and divided by `jax.jit`'s time, how many nodes ran on the CPU, how many
-copies between host and device the graph has, and how much memory of the GPU the session took.
+a run takes in milliseconds and divided by `jax.jit`'s time, the largest difference from its results
+divided by the largest result, how many nodes ran on the CPU, how many copies between host and
+device the graph has, and how much memory of the GPU the session took.
 
     python bench/gpu.py [NAME[:SIZE=N,…] …] [--dtype float16] [--provider CPUExecutionProvider]
 
@@ -108,15 +109,19 @@ class Form:
         self.session = ort.InferenceSession(
             path, options, providers=[(provider, settings)], disabled_optimizers=self.disabled
         )
+        if provider not in self.session.get_providers():
+            raise RuntimeError(f"onnxruntime cannot load {provider}")
         self.binding = self.session.io_binding()
         self.inputs = [ort.OrtValue.from_dlpack(x) for x in inputs]
         for value, array in zip(self.session.get_inputs(), self.inputs, strict=True):
             self.binding.bind_ortvalue_input(value.name, array)
         # A captured graph writes to the same memory in each run.
+        self.outputs = []
         for value, result in zip(self.session.get_outputs(), results, strict=True):
             kind = onnx.helper.np_dtype_to_tensor_dtype(result.dtype)
             array = ort.OrtValue.ortvalue_from_shape_and_type(result.shape, kind, device, 0)
             self.binding.bind_ortvalue_output(value.name, array)
+            self.outputs.append(array)
         self.run()
         after = used_memory()
         self.memory = None if before is None or after is None else after - before
@@ -125,6 +130,19 @@ class Form:
         """Runs the model, and waits for the device."""
         self.session.run_with_iobinding(self.binding)
         self.binding.synchronize_outputs()
+
+    def difference(self, results):
+        """Returns the largest difference from `results`, relative to the largest of them."""
+        import jax
+        import numpy as np
+
+        worst = 0.0
+        for array, result in zip(self.outputs, results, strict=True):
+            expected = np.asarray(result).astype(np.float64)
+            found = np.asarray(jax.dlpack.from_dlpack(array, copy=True)).astype(np.float64)
+            scale = np.abs(expected).max(initial=1e-30)
+            worst = max(worst, float(np.abs(found - expected).max(initial=0.0) / scale))
+        return worst
 
     def placement(self, folder):
         """Returns the nodes that ran on the CPU, and the copies that the provider inserted."""
@@ -188,6 +206,8 @@ def measure(name, dtype, provider):
             row["ms"] = 1000 * statistics.median(times)
             row["of_jit"] = statistics.median(own / jit for own, jit in pairs)
             if label in forms:
+                if label != "torch.onnx":  # it has other weights
+                    row["difference"] = forms[label].difference(results)
                 row["on_cpu"], row["copies"] = forms[label].placement(folder)
                 row["memory_mb"] = forms[label].memory
             rows.append(row)
@@ -205,6 +225,8 @@ def show(row):
     if "on_cpu" in row:
         memory = "" if row["memory_mb"] is None else f", {row['memory_mb']} MB"
         more = f"{row['on_cpu']} on the CPU, {row['copies']} copies{memory}"
+        if "difference" in row:
+            more += f", difference {row['difference']:.1e}"
     print(f"{label:<60} {row['ms']:8.3f} ms {row['of_jit']:6.2f}×  {more}", flush=True)
 
 
@@ -222,6 +244,8 @@ def main():
 
     if options.provider not in ort.get_available_providers():
         sys.exit(f"bench: onnxruntime {ort.__version__} has no {options.provider}")
+    if options.provider.startswith("CUDA"):
+        ort.preload_dlls()  # NVIDIA's libraries, if they are packages of Python
     device = jax.devices()[0]
     print(f"{device.device_kind}, onnxruntime {ort.__version__}, JAX {jax.__version__}")
     rows = []

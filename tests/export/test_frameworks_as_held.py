@@ -238,6 +238,7 @@ def test_mistakes_with_models_have_messages() -> None:
         (lambda: export(model.predict, "f32[B,4]"), "(?s)`predict` of .*export the model itself"),
         (lambda: export(dense.bind(variables)), "for each argument"),
         (lambda: export(eqx.nn.BatchNorm(4, "batch", mode="ema"), "f32[4]"), "pass state= to"),
+        (lambda: export(lambda params, x: x, "f32[4]"), "pass params= to"),
     ]
     held = train_state.TrainState.create(
         apply_fn=dense.apply, params=variables["params"], tx=optax.sgd(0.1)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from harness.checking import assert_close, check_model, run
-from jax2onnx import UnsupportedError, to_onnx
+from jax2onnx import UnsupportedError, export, to_onnx
 from models.random_values import normal
 
 INTEGERS = {"int4": (-8, 8), "uint4": (0, 16), "int2": (-2, 2), "uint2": (0, 4)}
@@ -38,6 +38,16 @@ def test_weights_are_packed(dtype: str) -> None:
     each = 8 // int(dtype[-1])
     assert tensor.data_type == getattr(onnx.TensorProto, dtype.upper())
     assert len(tensor.raw_data) == -(-33 * 31 // each)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("shape", [(), (5,), (3, 7), (0, 3)])
+def test_inputs_are_packed(dtype: str, shape: tuple[int, ...]) -> None:
+    numbers = every_number(dtype, *shape)
+    model = export(lambda x: (x, x.astype(jnp.int32)), numbers)
+    for found in model(numbers):
+        np.testing.assert_array_equal(found.astype(np.int32), numbers.astype(jnp.int32))
+    assert model.verify(numbers)
 
 
 # XLA cannot concatenate two-bit numbers.

@@ -238,9 +238,30 @@ def tensor_value(array: np.ndarray) -> Any:
     code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     array = np.asarray(array, order="C")  # `ascontiguousarray` would give scalars an axis
     if array.dtype.isbuiltin != 1:
-        words = array.view(f"uint{8 * array.itemsize}")
+        words = _packed(array.view(f"uint{8 * array.itemsize}"), _bits(array.dtype))
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, code)
     return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _bits(dtype: "np.dtype[Any]") -> int:
+    info: Any = jax.numpy.finfo if is_float(dtype) else jax.numpy.iinfo
+    bits: int = info(dtype).bits
+    return bits
+
+
+def _packed(words: np.ndarray, bits: int) -> np.ndarray:
+    """Returns an array of the same shape that begins with the elements as onnxruntime stores them:
+    types below 8 bits share bytes, the first element in the lowest bits.
+    """
+    if bits >= 8:
+        return words
+    each = 8 // bits
+    numbers = words.ravel() & ((1 << bits) - 1)
+    numbers = np.pad(numbers, (0, -numbers.size % each)).reshape(-1, each)
+    together = np.bitwise_or.reduce(numbers << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+    result = np.zeros_like(words)
+    result.reshape(-1)[: together.size] = together
+    return result
 
 
 def _foreign(code: int) -> "np.dtype[Any] | None":

@@ -285,8 +285,9 @@ def _advice_on(signature: inspect.Signature, message: str, *, any_given: bool) -
     if missing := _MISSING.search(message):
         name = missing[1]
         advice += f"; if `{name}` never changes, bind it: functools.partial(fn, {name}=…)"
-        if name in ("params", "state", "variables"):
-            advice += f", or pass {name}= to jax2onnx.export"
+        if held := {"params", "variables", "state"} & signature.parameters.keys():
+            options = " and ".join(f"{option}=" for option in sorted(held))
+            advice += f", or pass {options} to jax2onnx.export"
     return advice
 
 

@@ -46,9 +46,9 @@ HEAD = """\
 # Gallery
 
 Each model links to the page that `jax2onnx view` writes for it. `make docs` creates this page
-with models of the tests. `python scripts/gallery.py FOLDER --all` adds published configurations of
-language models at reduced width and applications of Keras, and `--libraries` models of
-transformers, Keras Hub and Brax.
+with models of the tests. `python scripts/gallery.py FOLDER --all` adds configurations of published
+checkpoints and of MaxText at reduced width and applications of Keras, and `--libraries` models of
+transformers, Diffusers (those of MaxDiffusion), Keras Hub and Brax, and policies for MJX.
 
 | model | nodes | largest difference from JAX | time of a call |
 |---|---|---|---|
@@ -64,7 +64,7 @@ def of_tests() -> Iterator[Entry]:
 
 
 def others() -> Iterator[Entry]:
-    """Yields typical architectures, published configurations and applications of Keras."""
+    """Yields typical architectures, configurations of decoders and applications of Keras."""
     from models import typical
 
     def built(build: Callable[[], Any]) -> Model:
@@ -75,6 +75,7 @@ def others() -> Iterator[Entry]:
         name = "".join(c if c.isalnum() else "_" for c in f"typical {title}")
         yield name, title, partial(built, build)
     yield from gallery_models.published()
+    yield from gallery_models.of_maxtext()
     yield from gallery_models.of_keras()
 
 

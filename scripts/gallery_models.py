@@ -62,6 +62,52 @@ FLAX: dict[str, dict[str, Any]] = {
 }
 
 
+# Decoders of MaxText that no published family above has, with the ratios of their configurations:
+# heads and groups, experts and how many of them a token takes, and the ranks of latent attention.
+MAXTEXT: dict[str, dict[str, int]] = {
+    "gpt3-175b": {"heads": 6},
+    "mixtral-8x7b": {"heads": 4, "groups": 1, "experts": 8, "taken": 2},
+    "deepseek2-16b": {"heads": 4, "latent": 32, "experts": 16, "taken": 6, "shared": 2},
+}
+
+# Denoisers of MaxDiffusion, whose structure is that of Diffusers' Flax models: the fields of their
+# configurations, with fewer channels, layers and features of the text.
+CHANNELS = {"sample_size": 8, "layers_per_block": 1, "cross_attention_dim": 32}
+ATTENDING = ("CrossAttnDownBlock2D",) * 3 + ("DownBlock2D",)
+MAXDIFFUSION: dict[str, dict[str, Any]] = {
+    "Stable Diffusion 1.4": {
+        **CHANNELS,
+        "block_out_channels": (32, 64, 128, 128),
+        "down_block_types": ATTENDING,
+        "up_block_types": ("UpBlock2D", *("CrossAttnUpBlock2D",) * 3),
+        "attention_head_dim": 4,
+    },
+    "Stable Diffusion 2.1": {
+        **CHANNELS,
+        "block_out_channels": (32, 64, 128, 128),
+        "down_block_types": ATTENDING,
+        "up_block_types": ("UpBlock2D", *("CrossAttnUpBlock2D",) * 3),
+        "attention_head_dim": (2, 4, 8, 8),
+        "use_linear_projection": True,
+    },
+    "SDXL": {
+        **CHANNELS,
+        "block_out_channels": (32, 64, 128),
+        "down_block_types": ("DownBlock2D", *("CrossAttnDownBlock2D",) * 2),
+        "up_block_types": (*("CrossAttnUpBlock2D",) * 2, "UpBlock2D"),
+        "attention_head_dim": (2, 4, 8),
+        "transformer_layers_per_block": (1, 2, 4),
+        "use_linear_projection": True,
+        "addition_embed_type": "text_time",
+        "addition_time_embed_dim": 8,
+        "projection_class_embeddings_input_dim": 32 + 6 * 8,
+    },
+}
+
+# Policies for robots in MuJoCo's MJX: observations, actions and hidden layers of the networks.
+MJX = {"go1_joystick": (48, 12, (512, 256, 128)), "g1_joystick": (103, 29, (512, 256, 128))}
+
+
 def published() -> Iterator[Entry]:
     """Yields language models with the configurations of published checkpoints, reduced."""
     for title, (_, fields) in json.loads(PUBLISHED.read_text()).items():
@@ -92,6 +138,109 @@ def _published(fields: dict[str, Any]) -> Model:
     return logits, (random.integers(0, 256, (1, TOKENS), dtype=np.int32),)
 
 
+def of_maxtext() -> Iterator[Entry]:
+    """Yields decoders with the structure of MaxText's configurations."""
+    for title, fields in MAXTEXT.items():
+        name = "".join(c if c.isalnum() else "_" for c in f"maxtext {title}")
+        yield name, f"{title} of MaxText, reduced", lambda fields=fields: _decoder(**fields)
+
+
+def _decoder(
+    heads: int, groups: int = 0, latent: int = 0, experts: int = 0, taken: int = 0, shared: int = 0
+) -> Model:
+    """Returns a decoder: with learned positions and biases if it has no experts, else with rotary
+    positions and gated experts.
+    """
+    random, width, size, words = np.random.default_rng(0), 48, 16, 256
+
+    def weight(*shape: int) -> jax.Array:
+        return jnp.asarray(random.standard_normal(shape, np.float32) / np.sqrt(shape[-2]))
+
+    def norm(x: jax.Array) -> jax.Array:
+        if not experts:
+            return jax.nn.standardize(x, epsilon=1e-5)
+        return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
+
+    angles = jnp.arange(TOKENS)[:, None] / 10000 ** (jnp.arange(size // 2) / (size // 2))
+    cos, sin = jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
+
+    def rotated(x: jax.Array) -> jax.Array:
+        a, b = jnp.split(x, 2, -1)
+        return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def split(x: jax.Array, w: jax.Array) -> jax.Array:
+        return (x @ w).reshape(*x.shape[:2], -1, size)
+
+    def attention(x: jax.Array, w: dict[str, jax.Array]) -> jax.Array:
+        q, k, v = split(x, w["q"]), None, None
+        if latent:
+            # Keys and values come from a few numbers; positions have features of their own.
+            small = norm(x @ w["down"])
+            k, v = split(small, w["k"]), split(small, w["v"])
+            turned = jnp.broadcast_to(rotated(split(x, w["turned"])), k.shape)
+            q = jnp.concatenate([q, rotated(split(x, w["q_turned"]))], -1)
+            k, v = jnp.concatenate([k, turned], -1), jnp.pad(v, [(0, 0)] * 3 + [(0, size)])
+        else:
+            k, v = split(x, w["k"]), split(x, w["v"])
+            q, k = (rotated(q), rotated(k)) if experts else (q, k)
+        found = jax.nn.dot_product_attention(q, k, v, is_causal=True)[..., :size]
+        return found.reshape(*x.shape[:2], -1) @ w["out"]
+
+    def network(x: jax.Array, w: dict[str, jax.Array]) -> jax.Array:
+        if not experts:
+            return jax.nn.gelu(x @ w["up"] + w["bias"]) @ w["leave"]
+        scores, chosen = jax.lax.top_k(jax.nn.softmax(x @ w["router"]), taken)
+        parts = (
+            jax.nn.one_hot(chosen, experts) * (scores / scores.sum(-1, keepdims=True))[..., None]
+        )
+        gate, up = (jnp.einsum("btd,edf->btef", x, w[key]) for key in ("gate", "up"))
+        each = jnp.einsum("btef,efd->bted", jax.nn.silu(gate) * up, w["leave"])
+        found = jnp.einsum("btke,bted->btd", parts, each)
+        if shared:
+            gate, up = jnp.split(x @ w["shared"], 2, -1)
+            found = found + (jax.nn.silu(gate) * up) @ w["shared_leave"]
+        return found
+
+    def layer() -> dict[str, jax.Array]:
+        few, inner = latent or width, (groups or heads) * size
+        attention = {
+            "q": weight(width, heads * size),
+            "k": weight(few, inner),
+            "v": weight(few, inner),
+            "out": weight(heads * size, width),
+        }
+        if latent:
+            attention |= {
+                "down": weight(width, latent),
+                "turned": weight(width, size),
+                "q_turned": weight(width, heads * size),
+            }
+        if not experts:
+            rest = {"up": weight(width, 4 * width), "leave": weight(4 * width, width)}
+            return attention | rest | {"bias": weight(1, 4 * width)[0]}
+        rest = {
+            "router": weight(width, experts),
+            "gate": weight(experts, width, 32),
+            "up": weight(experts, width, 32),
+            "leave": weight(experts, 32, width),
+            "shared": weight(width, 2 * 32 * max(shared, 1)),
+            "shared_leave": weight(32 * max(shared, 1), width),
+        }
+        return attention | rest
+
+    layers = [layer() for _ in range(2)]
+    table, positions = weight(words, width), weight(TOKENS, width)
+
+    def logits(tokens: jax.Array) -> jax.Array:
+        x = table[tokens] if experts else table[tokens] + positions
+        for w in layers:
+            x = x + attention(norm(x), w)
+            x = x + network(norm(x), w)
+        return norm(x) @ table.T
+
+    return logits, (random.integers(0, words, (1, TOKENS), dtype=np.int32),)
+
+
 def of_keras() -> Iterator[Entry]:
     """Yields applications of Keras."""
     for name, options in KERAS.items():
@@ -111,7 +260,12 @@ def _of_keras(name: str, options: dict[str, Any]) -> Model:
 
 def of_libraries() -> Iterator[Entry]:
     """Yields models of packages that are not among the requirements of the tests."""
-    needed = {"transformers": "transformers<5", "keras_hub": "keras-hub", "brax": "brax"}
+    needed = {
+        "transformers": "transformers<5",
+        "diffusers": "diffusers<0.35",
+        "keras_hub": "keras-hub",
+        "brax": "brax",
+    }
     missing = [package for module, package in needed.items() if find_spec(module) is None]
     if missing:
         quoted = " ".join(f"'{package}'" for package in missing)
@@ -126,6 +280,15 @@ def of_libraries() -> Iterator[Entry]:
         yield f"hub_{name.lower()}", f"{name} of Keras Hub, reduced", build
     for name in ("ant", "humanoid", "reacher"):
         yield f"brax_{name}", f"A policy for Brax's {name}", lambda name=name: _brax_policy(name)
+    for name, sizes in MJX.items():
+        yield f"mjx_{name}", f"A policy for MJX's {name}", lambda sizes=sizes: _policy(*sizes)
+    for title, fields in MAXDIFFUSION.items():
+        name = "".join(c if c.isalnum() else "_" for c in f"maxdiffusion {title.lower()}")
+        yield (
+            name,
+            f"The denoiser of {title}, as in MaxDiffusion, reduced",
+            lambda fields=fields: _denoiser(fields),
+        )
 
 
 def _of_transformers(name: str, fields: dict[str, Any]) -> Model:
@@ -230,17 +393,41 @@ HUB: dict[str, Callable[[], Model]] = {"DINOv3": _dinov3, "Flux": _flux, "SAM": 
 
 def _brax_policy(name: str) -> Model:
     from brax import envs
-    from brax.training.agents.ppo import networks
 
     env = envs.get_environment(name)
-    ppo = networks.make_ppo_networks(
-        env.observation_size, env.action_size, policy_hidden_layer_sizes=(32, 32)
-    )
+    return _policy(env.observation_size, env.action_size, (32, 32))
+
+
+def _policy(observations: int, actions: int, layers: tuple[int, ...]) -> Model:
+    from brax.training.agents.ppo import networks
+
+    ppo = networks.make_ppo_networks(observations, actions, policy_hidden_layer_sizes=layers)
     params = ppo.policy_network.init(jax.random.PRNGKey(0))
 
     def act(observation: jax.Array) -> jax.Array:
         logits = ppo.policy_network.apply(None, params, observation)
         return ppo.parametric_action_distribution.mode(logits)
 
-    shape = (4, env.observation_size)
-    return act, (np.random.default_rng(0).standard_normal(shape).astype(np.float32),)
+    given = np.random.default_rng(0).standard_normal((4, observations))
+    return act, (given.astype(np.float32),)
+
+
+def _denoiser(fields: dict[str, Any]) -> Model:
+    # Flax models do not need other frameworks, which may not load beside JAX.
+    os.environ.setdefault("USE_TF", "0")
+    os.environ.setdefault("USE_TORCH", "0")
+    from diffusers.models.unets.unet_2d_condition_flax import FlaxUNet2DConditionModel
+
+    model = FlaxUNet2DConditionModel(**fields)
+    params = model.init_weights(jax.random.key(0))
+    normal = np.random.default_rng(0).standard_normal
+    given = [normal((1, 4, 8, 8)), np.full(1, 3, np.int32), normal((1, TOKENS, 32))]
+    if "addition_embed_type" in fields:
+        given += [normal((1, 32)), normal((1, 6))]
+
+    def denoised(x: jax.Array, time: jax.Array, text: jax.Array, *added: jax.Array) -> jax.Array:
+        more = dict(zip(("text_embeds", "time_ids"), added, strict=False)) or None
+        return model.apply({"params": params}, x, time, text, added_cond_kwargs=more).sample
+
+    arrays = (jnp.asarray(a, jnp.int32 if a.dtype == np.int32 else jnp.float32) for a in given)
+    return denoised, tuple(arrays)

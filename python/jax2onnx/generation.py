@@ -123,7 +123,7 @@ def save_checkpoint(
     *,
     context_length: int | None = None,
     adapter: str | os.PathLike[str] | None = None,
-    last_logits: bool = False,
+    all_logits: bool = False,
     **options: Any,
 ) -> str:
     """Writes a folder that onnxruntime-genai generates text with, from a published checkpoint.
@@ -138,8 +138,8 @@ def save_checkpoint(
         checkpoint: A folder with `config.json`, safetensors files, and the files of a tokenizer.
         context_length: The largest number of tokens. Default: that of the checkpoint, at most 4096.
         adapter: The folder of a LoRA adapter in peft's layout, which is merged into the weights.
-        last_logits: `True` to compute the logits of the last token of a prompt only, which is all
-            that generation needs. By default the model returns those of all tokens.
+        all_logits: `True` to compute the logits of all tokens of a prompt, so that texts can be
+            scored. By default the model returns those of the last one, which generation needs.
         options: Options of `save` and of `to_onnx`, such as `weights="int4"`.
 
     Returns:
@@ -154,7 +154,7 @@ def save_checkpoint(
             f"the folder to write is the checkpoint, `{os.fspath(checkpoint)}`",
             "choose another folder: its README.md and other files would be overwritten",
         )
-    source = published.read(checkpoint, context_length, adapter, last_logits=last_logits)
+    source = published.read(checkpoint, context_length, adapter, last_logits=not all_logits)
     c = source.sizes
     about = Description(
         name=os.path.basename(os.path.abspath(checkpoint)),

@@ -24,6 +24,9 @@ FIXTURES = Path(__file__).parent / "families"
 MODELS = sorted(path.stem for path in FIXTURES.glob("*.json") if path.stem != "lora")
 LENGTH = 48
 
+# Options of a folder whose logits are compared.
+SCORED = {"context_length": LENGTH, "all_logits": True}
+
 
 def fixture(name):
     return json.loads((FIXTURES / f"{name}.json").read_text())
@@ -64,7 +67,7 @@ def run(folder, prompt, count):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_folder_computes_the_numbers_of_transformers(name, tmp_path):
     folder, made = published_folder(tmp_path, name)
-    generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+    generation.save_checkpoint(tmp_path / "model", folder, **SCORED)
     logits, tokens = run(tmp_path / "model", made["prompt"], len(made["greedy"]))
     np.testing.assert_allclose(logits, made["logits"], rtol=1e-4, atol=2e-5)
     assert tokens == made["greedy"]
@@ -82,7 +85,7 @@ def test_names_of_older_models_with_images(tmp_path):
         (prefix,) = [prefix for prefix in prefixes if name.startswith(prefix)]
         tensors[name.replace(prefix, prefixes[prefix])] = random_tensor(name, shape)
     folder = publish(tmp_path / "published", made["config"], {}, **tensors)
-    generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+    generation.save_checkpoint(tmp_path / "model", folder, **SCORED)
     logits, _ = run(tmp_path / "model", made["prompt"], 1)
     np.testing.assert_allclose(logits, made["logits"], rtol=1e-4, atol=2e-5)
     # The rest of a model that is only for texts is not ignored.
@@ -203,7 +206,7 @@ def test_an_adapter_is_merged(tmp_path):
     (adapter / "adapter_config.json").write_text(json.dumps(made["adapter"]))
     thin = {name: random_tensor(name, shape) for name, shape in made["adapter_tensors"].items()}
     write(adapter / "adapter_model.safetensors", thin)
-    options = {"context_length": LENGTH, "adapter": adapter}
+    options = {**SCORED, "adapter": adapter}
     generation.save_checkpoint(tmp_path / "model", folder, **options)
     logits, tokens = run(tmp_path / "model", made["prompt"], len(made["greedy"]))
     np.testing.assert_allclose(logits, made["logits"], rtol=1e-4, atol=1e-4)
@@ -257,7 +260,7 @@ def test_experts_in_mxfp4(tmp_path):
     blocks = publish(tmp_path / "blocks", config, shapes, **packed)
     results = []
     for folder in (plain, blocks):
-        generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+        generation.save_checkpoint(tmp_path / "model", folder, **SCORED)
         results.append(run(tmp_path / "model", made["prompt"], 3))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     config["quantization_config"] = {"quant_method": "gptq"}
@@ -271,7 +274,7 @@ def test_experts_in_few_bits(tmp_path):
     folder, made = published_folder(tmp_path, "gpt_oss")
     errors = []
     for name, dtype in (("int8", onnx.TensorProto.INT8), ("int4", onnx.TensorProto.UINT8)):
-        options = {"context_length": LENGTH, "weights": {"*experts.*_proj": name}}
+        options = {**SCORED, "weights": {"*experts.*_proj": name}}
         generation.save_checkpoint(tmp_path / name, folder, **options)
         graph = onnx.load(tmp_path / name / "model.onnx", load_external_data=False).graph
         types = {t.name: t.data_type for t in graph.initializer}
@@ -295,9 +298,7 @@ def test_one_head_of_keys_and_values(tmp_path):
     results = []
     for form in ("native", "elementary"):
         operators = {"GroupQueryAttention": form}
-        generation.save_checkpoint(
-            tmp_path / form, folder, context_length=LENGTH, operators=operators
-        )
+        generation.save_checkpoint(tmp_path / form, folder, **SCORED, operators=operators)
         graph = onnx.load(tmp_path / form / "model.onnx", load_external_data=False).graph
         found = [node for node in graph.node if node.op_type == "GroupQueryAttention"]
         assert len(found) == (config["num_hidden_layers"] if form == "native" else 0)
@@ -346,11 +347,11 @@ def test_shards_of_bfloat16_and_fewer_bits(tmp_path):
         write(folder / file, {name: tensors[name] for name in held})
     index = {name: file for file, held in parts.items() for name in held}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
-    generation.save_checkpoint(tmp_path / "model", folder, context_length=LENGTH)
+    generation.save_checkpoint(tmp_path / "model", folder, **SCORED)
     logits, _ = run(tmp_path / "model", made["prompt"], 1)
     error = np.abs(logits - np.asarray(made["logits"]))
     assert 0 < error.max() < 0.3
-    generation.save_checkpoint(tmp_path / "small", folder, context_length=LENGTH, weights="int4")
+    generation.save_checkpoint(tmp_path / "small", folder, **SCORED, weights="int4")
     model = onnx.load(tmp_path / "small" / "model.onnx", load_external_data=False)
     types = types_by_weight(model)
     weights = {name for name in made["tensors"] if "mlp" in name or "head" in name}
@@ -364,7 +365,7 @@ def test_shards_of_bfloat16_and_fewer_bits(tmp_path):
     assert correlation > 0.9
     # The operators of ONNX compute the same numbers.
     elementary = {"MatMulNBits": "elementary", "SkipSimplifiedLayerNormalization": "elementary"}
-    options = {"weights": "int4", "operators": elementary, "context_length": LENGTH}
+    options = {"weights": "int4", "operators": elementary, **SCORED}
     generation.save_checkpoint(tmp_path / "standard", folder, **options)
     model = onnx.load(tmp_path / "standard" / "model.onnx", load_external_data=False)
     types = {t.name: t.data_type for t in model.graph.initializer}
@@ -378,7 +379,7 @@ def test_logits_of_the_last_token_alone(options, tmp_path):
     folder, made = published_folder(tmp_path, "llama")
     results = []
     for last in (False, True):
-        given = {**options, "context_length": LENGTH, "last_logits": last}
+        given = {**options, "context_length": LENGTH, "all_logits": not last}
         generation.save_checkpoint(tmp_path / "model", folder, **given)
         results.append(run(tmp_path / "model", made["prompt"], 3))
     (every, tokens), (last, same) = results

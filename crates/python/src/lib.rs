@@ -246,7 +246,7 @@ fn run_reduce(py: Python<'_>, reduce: cli::Reduce) -> PyResult<u8> {
 }
 
 fn run_generate_folder(py: Python<'_>, command: cli::GenerateFolder) -> PyResult<u8> {
-    let options = fields!(py, command, context_length, adapter, last_logits, quiet);
+    let options = fields!(py, command, context_length, adapter, all_logits, quiet);
     options.set_item("provenance", command.provenance.provenance)?;
     options.set_item("conversion", conversion(py, command.conversion)?)?;
     run_command(py, "generate_folder", (command.checkpoint, command.output), &options)

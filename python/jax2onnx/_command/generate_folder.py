@@ -13,7 +13,7 @@ def run(
     *,
     context_length: int | None,
     adapter: Path | None,
-    last_logits: bool,
+    all_logits: bool,
     provenance: str | None,
     conversion: Mapping[str, Any],
     quiet: bool,
@@ -29,7 +29,7 @@ def run(
                 checkpoint,
                 context_length=context_length,
                 adapter=adapter,
-                last_logits=last_logits,
+                all_logits=all_logits,
                 **conversion_options(conversion, provenance),
             )
     except Exception as error:

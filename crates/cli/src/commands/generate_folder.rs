@@ -28,9 +28,10 @@ pub struct GenerateFolder {
     /// adapter_model.safetensors.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub adapter: Option<PathBuf>,
-    /// Compute the logits of the last token of a prompt only, which is all that generation needs.
+    /// Compute the logits of all tokens of a prompt, to score texts. Generation needs those of the
+    /// last one only.
     #[arg(long)]
-    pub last_logits: bool,
+    pub all_logits: bool,
     /// The recorded lines.
     #[command(flatten)]
     pub provenance: Provenance,

@@ -344,6 +344,14 @@ def test_the_command_compares_a_dump(
     )
     words = ["--input", "f32[B,8]", "--stacktrace", "sourcemap", "-o", "m.onnx", "--quiet"]
     assert _core.main(["export", "halves.py:halve", *words]) == 0
+    # Inputs may be keyword arguments of the function.
+    Path("named.py").write_text(
+        "def fn(x, y=1, z=2, w=3, *, scale):\n    return x * scale - z * w\n"
+    )
+    named = ["--input", "z=f32[]", "--input", "w=f32[]", "--input", "scale=f32[]"]
+    assert _core.main(["export", "named.py:fn", *words, *named]) == 0
+    assert _core.main(["verify", "m.onnx", "--function", "named.py:fn"]) == 0
+    assert _core.main(["export", "halves.py:halve", *words]) == 0
     np.savez("x.npz", x=X)
     check = ["verify", "m.onnx", "--function", "halves.py:halve"]
     assert _core.main([*check, "--inputs", "x.npz"]) == 0

@@ -1,5 +1,6 @@
 """`verify` finds the first value of a model that differs from JAX's."""
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from jax2onnx._checking.verification import Verification, answering
 from jax2onnx._export import result
 from jax2onnx._export.options import FUNCTIONS, Layout, Options
 from jax2onnx._export.to_onnx import Converted, convert
+from jax2onnx._tracing.names import signature_of
 from jax2onnx.errors import InvalidInputError
 
 
@@ -79,10 +81,12 @@ def verify(
         runnable = Runnable(model)
         if recorded is not None:
             recorded.check(model, runnable)
-        if inputs is None:
+        if inputs is None and recorded is not None:
             nchw = _positions(inputs_as_nchw, runnable)
-            inputs = () if recorded is None else _recorded_inputs(recorded, runnable, nchw)
-        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
+            found = zip(runnable.inputs, _recorded_inputs(recorded, runnable, nchw), strict=True)
+            inputs, named = arguments_of(fn, {value.name: array for value, array in found})
+            input_params = {**named, **(input_params or {})}
+        args, kwargs = arguments(inputs or (), input_params, double=enable_double_precision)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
         nchw = _positions(inputs_as_nchw, runnable)
@@ -134,6 +138,26 @@ def verify(
                 )
                 answers.append(compare_device(model, recorded, tolerances, jax_reference))
         return answers[0]
+
+
+def arguments_of(fn: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the positional and the keyword arguments of a function of arrays, given a model's
+    inputs in their order. An input is a keyword argument if only that fits its name.
+    """
+    signature = signature_of(fn)
+    parameters = signature.parameters if signature else {}
+    order = [p.name for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for name, value in inputs.items():
+        before = order[len(args) : order.index(name)] if name in order[len(args) :] else []
+        optional = (parameters[other].default is not inspect.Parameter.empty for other in before)
+        keyword_only = name in parameters and name not in order
+        if keyword_only or (before and all(optional)):
+            kwargs[name] = value
+        else:
+            args.append(value)
+    return args, kwargs
 
 
 def _recorded_inputs(dump: Dump, runnable: Runnable, nchw: Sequence[int]) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.runtime import Runnable, is_float
-from jax2onnx._checking.verify import verify
+from jax2onnx._checking.verify import arguments_of, verify
 from jax2onnx._command.arrays import read_arrays
 from jax2onnx._command.export import loaded
 from jax2onnx.errors import InvalidInputError
@@ -45,7 +45,8 @@ def run(
             runnable = Runnable(model if reference is None else reference)
             arrays = _random(runnable) if inputs is None else _read(inputs, runnable)
             if reference is None:
-                found = verify(fn, model, list(arrays.values()), rtol=rtol, atol=atol)
+                args, kwargs = arguments_of(fn, arrays)
+                found = verify(fn, model, args, kwargs, rtol=rtol, atol=atol)
             else:
                 found = compare_models(reference, model, arrays, Tolerances(rtol, atol))
     except InvalidInputError as error:

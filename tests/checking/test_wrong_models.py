@@ -577,6 +577,25 @@ def test_a_model_that_does_not_load_is_explained(exported: onnx.ModelProto) -> N
         assert "/blocks.1/Sub" in found.message
 
 
+def test_a_part_that_does_not_load_is_explained() -> None:
+    """onnxruntime believes the shape that the model declares for the sum, and the values run."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        total = jnp.sum(x, 0)
+        return jax.lax.while_loop(lambda v: v[0] < 40, lambda v: v * 2 + 1, total)  # while
+
+    def change(proto: onnx.ModelProto) -> None:
+        (keep,) = (a for a in _node(proto, "ReduceSum").attribute if a.name == "keepdims")
+        keep.i = 1
+
+    exported = to_onnx(fn, [(4, 16)], stacktrace_metadata="sourcemap")
+    for reference in (fn, exported):
+        found = verify(reference, _wrong(exported, change), [X])
+        assert not found
+        assert found.message.startswith("[cannot-run] onnxruntime cannot run a part of the model")
+        assert f"test_wrong_models.py:{_line('while')}:" in found.place
+
+
 def test_a_node_that_fails_is_named(model: Model, exported: onnx.ModelProto) -> None:
     def change(proto: onnx.ModelProto) -> None:
         (kernel,) = (t for t in proto.graph.initializer if t.name == "blocks.1.up.kernel")

@@ -220,6 +220,11 @@ def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool 
     )
 
 
+def is_from_onnxruntime(error: Exception) -> bool:
+    """Returns `True` if onnxruntime raised an error."""
+    return type(error).__module__.partition(".")[0] == "onnxruntime"
+
+
 def fetched(
     session: Any, feeds: Mapping[str, np.ndarray], types: "Sequence[np.dtype[Any] | None]"
 ) -> list[np.ndarray]:

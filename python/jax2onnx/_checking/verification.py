@@ -10,7 +10,7 @@ from typing import Any
 
 from jax2onnx import _core
 from jax2onnx._checking.compare import Error
-from jax2onnx._checking.runtime import Runnable
+from jax2onnx._checking.runtime import Runnable, is_from_onnxruntime
 from jax2onnx._checking.source_lines import Line, SourceLines
 from jax2onnx._export.result import path_or_bytes
 from jax2onnx._python.notebooks import PRE
@@ -126,25 +126,29 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _cannot_run(model: Any, error: Exception) -> Verification:
+def _cannot_run(model: Any, error: Exception, what: str) -> Verification:
     """Returns the result for a model that onnxruntime rejects, with the line of the node."""
     reason = str(error).strip()
     explained = _core.explain(path_or_bytes(model), reason)
-    lines = ["[cannot-run] onnxruntime cannot run the model", f"  {reason}"]
+    lines = [f"[cannot-run] onnxruntime cannot run {what}", f"  {reason}"]
     lines += [explained] if explained else []
     return Verification(ok=False, message="\n".join(lines), place=explained or "")
 
 
 @contextmanager
 def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
-    """Adds a result to `answers` if the block fails because onnxruntime cannot load the model."""
+    """Adds a result to `answers` if the block fails because onnxruntime cannot load the model, or a
+    part of it: types that are declared in a loop's body may contradict those of its operands.
+    """
     try:
         yield
-    except Exception:
-        refused = Runnable(model).refused()
-        if refused is None:
+    except Exception as error:
+        if (refused := Runnable(model).refused()) is not None:
+            answers.append(_cannot_run(model, refused, "the model"))
+        elif is_from_onnxruntime(error):
+            answers.append(_cannot_run(model, error, "a part of the model"))
+        else:
             raise
-        answers.append(_cannot_run(model, refused))
 
 
 def agreement(

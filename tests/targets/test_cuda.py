@@ -175,6 +175,35 @@ def test_a_skip_norm_is_one_node_on_request(dtype: Any, tmp_path: Path) -> None:
         assert usual == captured == idle_cuda.Placement([], 0)
 
 
+@pytest.mark.parametrize(("dtype", "compute"), [("float16", None), ("float32", "float16:all")])
+def test_integers_are_read_by_products_and_lookups_in_half_precision(
+    dtype: str, compute: str | None, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    table = jnp.asarray(rng.normal(size=(64, 128)), dtype)
+    up, down = (jnp.asarray(rng.normal(size=(128, 128)) / 12, dtype) for _ in range(2))
+
+    def fn(ids: jax.Array) -> jax.Array:
+        return jax.nn.relu(table[ids] @ up) @ down @ table.T
+
+    ids = rng.integers(0, 64, (2, 8)).astype(np.int32)
+    names = {"MatMulNBits": "native", "GatherBlockQuantized": "native"}
+    options = {"weights": "int4", "operators": names, "compute": compute}
+    model = for_cuda(fn, [ids], **options)
+    found = [node.op_type for node in model.graph.node]
+    assert found.count("MatMulNBits") == 3
+    assert found.count("GatherBlockQuantized") == 1
+    assert not {"MatMul", "DequantizeLinear"} & set(found)
+    (expected,) = run(to_onnx(fn, [ids], weights="int4", compute=compute), [ids])
+    (small,) = run(model, [ids])
+    assert small.dtype == expected.dtype
+    worst = np.abs(small.astype(np.float32) - expected.astype(np.float32)).max()
+    assert worst < 0.03 * np.abs(expected).max()  # operands are rounded to 8 bits
+    if idle_cuda.is_installed():
+        ((usual, captured),) = placed(tmp_path, {"model": model}).values()
+        assert usual == captured == idle_cuda.Placement([], 0)
+
+
 def test_what_stays_on_the_cpu_is_said_by_line() -> None:
     def fn(n: jax.Array) -> jax.Array:
         return (n ^ 5) + 1

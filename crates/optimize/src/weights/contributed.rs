@@ -80,7 +80,6 @@ impl Readers {
             readers.is_empty() || check_contrib(forms, op, wide).is_ok()
         };
         let fits = dtype == DType::I4
-            && wide == DType::F32
             && length.is_multiple_of(size)
             && is_consistent
             && is_allowed(PRODUCT, &found.products)

@@ -117,6 +117,17 @@ def test_samples_have_to_be_numbers(held, ids, x, message):
         calibrate(lambda ids, x: model(held, ids, x), [ids, x])
 
 
+def test_a_cache_may_be_empty():
+    w = jnp.asarray(np.random.default_rng(0).normal(size=(64, 64)), jnp.float32)
+
+    def decode(x, cache):
+        return jnp.concatenate([cache, x @ w])
+
+    x, cache = np.ones((32, 64), np.float32), np.zeros((0, 64), np.float32)
+    (row,) = calibrate(decode, [x, cache], weights="int4").by_weight
+    assert row.name
+
+
 def test_samples_are_a_list(held):
     with pytest.raises(InvalidInputError, match="the samples are not a list"):
         calibrate(lambda x: x @ held["up"], np.zeros((2, 64), np.float32))

@@ -94,14 +94,17 @@ def _check_samples(args: Sequence[Any], input_params: Mapping[str, Any] | None) 
         raise _bad_samples("the samples are not a list", "pass a list with one entry per argument")
     entries = {f"args[{i}]": arg for i, arg in enumerate(args)}
     entries |= {f"input_params[{name!r}]": arg for name, arg in (input_params or {}).items()}
+    empty = []
     for name, entry in entries.items():
         for leaf in jax.tree_util.tree_leaves(entry):
             if not isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float):
                 raise _bad_samples(
                     f"`{name}` has {leaf!r}", "pass arrays like those that the model will see"
                 )
-            if not np.size(leaf):
-                raise _bad_samples(f"`{name}` has no elements", "pass a few thousand rows")
+            empty += [] if np.size(leaf) else [name]
+    # Some may be empty, such as the cache of a decoder that starts a text.
+    if empty and len(empty) == len(jax.tree_util.tree_leaves(entries)):
+        raise _bad_samples(f"`{empty[0]}` has no elements", "pass a few thousand rows")
 
 
 def _bad_samples(message: str, help: str) -> InvalidInputError:

@@ -4,8 +4,8 @@
 
 use std::cell::Cell;
 
-use onnx::{Graph, Node, Use, ValueId, fold};
-use tensor::{Dim, Tensor};
+use onnx::{Graph, Node, Use, ValueId};
+use tensor::Dim;
 
 /// Returns `true` if the treatment of NaN in the reduction `node` is not visible.
 pub(super) fn is_shift(graph: &Graph, node: &Node) -> bool {
@@ -35,7 +35,7 @@ fn keeps_order(node: &Node) -> bool {
 
 impl<'g> Rows<'g> {
     fn of(graph: &'g Graph, node: &Node) -> Option<Self> {
-        let (x, axes) = reduction(graph, node)?;
+        let (x, axes) = (node.input(0)?, graph.facts().reduced_axes(node)?);
         let mut kept = graph.ty(x).shape.clone();
         for axis in &axes {
             *kept.get_mut(*axis)? = Dim::Known(1);
@@ -114,7 +114,7 @@ impl<'g> Rows<'g> {
     }
 
     fn has_axes_of(&self, node: &Node) -> bool {
-        reduction(self.graph, node).is_some_and(|(_, axes)| axes == self.axes)
+        self.graph.facts().reduced_axes(node).is_some_and(|axes| axes == self.axes)
     }
 
     /// Returns `true` if a value has one number per row, aligned with the row.
@@ -125,17 +125,6 @@ impl<'g> Rows<'g> {
     fn has_shape_of(&self, one: ValueId, other: ValueId) -> bool {
         self.graph.ty(one).shape == self.graph.ty(other).shape
     }
-}
-
-/// Returns the operand of a reduction and its axes, in order.
-fn reduction(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
-    let x = node.input(0)?;
-    let rank = graph.ty(x).rank();
-    let axes = graph.constant(node.input(1)?).and_then(Tensor::to_i64s)?;
-    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank));
-    let mut axes = axes.collect::<Result<Vec<_>, _>>().ok()?;
-    axes.sort_unstable();
-    Some((x, axes))
 }
 
 /// Returns the source of `value` before casts.

@@ -207,7 +207,7 @@ pub(super) fn assert_integers(
 
 /// Evaluates a graph on integers with a single axis. Values in double precision are also
 /// represented as integers.
-fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
+pub(super) fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
     let block = graph.block(Graph::MAIN);
     let mut known: FxHashMap<ValueId, Vec<i128>> =
         block.inputs.iter().copied().zip(operands.iter().cloned()).collect();

@@ -18,4 +18,4 @@ mod push;
 pub(crate) use self::atoms::{Atoms, Layout};
 pub(crate) use self::axis_map::AxisMap;
 pub(crate) use self::chain::{Chain, Movement, emit, reshaped, unit_axes};
-pub(crate) use self::push::{Change, Pushed, push, reduced_axes, set_attr};
+pub(crate) use self::push::{Change, Pushed, push, set_attr};

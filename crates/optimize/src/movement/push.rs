@@ -2,7 +2,7 @@
 //! operands, by the column `axes` of its operator.
 
 use onnx::operators::Axes;
-use onnx::{Attr, Attrs, Graph, Node, ValueId, fold};
+use onnx::{Attr, Attrs, Graph, Node, ValueId};
 use tensor::Tensor;
 
 use super::AxisMap;
@@ -112,12 +112,12 @@ pub(crate) fn push(graph: &Graph, node: &Node, map: &AxisMap) -> Option<Pushed> 
             one(axis_to(0)?)
         }
         Axes::Reduce | Axes::ArgReduce => {
-            let reduced = reduced_axes(graph, node)?;
+            let reduced = graph.facts().reduced_axes(node)?;
             let mut new = axes_to(&reduced.iter().map(|axis| *axis as i64).collect::<Vec<_>>())?;
             new.sort_unstable();
             let results = (node.int("keepdims", 1) == 0).then(|| map.of_others(&reduced));
             let change = match axes {
-                Axes::Reduce => operand(1, &new),
+                Axes::Reduce => node.input(1).map(|_| operand(1, &new))?,
                 _ => Change::Axis(*new.first()?),
             };
             Some(Pushed { operands: vec![0], results, change })
@@ -194,19 +194,6 @@ pub(crate) fn push(graph: &Graph, node: &Node, map: &AxisMap) -> Option<Pushed> 
         }
         Axes::Reshape | Axes::Transpose | Axes::Opaque => None,
     }
-}
-
-/// Returns the axes that a reduction reduces, if they are given.
-pub(crate) fn reduced_axes(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let axes = match node.operator().axes {
-        Axes::Reduce => {
-            graph.constant(node.input(1)?)?.to_i64s().filter(|axes| !axes.is_empty())?
-        }
-        Axes::ArgReduce => vec![node.int("axis", 0)],
-        _ => return None,
-    };
-    let rank = graph.ty(node.input(0)?).rank();
-    axes.into_iter().map(|axis| fold::axis(axis, rank).ok()).collect()
 }
 
 /// Moves a vector with one element per axis.

@@ -11,7 +11,7 @@ pub(crate) use look::Seen;
 pub(super) use look::{expected, may_be, seen};
 
 use onnx::operators::{self, Axes, Trait};
-use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
+use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
 use tensor::{DType, Dim};
@@ -513,7 +513,8 @@ impl<'p, 'g> Search<'p, 'g> {
         let [operand, Pattern::Hole(name)] = pattern.args.as_slice() else { return false };
         let Some(x) = node.input(0) else { return false };
         let shape = &self.graph.ty(x).shape;
-        let Some(axes) = reduced_axes(self.graph, id, shape.len()) else { return false };
+        let axes = self.graph.facts().reduced_axes(node).filter(|axes| !axes.is_empty());
+        let Some(axes) = axes.map(SmallVec::<[usize; 4]>::from_vec) else { return false };
         let keep = node.int("keepdims", 1) != 0;
         let Some(placement) = placement.reduced(shape.len(), &axes, keep) else { return false };
         let shape = shape.clone();
@@ -537,17 +538,6 @@ impl<'p, 'g> Search<'p, 'g> {
 pub(super) fn reduced_count(axes: &[usize], shape: &[Dim]) -> Dim {
     let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
     product(&dims)
-}
-
-/// Returns the axes that a reduction reduces, in order, if they are known.
-pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<SmallVec<[usize; 4]>> {
-    let axes = graph.constant(graph.node(id).input(1)?)?.to_i64s()?;
-    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank).ok());
-    let mut axes: SmallVec<[usize; 4]> = axes.collect::<Option<_>>()?;
-    axes.sort_unstable();
-    axes.dedup();
-    // An empty list means all axes or no axes, depending on an attribute.
-    (!axes.is_empty()).then_some(axes)
 }
 
 /// Returns `true` for the floats that frameworks cast back and forth: small ones, and the type in

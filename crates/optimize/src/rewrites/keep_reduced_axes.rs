@@ -4,7 +4,7 @@ use onnx::operators::Operator;
 use onnx::{Attr, ValueId};
 use tensor::Dim;
 
-use crate::movement::{reduced_axes, set_attr};
+use crate::movement::set_attr;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -22,7 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let x = node.input(0).ok_or("an operand is missing")?;
     let mut kept = m.ty(x).shape.clone();
-    for axis in reduced_axes(m.graph(), node).ok_or("the axes are not known")? {
+    for axis in m.facts().reduced_axes(node).ok_or("the axes are not known")? {
         kept[axis] = Dim::Known(1);
     }
     if kept != m.ty(y).shape {

@@ -49,6 +49,7 @@ fn choices() {
         "OneHot" "i64[b,3]", "{t}", "bool[2]" { axis: 0 } => "bool[t,b,3]";
         "OneHot" "i64[b]", "10", "f32[3]" {} => "OneHot: input 2 is f32[3], but must hold two values";
         "OneHot" "i64[b]", "f32(10.5)", "i32[2]" {} => "i32[b,10]";
+        "OneHot" "i64[b]", "f32{10, 10}", "i32[2]" {} => "OneHot: input 1 is f32[2], but must be a scalar";
         "OneHot" "i64[b]", "i64[]", "f32[2]" {} => "OneHot: input 1 must be known here";
         "TopK" "f32[b,10]", "{3}" {} => "f32[b,3]; i64[b,3]";
         "TopK" "f32[b,10]", "{b}" { axis: 0 } => "f32[b,10]; i64[b,10]";

@@ -1,7 +1,7 @@
 //! Remainders, powers and products of integers, for runtimes that compute them in double precision.
 
-use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
-use tensor::{Dim, Type};
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::Type;
 
 use super::{Lack, Results, fresh, operand};
 
@@ -53,13 +53,7 @@ pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
 /// sequentially if its size is unknown.
 pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     let mut x = operand(node, 0)?;
-    let rank = b.rank(x);
-    let axes = match node.input(1) {
-        Some(axes) => b.graph().content(axes).ok_or(UNKNOWN)?,
-        None => (0..rank).map(Dim::from).collect(),
-    };
-    let position = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
-    let axes: Vec<usize> = axes.iter().map(position).collect::<Option<_>>().ok_or(UNKNOWN)?;
+    let axes = b.graph().facts().reduced_axes(node).ok_or(UNKNOWN)?;
     if axes.is_empty() {
         return Err(Lack::Because("it has no axes"));
     }
@@ -128,9 +122,31 @@ fn slice(b: &mut Builder<'_>, x: ValueId, axis: i64, range: (i64, i64)) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::testing::assert_integers;
+    use crate::Target;
+    use crate::legalize::legalize;
+    use crate::legalize::testing::{assert_integers, run_integers};
+    use crate::testing::graph;
     use onnx::attrs;
+    use provenance::Origins;
     use tensor::DType::{I8, I32, I64, U64};
+
+    #[test]
+    fn powers_wrap_around() {
+        for exponent in [1, 2, 3, 6, 13] {
+            let mut origins = Origins::default();
+            let text = format!(
+                "g (int8[4] x) => (int8[4] y) {{
+                    e = Constant <value = int8 {{{exponent}}}> ()
+                    y = Pow (x, e)
+                }}"
+            );
+            let mut graph = graph(&text, &mut origins);
+            legalize(&mut graph, &mut origins, 21, Target::default()).unwrap();
+            let x = [0, 1, -3, 7];
+            let power = |x: i128| (x.pow(exponent) + 128).rem_euclid(256) - 128;
+            assert_eq!(run_integers(&graph, &[x.to_vec()]), x.map(power), "{exponent}");
+        }
+    }
 
     #[test]
     fn remainders_have_the_sign_of_the_dividend() {

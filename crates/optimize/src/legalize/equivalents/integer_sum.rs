@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::{Lack, Results, operand};
@@ -18,7 +18,9 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     if let Some(sum) = by_products(b, node, x)? {
         return Ok(vec![sum]);
     }
-    let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
+    let terms = b.graph().facts().terms_of_sums(node).and_then(|terms| terms.as_known());
+    let terms = terms.and_then(|terms| u64::try_from(terms).ok());
+    let room = 53 - terms.map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
         // Masks the low bits before the cast. Runtimes may merge two consecutive casts, and a cast
@@ -47,7 +49,8 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
 /// Computes the sum by products with vectors of ones, one for each axis.
 fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<ValueId>> {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
-    let axes = axes_of(b, node, rank).filter(|_| matches!(dtype, DType::I32 | DType::I64));
+    let axes =
+        b.graph().facts().reduced_axes(node).filter(|_| matches!(dtype, DType::I32 | DType::I64));
     let Some(axes) = axes.filter(|axes| !axes.is_empty()) else { return Ok(None) };
     let (mut total, mut summed) = (x, axes.clone());
     if axes.len() == rank && rank > 1 {
@@ -143,45 +146,27 @@ fn ones(
     b.op("ConstantOfShape", &[sizes], attrs)
 }
 
-/// Returns the axes of a reduction, in order.
-fn axes_of(b: &Builder<'_>, node: &Node, rank: usize) -> Option<Vec<usize>> {
-    let axes: Vec<Dim> = match node.input(1) {
-        Some(axes) => b.graph().content(axes)?,
-        None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
-        None => (0..rank).map(Dim::from).collect(),
-    };
-    let place = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
-    let mut axes = axes.iter().map(place).collect::<Option<Vec<_>>>()?;
-    axes.sort_unstable();
-    Some(axes)
-}
-
 /// Computes the last of the running totals, for a target without double precision. They wrap around
 /// like sums of integers. A zero before the first term is the empty sum.
 pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let (dtype, rank) = (b.dtype(x), b.rank(x));
-    let axes: Vec<i64> = match node.input(1) {
-        Some(axes) => {
-            let known = b.graph().facts().constant(axes).and_then(|axes| axes.to_i64s());
-            known.ok_or(Lack::Because("its axes are computed"))?
-        }
-        None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
-        None => (0..rank as i64).collect(),
-    };
+    let axes = b.graph().facts().reduced_axes(node);
+    let axes = axes.ok_or(Lack::Because("its axes are computed"))?;
     let word = if dtype.bits() < 32 || dtype == DType::I32 { DType::I32 } else { DType::I64 };
     let mut total = b.cast(x, word)?;
     for axis in &axes {
-        let place = fold::axis(*axis, rank).map_err(Lack::Because)?;
         let mut amounts = vec![0; 2 * rank];
-        amounts[place] = 1;
-        let (amounts, axis) = (b.i64s(&amounts), b.int(DType::I64, place as i128)?);
+        amounts[*axis] = 1;
+        let number = *axis as i64;
+        let (amounts, axis) = (b.i64s(&amounts), b.int(DType::I64, i128::from(number))?);
         total = b.op("Pad", &[total, amounts], Attrs::new())?;
         total = b.op("CumSum", &[total, axis], Attrs::new())?;
-        let (last, end, axes) = (b.i64s(&[-1]), b.i64s(&[i64::MAX]), b.i64s(&[place as i64]));
+        let (last, end, axes) = (b.i64s(&[-1]), b.i64s(&[i64::MAX]), b.i64s(&[number]));
         total = b.op("Slice", &[total, last, end, axes], Attrs::new())?;
     }
     if node.int("keepdims", 1) == 0 {
+        let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
         total = b.squeeze(total, &axes)?;
     }
     let total = b.cast(total, dtype)?;
@@ -228,14 +213,6 @@ fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueI
         piece = b.op("BitwiseAnd", &[piece, mask], Attrs::new())?;
     }
     Ok(piece)
-}
-
-/// Returns the number of terms of each sum, if it is known.
-fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
-    let shape = b.shape(x);
-    let size = |axis: &usize| u64::try_from(shape[*axis].as_known()?).ok();
-    let axes = axes_of(b, node, shape.len())?;
-    axes.iter().try_fold(1u64, |product, axis| product.checked_mul(size(axis)?))
 }
 
 #[cfg(test)]

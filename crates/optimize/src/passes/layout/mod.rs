@@ -26,7 +26,7 @@ use tensor::Type;
 use self::convolution::{Convolution, convolves, order_for_norm};
 use self::cut::{MOVES, NEVER, Network, STAYS, Vertex};
 use crate::movement::cost::{self, elements};
-use crate::movement::{AxisMap, Change, Pushed, push, reduced_axes};
+use crate::movement::{AxisMap, Change, Pushed, push};
 use crate::targets::Convolutions;
 use crate::{Changed, Editor, Error, Form, Pass};
 
@@ -149,7 +149,7 @@ impl Move {
     fn scatters(&self, graph: &Graph, node: &Node, order: &AxisMap) -> bool {
         let Change::Operand(..) = self.pushed.change else { return false };
         let (now, then) = (order.rank() - 1, order.sources()[order.rank() - 1]);
-        let reduced = reduced_axes(graph, node);
+        let reduced = graph.facts().reduced_axes(node);
         reduced.is_some_and(|axes| axes.contains(&now) && !axes.contains(&then))
     }
 }

@@ -397,6 +397,20 @@ mod tests {
         is_signed && found.low <= f64::from(result) && f64::from(result) <= found.high
     }
 
+    #[test]
+    fn clip_may_have_one_bound() {
+        let text = |node: &str| {
+            format!(
+                "g (float[2] x) => (float[2] y) {{
+                    a = Constant <value = float {{0.5}}> ()
+                    y = {node}
+                }}"
+            )
+        };
+        assert!((found(&text("Clip (x, a)"), &[]).low - 0.5).abs() < 1e-9);
+        assert!((found(&text("Clip (x, , a)"), &[]).high - 0.5).abs() < 1e-9);
+    }
+
     type Compute = fn(f32, f32) -> f32;
 
     /// Picks an operand as `Max` and `Min` do, which propagate NaN.

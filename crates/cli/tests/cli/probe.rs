@@ -66,6 +66,7 @@ fn the_smallest_values_are_watched_within_a_limit() {
     assert!(fewer.len() < names.len());
     insta::assert_snapshot!(format!("{}{}{}", all.output, some.output, some.errors));
     insta::assert_snapshot!(trouble(&format!("probe {MLP} --limit 10B --module norm")));
+    assert!(trouble(&format!("probe {MLP} --limit 1B")).contains("more than 1 B; watch fewer"));
 }
 
 #[test]

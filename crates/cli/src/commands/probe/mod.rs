@@ -188,13 +188,6 @@ impl Probe {
         if total <= self.limit {
             return Ok(Vec::new());
         }
-        let (shown, limit) = (scaled(total, "B"), scaled(self.limit, "B"));
-        if !all {
-            let n = count(values.len(), "value");
-            return Err(Failure::Request(format!(
-                "{n} take {shown} per run, more than {limit}; watch fewer, or raise `--limit`"
-            )));
-        }
         // The smallest values leave the fewest nodes between two of them.
         values.sort_by_key(|value| value.bytes);
         let mut sum = 0_u64;
@@ -203,6 +196,13 @@ impl Probe {
             sum <= self.limit
         };
         let kept = values.iter().take_while(|value| within(value)).count();
+        let limit = scaled(self.limit, "B");
+        if !all || kept == 0 {
+            let (n, shown) = (count(values.len(), "value"), scaled(total, "B"));
+            return Err(Failure::Request(format!(
+                "{n} take {shown} per run, more than {limit}; watch fewer, or raise `--limit`"
+            )));
+        }
         let dropped = values.split_off(kept);
         let (Some(first), Some(largest)) = (dropped.first(), dropped.last()) else {
             return Ok(Vec::new());

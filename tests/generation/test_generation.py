@@ -574,7 +574,10 @@ def test_numbers_of_numpy(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("layers.1.up"), "the checkpoint lacks one of 21 parameters:\n  `layers.1.up`"),
+        (
+            lambda t: t.pop("layers.1.up"),
+            "the checkpoint lacks one of 21 parameters:\n  `layers.1.up`",
+        ),
         (
             lambda t: t.update({"layers.0.q": t["layers.0.q"][:, :3]}),
             "`layers.0.q` is float32[32, 32] in the function, but `layers.0.q` is float32[32, 3]",

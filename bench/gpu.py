@@ -96,19 +96,17 @@ def used_memory():
 class Form:
     """A session of one form of a model, with everything bound to the device."""
 
-    def __init__(self, path, inputs, results, provider, *, graph=False, disabled=()):
+    def __init__(self, path, inputs, results, provider, *, graph=False):
         import onnx
         import onnxruntime as ort
 
-        self.path, self.provider, self.disabled = path, provider, list(disabled)
+        self.path, self.provider = path, provider
         device = "cuda" if provider.startswith("CUDA") else "cpu"
         options = ort.SessionOptions()
         options.log_severity_level = 4
         before = used_memory()
         settings = {"enable_cuda_graph": "1"} if graph else {}
-        self.session = ort.InferenceSession(
-            path, options, providers=[(provider, settings)], disabled_optimizers=self.disabled
-        )
+        self.session = ort.InferenceSession(path, options, providers=[(provider, settings)])
         if provider not in self.session.get_providers():
             raise RuntimeError(f"onnxruntime cannot load {provider}")
         self.binding = self.session.io_binding()
@@ -154,9 +152,7 @@ class Form:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(folder, "profile")
         options.optimized_model_filepath = os.path.join(folder, "optimised.onnx")
-        session = ort.InferenceSession(
-            self.path, options, providers=[self.provider], disabled_optimizers=self.disabled
-        )
+        session = ort.InferenceSession(self.path, options, providers=[self.provider])
         binding = session.io_binding()
         for value, array in zip(session.get_inputs(), self.inputs, strict=True):
             binding.bind_ortvalue_input(value.name, array)
@@ -190,8 +186,6 @@ def measure(name, dtype, provider):
             sessions = {label: {}}
             if label.startswith("cuda"):
                 sessions[f"{label}, CUDA graph"] = {"graph": True}
-                # Biases then join activations and norms instead of products.
-                sessions[f"{label}, no Gemm"] = {"disabled": ["MatMulAddFusion"]}
             for shown, options in sessions.items():
                 try:
                     forms[shown] = Form(path, arrays, results, provider, **options)

@@ -10,9 +10,13 @@ The table that `operators="auto"` follows is
     python scripts/measure_operators.py Relu Gelu  measures these only and leaves both alone
     python scripts/measure_operators.py --errors   measures errors and writes both tables with the
                                                    gains that are known
+    python scripts/measure_operators.py --cuda     measures the CUDA provider and prints the
+                                                   figures. Where they change the choice,
+                                                   targets/cuda/measured.rs has a row
 
 Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
-form. Each time is the best of many runs, on one thread and on all threads. An error is the largest
+form. Each time is the best of many runs, on one thread and on all threads; on a GPU, both columns
+have the time with inputs and results on the device. An error is the largest
 difference from JAX in float64. The error of the native form is divided by that of the elementary
 form, and the median over several samples counts. On hostile numbers, the largest ratio counts, and
 an elementary form that is more exact than a few roundings gains nothing by that. A form agrees with
@@ -28,6 +32,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +49,17 @@ import tables
 import jax2onnx
 from jax2onnx._export import options as checked_options
 
-TARGET = Path(__file__).parent.parent / "crates/optimize/src/targets/onnxruntime"
-TABLE = TARGET / "measured.rs"
+TARGETS = Path(__file__).parent.parent / "crates/optimize/src/targets"
+TABLE = TARGETS / "onnxruntime/measured.rs"
+
+
+class Device:
+    """The device that models run on."""
+
+    target: str | None = None
+    """The target of `--cuda`; `None` for models without a target."""
+
+
 # The largest acceptable ratio of errors.
 MOST_ERROR = 1.2
 # The largest acceptable ratio on hostile numbers, where a single number decides.
@@ -102,6 +116,25 @@ def _attention(x: Any) -> Any:
     scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
     masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
     return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _single_query(x: Any) -> Any:
+    """Computes attention over a cache, of which a part is filled."""
+    heads = np.linspace(0.8, 1.2, 16)[:, None].astype(x.dtype)
+    keys = x.reshape(1, 1024, 1, 64) * heads
+    values = x.reshape(1, 1024, 1, 64) * heads[::-1]
+    scores = jnp.einsum("bthd,bshd->bhts", keys[:, :1], keys) * 0.125
+    masked = jnp.where(np.arange(1024) < 900, scores, jnp.finfo(x.dtype).min)
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _shared_heads(x: Any) -> Any:
+    queries = x.reshape(1, 128, 2, 4, 64)
+    keys = queries[:, :, :, 0]
+    scores = jnp.einsum("btgnd,bsgd->bgnts", queries, keys) * 0.125
+    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
+    values = np.linspace(-1, 1, keys.size).reshape(keys.shape).astype(x.dtype)
+    return jnp.einsum("bgnts,bsgd->btgnd", jax.nn.softmax(masked), values)
 
 
 def _rotary(x: Any) -> Any:
@@ -229,6 +262,12 @@ CASES: dict[tuple[str, str], Any] = {
     ("Trilu", "softmax"): _masked_softmax,
 }
 
+# Cases whose speed on a GPU depends on the number of blocks that its kernel is divided into.
+CUDA_CASES: dict[tuple[str, str], Any] = {
+    ("Attention", "one query"): _single_query,
+    ("Attention", "shared heads"): _shared_heads,
+}
+
 # The forms of other operators that an operator contains.
 PARTS = {"Attention": {"Softmax": "native"}, "Trilu": {"Softmax": "native"}}
 
@@ -291,15 +330,41 @@ def export(
         fn = lambda x: small(x.astype(jnp.bfloat16)).astype(jnp.float32)  # noqa: E731
     spec = jax.ShapeDtypeStruct(shape, jnp.float16 if dtype == np.float16 else jnp.float32)
     inputs = [shape if double else spec]
-    return jax2onnx.to_onnx(fn, inputs, operators=operators, enable_double_precision=double)
+    return jax2onnx.to_onnx(
+        fn, inputs, operators=operators, enable_double_precision=double, target=Device.target
+    )
+
+
+def runtime_of(model: Any, threads: int) -> ort.InferenceSession:
+    """Loads a model."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    provider = "CUDAExecutionProvider" if Device.target else "CPUExecutionProvider"
+    runtime = ort.InferenceSession(model.SerializeToString(), options, [provider])
+    if runtime.get_providers()[0] != provider:
+        raise RuntimeError(f"onnxruntime cannot load {provider}")
+    return runtime
+
+
+def run_on_device(model: Any, x: np.ndarray) -> Callable[[], None]:
+    """Returns a function that runs the model once, with its input and result on the GPU."""
+    runtime = runtime_of(model, 1)
+    binding = runtime.io_binding()
+    value = ort.OrtValue.ortvalue_from_numpy(x, "cuda", 0)
+    binding.bind_ortvalue_input(runtime.get_inputs()[0].name, value)
+    binding.bind_output(runtime.get_outputs()[0].name, "cuda")
+
+    def run() -> None:
+        runtime.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+
+    return run
 
 
 def session(model: Any, threads: int) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function that runs the model."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    runtime = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    runtime = runtime_of(model, threads)
     name = runtime.get_inputs()[0].name
     return lambda x: runtime.run(None, {name: x})[0]
 
@@ -312,6 +377,15 @@ def boundary(x: np.ndarray) -> np.ndarray:
 def gain(elementary: Any, native: Any, threads: int, x: np.ndarray) -> float:
     """Returns the speed-up of the native form."""
     best = [np.inf, np.inf]
+    if Device.target:
+        runs = [run_on_device(model, x) for model in (elementary, native)]
+        for _ in range(ROUNDS * 10):
+            for i, run_once in enumerate(runs):
+                begin = time.perf_counter()
+                for _ in range(3):
+                    run_once()
+                best[i] = min(best[i], time.perf_counter() - begin)
+        return best[0] / best[1]
     for _ in range(ROUNDS):
         for i, model in enumerate((elementary, native)):
             # One session at a time, because idle threads of another session would keep cores busy.
@@ -430,6 +504,9 @@ def forms_of(
 def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[Any, Any]]]:
     """Exports models without and with the operator, for each type that has a native form."""
     for name, dtype in DTYPES.items():
+        # Nobody serves models in float64 on a GPU.
+        if Device.target and name == "F64":
+            continue
         models = forms_of(operator, fns, shape_of(operator), dtype, rest_of(operator))
         if operator in {node.op_type for node in models[1].graph.node}:
             yield name, dtype, models
@@ -473,10 +550,10 @@ def measure(operator: str, variant: str, fns: Any, gains: Gains) -> Iterator[Row
         odd = specials(dtype).reshape(shape_of(operator))
         with jax.enable_x64(dtype == np.float64):
             expected = np.asarray(jax.jit(fn)(jnp.asarray(odd)))
-        one, all_ = gains.get((operator, variant, name)) or (
-            gain(elementary, native, 1, x),
-            gain(elementary, native, os.cpu_count() or 1, x),
-        )
+        known = gains.get((operator, variant, name))
+        one, all_ = known or (gain(elementary, native, 1, x),) * 2
+        if not known and not Device.target:
+            all_ = gain(elementary, native, os.cpu_count() or 1, x)
         yield Row(
             operator,
             variant,
@@ -529,33 +606,63 @@ def ratio(error: float, most: float) -> str:
     return f"**{text}**" if error > most else text
 
 
+def show(row: Row) -> None:
+    """Prints a row."""
+    title = f"{row.operator} {row.variant}"
+    print(
+        f"{title:24} {row.dtype:5} {row.one:9.2f} {row.all:6.2f} {row.error:7.2f}",
+        f"{row.hostile:10.2f}  {row.agrees}",
+        flush=True,
+    )
+
+
+def write(rows: list[Row]) -> None:
+    """Writes the table."""
+    body = "\n".join(row.rust() for row in sorted(rows, key=lambda row: row.operator))
+    TABLE.write_text(f"{HEAD.format(version=ort.__version__)}{body}\n];\n")
+    write_errors(rows)
+
+
+def prepare(of_cuda: bool) -> None:
+    """Prepares a process."""
+    Device.target = "cuda" if of_cuda else None
+    # Also measures inexact forms.
+    checked_options.FORMS = (*checked_options.FORMS, "measured")
+
+
+def measure_on_gpu(operator: str, variant: str) -> list[Row]:
+    """Measures one operator, in a process of its own."""
+    return list(measure(operator, variant, (CASES | CUDA_CASES)[operator, variant], {}))
+
+
 def main() -> int:
     """Measures, prints, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="measure these only, and write nothing")
     parser.add_argument("--errors", action="store_true", help="keep the known gains")
+    parser.add_argument("--cuda", action="store_true", help="measure the CUDA provider")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share a GPU")
     options = parser.parse_args()
-    # Also measures inexact forms.
-    checked_options.FORMS = (*checked_options.FORMS, "measured")
-    gains = known_gains() if options.errors else {}
+    prepare(options.cuda)
     chosen = options.operators
     rows = []
     print(f"{'operator':24} type   1 thread   all   error    hostile  agrees")
-    for (operator, variant), fns in CASES.items():
-        if chosen and operator not in chosen:
-            continue
-        for row in measure(operator, variant, fns, gains):
-            title = f"{operator} {variant}"
-            print(
-                f"{title:24} {row.dtype:5} {row.one:9.2f} {row.all:6.2f} {row.error:7.2f}",
-                f"{row.hostile:10.2f}  {row.agrees}",
-                flush=True,
-            )
-            rows.append(row)
-    if not chosen:
-        body = "\n".join(row.rust() for row in sorted(rows, key=lambda row: row.operator))
-        TABLE.write_text(f"{HEAD.format(version=ort.__version__)}{body}\n];\n")
-        write_errors(rows)
+    cases = CASES | CUDA_CASES if options.cuda else CASES
+    cases = {case: fns for case, fns in cases.items() if not chosen or case[0] in chosen}
+    if options.cuda:
+        with ProcessPoolExecutor(options.jobs, initializer=prepare, initargs=(True,)) as pool:
+            for found in pool.map(measure_on_gpu, *zip(*cases, strict=True)):
+                rows += found
+                for row in found:
+                    show(row)
+    else:
+        gains = known_gains() if options.errors else {}
+        for (operator, variant), fns in cases.items():
+            for row in measure(operator, variant, fns, gains):
+                show(row)
+                rows.append(row)
+    if not (chosen or options.cuda):
+        write(rows)
     return 0
 
 

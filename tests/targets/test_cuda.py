@@ -106,6 +106,49 @@ def test_pooling_keeps_an_opset_with_kernels() -> None:
     assert_close(run(model, [x]), [attend(jnp.asarray(x))])
 
 
+CACHE = np.linspace(-1, 1, 2 * 8 * 3, dtype=np.float32).reshape(2, 8, 3)
+
+
+@pytest.mark.parametrize("place", [0, 5, 7, 8, 100, -1, -8, -9])
+@pytest.mark.parametrize("assume", [[], ["indices_in_range"]])
+def test_a_step_selects_its_place_in_a_cache(place: int, assume: list[Any]) -> None:
+    def step(cache: jax.Array, new: jax.Array, at: jax.Array) -> tuple[jax.Array, ...]:
+        other = lax.dynamic_update_slice(cache, new[:1, None] + 1, (1, at, 0))
+        return (
+            lax.dynamic_update_slice(cache, new[:, None], (0, at, 0)),
+            other,
+            cache.at[0, at].set(9),
+        )
+
+    if assume and not -8 <= place < 8:
+        return
+    inputs = [CACHE, X[:2, :3], np.int32(place)]
+    model = for_cuda(step, inputs, assume=assume)
+    operators = [node.op_type for node in model.graph.node]
+    assert "ScatterND" not in operators
+    assert_close(run(model, inputs), step(*map(jnp.asarray, inputs)))
+
+
+def test_biases_are_apart_from_products_and_convolutions() -> None:
+    weights = np.linspace(-1, 1, 3 * 3 * 4 * 8, dtype=np.float32).reshape(3, 3, 4, 8)
+    matrix, bias = X[:3, :8].repeat(3, 0)[:8], np.linspace(0.5, 2, 8, dtype=np.float32)
+
+    def layer(x: jax.Array) -> jax.Array:
+        x = lax.conv_general_dilated(
+            x, weights, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu((x + bias) * (bias / 2) + 1)
+        return jax.nn.gelu(x @ matrix + bias)
+
+    x = np.linspace(-1, 1, 2 * 25 * 4, dtype=np.float32).reshape(2, 5, 5, 4)
+    model = for_cuda(layer, [x])
+    conv = next(node for node in model.graph.node if node.op_type == "Conv")
+    assert len(conv.input) == 2
+    assert "Sub" in {node.op_type for node in model.graph.node}
+    assert [1, 8, 8] in [list(tensor.dims) for tensor in model.graph.initializer]
+    assert_close(run(model, [x]), [layer(jnp.asarray(x))])
+
+
 @pytest.mark.parametrize(
     ("fn", "args"),
     [

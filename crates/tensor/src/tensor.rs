@@ -424,6 +424,23 @@ impl Tensor {
         Self::over(self.dtype, shape, self.data.clone())
     }
 
+    /// Returns the elements with the opposite sign, for real floating-point types of at least 16 bits.
+    pub fn negated(&self) -> Option<Self> {
+        if let Data::Reduced(reduced) = &self.data {
+            let negated = reduced.of(reduced.source.negated()?)?;
+            return Self::over(self.dtype, &self.shape, Data::Reduced(Arc::new(negated))).ok();
+        }
+        let width = match self.dtype {
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => self.dtype.bits() as usize / 8,
+            _ => return None,
+        };
+        let mut bytes = self.bytes()?.into_owned();
+        for last in bytes.iter_mut().skip(width - 1).step_by(width) {
+            *last ^= 0x80;
+        }
+        Some(Self::owned(self.dtype, &self.shape, bytes))
+    }
+
     /// Returns the elements as integers, for integer and boolean types of at least one byte.
     pub fn to_ints(&self) -> Option<Vec<i128>> {
         let width = match self.dtype.kind() {

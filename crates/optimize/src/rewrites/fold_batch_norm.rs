@@ -1,9 +1,10 @@
-//! `Cast(BatchNormalization(Cast(Conv(x, w))))` → `Conv(x, w', b')` in half precision, if the target
-//! accumulates in float32 and all parameters are known.
+//! `BatchNormalization(Conv(x, w))`, also between casts from half precision to float32 and back →
+//! `Conv(x, w', b')`, if the target accumulates in float32 and all parameters are known.
 //!
 //! Frameworks keep statistics in float32, and kernels for half precision read statistics in half
 //! precision only. The scaled weights are rounded instead of the weights, and the bias instead of the
-//! result of the convolution. So the result is about as exact.
+//! result of the convolution. So the result is about as exact. Runtimes fold other batch norms
+//! themselves, but then the target's spelling of convolutions with a bias comes too early.
 
 use std::sync::Arc;
 
@@ -12,19 +13,27 @@ use tensor::{DType, Tensor};
 
 use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "fold_batch_norm", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "fold_batch_norm",
+    roots: Roots::Named(&["BatchNormalization", "Cast"]),
+    try_at,
+};
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let small = m.ty(m.result()?).dtype;
-    if !matches!(small, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
-        return Err("it is not rounded to half precision".into());
+    let dtype = m.ty(m.result()?).dtype;
+    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32) || !m.forms().target.rounds_once {
+        return Err("the target rounds more often".into());
     }
-    let norm = only_producer(m, m.operand(0)?, "BatchNormalization")?;
-    let widened = only_producer(m, operand(&norm, 0)?, "Cast")?;
-    let product = operand(&widened, 0)?;
+    let (norm, product) = match m.root().is("BatchNormalization") {
+        true => (m.root().clone(), m.operand(0)?),
+        false => {
+            let norm = only_producer(m, m.operand(0)?, "BatchNormalization")?;
+            let widened = only_producer(m, operand(&norm, 0)?, "Cast")?;
+            (norm, operand(&widened, 0)?)
+        }
+    };
     let conv = only_producer(m, product, "Conv")?;
-    if m.ty(product).dtype != small || norm.outputs.len() != 1 {
+    if m.ty(product).dtype != dtype || norm.outputs.len() != 1 {
         return Err("the convolution has another type".into());
     }
     let kernel = operand(&conv, 1)?;
@@ -57,8 +66,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
 
     let shape = m.graph().tensor(kernel).map(|tensor| tensor.shape().to_vec());
-    let weights = rounded(&weights, &shape.ok_or(UNKNOWN)?, small, per_channel)?;
-    let sums = rounded(&sums, &[factors.len()], small, factors.len())?;
+    let weights = rounded(&weights, &shape.ok_or(UNKNOWN)?, dtype, per_channel)?;
+    let sums = rounded(&sums, &[factors.len()], dtype, factors.len())?;
     let mut inputs = conv.inputs.clone();
     inputs.truncate(2);
     inputs[1] = Some(parameter(m, kernel, weights));
@@ -92,15 +101,19 @@ fn numbers(m: &Match<'_>, node: &Node, index: usize) -> Result<Vec<f64>, Skip> {
     Ok(exact.as_ref().unwrap_or(tensor).to_f64s().ok_or(UNKNOWN)?)
 }
 
-/// Returns a tensor in the small type. The error of each group of `size` elements is at most that of
+/// Returns a tensor in the given type. The error of each group of `size` elements is at most that of
 /// rounding numbers of usual magnitude: fails if they overflow, or most of them underflow.
-fn rounded(values: &[f64], shape: &[usize], small: DType, size: usize) -> Result<Tensor, Skip> {
+fn rounded(values: &[f64], shape: &[usize], dtype: DType, size: usize) -> Result<Tensor, Skip> {
     #[expect(clippy::cast_possible_truncation, reason = "rounds to the type on purpose")]
     let bytes: Vec<u8> = values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect();
     let wide = Tensor::new(DType::F32, shape, Arc::new(bytes)).map_err(|_| UNKNOWN)?;
-    let tensor = wide.cast(small).map_err(|_| UNKNOWN)?;
+    let tensor = wide.cast(dtype).map_err(|_| UNKNOWN)?;
     let found = tensor.to_f64s().ok_or(UNKNOWN)?;
-    let unit = if small == DType::F16 { 2f64.powi(-11) } else { 2f64.powi(-8) };
+    let unit = match dtype {
+        DType::F16 => 2f64.powi(-11),
+        DType::BF16 => 2f64.powi(-8),
+        _ => 2f64.powi(-24),
+    };
     let mut groups = values.chunks(size.max(1)).zip(found.chunks(size.max(1)));
     let is_close = groups.all(|(exact, found)| {
         let errors: Vec<f64> = exact.iter().zip(found).map(|(one, other)| one - other).collect();
@@ -158,6 +171,23 @@ mod tests {
         assert!(!found.contains("= Cast") && !found.contains("= BatchNormalization"), "{found}");
         assert!(found.contains("\"w/BatchNormalization\" = {1.0, 6.0}"), "{found}");
         assert!(found.contains("\"b/BatchNormalization\" = {5.0, -4.0}"), "{found}");
+    }
+
+    #[test]
+    fn batch_norms_in_the_type_of_the_convolution_are_folded() {
+        for dtype in ["float", "float16"] {
+            let text = format!(
+                "g ({dtype}[1,1,4,4] x) => ({dtype}[1,2,4,4] y)
+                <{dtype}[2,1,1,1] w = {{0.5, 3.0}}, {dtype}[2] c = {{1.0, -1.0}}, {dtype}[2] s = {{4.0, 8.0}},
+                 {dtype}[2] b = {{7.0, 0.0}}, {dtype}[2] mean = {{1.0, 2.0}}, {dtype}[2] v = {{3.0, 15.0}}> {{
+                    p = Conv (x, w, c) y = BatchNormalization <epsilon = 1.0> (p, s, b, mean, v)
+                }}"
+            );
+            let found = after(&text, rounding_once());
+            assert!(found.contains("\"w/BatchNormalization\" = {1.0, 6.0}"), "{found}");
+            assert!(found.contains("\"b/BatchNormalization\" = {7.0, -6.0}"), "{found}");
+            assert!(after(&text, Target::default()).contains("BatchNormalization <"));
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Bug {
 
 /// Avoids all bugs of the target, in the order of its list. Each also sees the changes of those before it.
 pub(crate) fn avoid(work: &mut Legalizer<'_>) -> Result<(), Error> {
-    for bug in work.target.bugs {
+    for bug in work.target.bugs.iter().copied().flatten() {
         for id in work.graph().all_nodes() {
             // An earlier change may have replaced the node.
             let Some(node) = work.graph().get(id) else { continue };

@@ -82,6 +82,11 @@ impl Measured {
         better.contains(&(op, dtype, finite))
     }
 
+    /// Returns `true` if `variant`, a special case of `op`, was measured and is slower as one node.
+    pub(crate) fn is_slower(&self, op: &str, variant: &str, dtype: DType) -> bool {
+        self.find(op, variant, dtype).is_some_and(|row| row.one.min(row.all) < 1.0 - NOISE)
+    }
+
     /// Returns `true` if any form of `op` was measured.
     pub(crate) fn has(&self, op: &str) -> bool {
         self.tables.iter().any(|table| table.binary_search_by(|row| row.op.cmp(op)).is_ok())

@@ -93,8 +93,8 @@ pub struct Spec {
     pub(crate) hides_below: f64,
     /// The measurements that decide which operators become one node.
     pub(crate) measured: &'static Measured,
-    /// The bugs that models avoid.
-    pub(crate) bugs: &'static [&'static Bug],
+    /// The bugs that models avoid, in lists that targets share.
+    pub(crate) bugs: &'static [&'static [&'static Bug]],
     /// The speed of convolutions in place of products; `None` if products stay.
     pub(crate) convolutions: Option<Convolutions>,
     /// `true` if a `Resize` of the identity is the fastest way to compute weights of resampling.

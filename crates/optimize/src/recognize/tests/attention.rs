@@ -1,5 +1,7 @@
 //! Attention with scaled, masked and moved scores.
 
+use tensor::DType;
+
 use super::{constants, native, run};
 use crate::{Form, Forms, Target};
 
@@ -198,4 +200,23 @@ fn queries_that_see_no_key_become_zero_and_see_all_keys() {
     assert!(infinite.contains("Softmax"), "{infinite}");
     let (added, _) = run(&text("float"), native());
     assert!(added.contains("Attention <") && !added.contains("ReduceMax"), "{added}");
+}
+
+/// A kernel may be slower than products in a special case.
+#[test]
+fn attention_stays_elementary_where_it_was_measured_slower() {
+    let is_slow = |target: &Target| target.measured.is_slower("Attention", "one query", DType::F32);
+    let target = Target::all().find(is_slow).unwrap();
+    let found = |queries: &str, dtype: &str| {
+        let q = format!("{dtype}[B,2,{queries},4] q");
+        let text = format!(
+            "g ({q}, {dtype}[B,2,S,4] k, {dtype}[B,2,S,4] v) => ({dtype}[B,2,{queries},4] y) {{
+                {SCORES} z = Identity (s) {WEIGHED} }}"
+        );
+        run(&text, Forms { target, ..Forms::auto(23) }).0.contains("Attention <")
+    };
+    for dtype in ["float", "float16"] {
+        assert!(found("8", dtype), "{dtype}");
+        assert!(!found("1", dtype), "{dtype}");
+    }
 }

@@ -11,7 +11,7 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: 22,
     // It does not compile a `GRU` with a batch of symbolic size.
     elementary: &["GRU"],
-    bugs: &[&BACKWARD_LAYERS, &PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING],
+    bugs: &[&[&BACKWARD_LAYERS, &PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING]],
     blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

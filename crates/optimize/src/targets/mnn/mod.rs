@@ -10,7 +10,7 @@ pub(super) static SPEC: Spec = Spec {
     // It has none of the operators that opset 23 added.
     opset: 22,
     newest_opset: 22,
-    bugs: &[&BACKWARD_LAYERS, &SCANS, &BACKWARD_SLICES, &NAN_TESTS, &RAISED_SCALARS, &WIDE_BITS],
+    bugs: &[&[&BACKWARD_LAYERS, &SCANS, &BACKWARD_SLICES, &NAN_TESTS, &RAISED_SCALARS, &WIDE_BITS]],
     blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

@@ -19,6 +19,9 @@ pub(super) static KERNELS: &[Runs] = kernels::KERNELS;
 /// The measurements, which providers for other devices start from.
 pub(super) static ROWS: &[Row] = measured::ROWS;
 
+/// The bugs of every provider.
+pub(super) use bugs::BUGS;
+
 /// Operators of its own domain.
 static CONTRIB: &[(&str, &[DType])] = &[
     ("GatherBlockQuantized", &[DType::F32]),
@@ -47,7 +50,7 @@ pub(super) static SPEC: Spec = Spec {
     rounds_once: false,
     hides_below: f32::MIN as f64,
     measured: &MEASURED,
-    bugs: &bugs::BUGS,
+    bugs: &[&BUGS],
     // `scripts/measure_pointwise.py` measures these.
     convolutions: Some(Convolutions {
         block: 16,

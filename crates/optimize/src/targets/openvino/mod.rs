@@ -13,7 +13,7 @@ pub(super) static SPEC: Spec = Spec {
     title: "OpenVINO",
     // It lacks `TensorScatter` of opset 24, and `BitCast` and `CumProd` of opset 26.
     newest_opset: 23,
-    bugs: &[&WIDE_BITS],
+    bugs: &[&[&WIDE_BITS]],
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,

@@ -11,7 +11,7 @@ pub(super) static SPEC: Spec = Spec {
     // It has `BitCast`.
     newest_opset: 26,
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),
-    bugs: &[&SCANS],
+    bugs: &[&[&SCANS]],
     blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

@@ -1,4 +1,5 @@
-//! Other spellings of operators, for targets that do not accept the usual one, one file each.
+//! Other spellings of operators, for targets that do not accept the usual one or are slow with it, one
+//! file each.
 
 mod backwards;
 mod counted_loops;
@@ -6,7 +7,10 @@ mod half_gemm;
 mod nan_tests;
 mod raised_expand;
 mod raised_scalars;
+mod raised_weights;
 mod scans;
+mod separate_biases;
+mod single_updates;
 mod stacked_rows;
 mod uneven_padding;
 
@@ -16,8 +20,11 @@ pub(super) use half_gemm::HALF_GEMM;
 pub(super) use nan_tests::NAN_TESTS;
 pub(super) use raised_expand::RAISED_EXPAND;
 pub(super) use raised_scalars::RAISED_SCALARS;
+pub(super) use raised_weights::RAISED_WEIGHTS;
 pub(super) use scans::SCANS;
 pub(crate) use scans::loop_for_scan;
+pub(super) use separate_biases::SEPARATE_BIASES;
+pub(super) use single_updates::SINGLE_UPDATES;
 pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;
 

@@ -14,6 +14,7 @@ use tensor::Dim;
 
 use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Movement};
+use crate::recognize::choice::Form;
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
 pub(in crate::recognize) use grouped::grouped;
@@ -86,6 +87,12 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let dtype = found.m.ty(q.source).dtype;
     if found.m.ty(k.source).dtype != dtype {
         return Err("queries and keys have different types".into());
+    }
+    let forms = found.m.forms();
+    let is_slower = |case| forms.target.measured.is_slower("Attention", case, dtype);
+    let cases = plan.roles.cases(&atoms);
+    if forms.of("Attention") == Form::Auto && cases.into_iter().any(is_slower) {
+        return Err("the elementary form is faster in the runtime".into());
     }
     let queries = (q.source, atoms.layout(q.view));
     let masking = masking(found, &plan.roles, is_masked, &masks, queries)?;
@@ -435,6 +442,14 @@ impl Roles {
         };
         let of_keys = count(&self.shared_heads)?;
         Ok((of_keys * count(&self.groups)?, of_keys))
+    }
+
+    /// Returns the special cases that are measured by themselves.
+    fn cases(&self, atoms: &Atoms) -> Vec<&'static str> {
+        let is_one = atoms.shape(std::slice::from_ref(&self.queries)) == [Dim::Known(1)];
+        let is_shared = !self.groups.is_empty();
+        let cases = [(is_one, "one query"), (is_shared, "shared heads")];
+        cases.into_iter().filter_map(|(holds, case)| holds.then_some(case)).collect()
     }
 
     fn layouts(&self, is_flat: bool) -> [Layout; 4] {

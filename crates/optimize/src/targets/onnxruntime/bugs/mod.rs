@@ -14,7 +14,7 @@ mod scan_of_no_rows;
 
 use crate::targets::Bug;
 
-pub(super) static BUGS: [&Bug; 11] = [
+pub(in crate::targets) static BUGS: [&Bug; 11] = [
     &added_zero::BUG,
     &axes_from_the_end::BUG,
     &cast_after_transpose::BUG,

@@ -323,4 +323,32 @@ mod tests {
         assert!(!op.operator().is_elementwise());
         assert!(Op::onnx("Add").operator().is_elementwise());
     }
+
+    /// The operators of each family. Rewrites and passes ask for these.
+    #[test]
+    fn families_are_complete() {
+        let families: [(fn(&Operator) -> bool, &str); 7] = [
+            (Operator::is_reshape, "Flatten Reshape Squeeze Unsqueeze"),
+            (Operator::is_movement, "Flatten Reshape Squeeze Transpose Unsqueeze"),
+            (
+                Operator::selects,
+                "Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity \
+                Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze",
+            ),
+            (
+                Operator::is_reduction,
+                "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean \
+                ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+            ),
+            (Operator::is_extremum, "ReduceMax ReduceMin"),
+            (
+                |op| op.has(Trait::Indexes),
+                "Gather GatherElements GatherND ScatterElements ScatterND",
+            ),
+            (|op| op.neutral().is_some(), "Add And Div Max Min Mul Or Sub"),
+        ];
+        for (property, expected) in families {
+            assert_eq!(names(property).join(" "), expected);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-"""One model for each target, of operators that runtimes lack, compute otherwise or spell otherwise."""
+"""One model for each target, of operators that runtimes lack, compute or spell otherwise."""
 
 from typing import Any
 

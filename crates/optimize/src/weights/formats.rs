@@ -119,6 +119,7 @@ impl Weights {
 impl std::fmt::Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            // Completes "stored as".
             Format::Keep => f.write_str("it is"),
             Format::Float(dtype) | Format::Bytes { dtype } => f.write_str(dtype.numpy_name()),
             Format::Columns { dtype } => write!(f, "{} by column", dtype.numpy_name()),

@@ -469,6 +469,32 @@ def test_batch_norm_of_a_large_mean(mean):
     assert_close(run(model, [x]), [fn(x)])
 
 
+@pytest.mark.parametrize(
+    ("symbolic", "shape"),
+    [
+        (("B", 4), (20000, 4)),
+        ((8, 50, 50, 4), (8, 50, 50, 4)),
+        (("B", "H", "W", 4), (4, 60, 50, 4)),
+    ],
+)
+@pytest.mark.parametrize("operators", ["auto", "elementary"])
+def test_statistics_of_a_batch_with_a_large_mean(symbolic, shape, operators):
+    """The mean of the squares minus the square of the mean, as Flax writes it, would cancel."""
+    norm = nn.BatchNorm(use_running_average=False)
+    variables = norm.init(jax.random.key(0), jnp.ones((1, 4)))
+
+    def fn(x):
+        return norm.apply(variables, x, mutable=["batch_stats"])[0]
+
+    model = to_onnx(fn, [symbolic], training="allow", operators=operators)
+    x = (np.random.default_rng(0).normal(size=shape) + 100).astype(np.float32)
+    exact = x.astype(np.float64).reshape(-1, 4)
+    exact = (exact - exact.mean(0)) / np.sqrt(exact.var(0) + 1e-5)
+    assert np.abs(run(model, [x])[0].reshape(-1, 4) - exact).max() < 1e-3
+    # The difference to the mean is computed once.
+    assert op_types(model).count("Sub") == 1
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])
 def test_instance_norm(shape):
     norm = nnx.InstanceNorm(64, rngs=nnx.Rngs(0))

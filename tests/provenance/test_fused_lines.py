@@ -224,6 +224,17 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 
+def test_a_convolution_has_no_line_of_its_neighbours(tmp_path: Path) -> None:
+    """Each convolution transposes its operand and its result; most of that cancels out."""
+    fn = load(tmp_path, stem("conv conv relu depthwise conv tanh conv squeeze conv"))
+    exported = to_onnx(
+        fn, [jax.ShapeDtypeStruct(SHAPE, "float32")], stacktrace_metadata="sourcemap"
+    )
+    sources = SourceMap.load(exported)
+    found = [lines(sources.lookup(node.name)) for node in exported.graph.node]
+    assert all(len(own) == 1 for own in found), found
+
+
 def attention(x: jax.Array) -> jax.Array:
     q = x @ MATRICES[0]
     k = x @ MATRICES[1]

@@ -2,7 +2,7 @@
 //! work list.
 
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tensor::{Dim, Type};
 
@@ -284,11 +284,28 @@ impl<'a> Editor<'a> {
     }
 
     /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
-    /// `readers` inherit the origins instead.
+    /// `readers` inherit the origins instead. So do readers of the same equation: a convolution represents the
+    /// transposition of its operand, and the node that computes the operand does not.
     fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[OriginId]) {
         let producers = values.iter().filter_map(|value| self.graph.producer(*value));
         let producers: Few<_> = producers.collect();
-        self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
+        let mut equations: FxHashMap<EquationInModule, OriginId> =
+            gone.iter().map(|id| (self.equation(*id), *id)).collect();
+        for &node in &producers {
+            equations.remove(&self.equation(self.graph.node(node).origin));
+        }
+        let mut represented = FxHashSet::default();
+        for &reader in readers {
+            let Some(node) = self.graph.get(reader) else { continue };
+            let equation = self.equation(node.origin);
+            if let Some(&origin) = equations.get(&equation) {
+                represented.insert(equation);
+                self.inherit(&[reader], &[origin]);
+            }
+        }
+        let others = gone.iter().copied().filter(|id| !represented.contains(&self.equation(*id)));
+        let others: Few<_> = others.collect();
+        self.inherit(if producers.is_empty() { readers } else { &producers }, &others);
     }
 
     /// Returns the consumers of a value, each once.

@@ -418,9 +418,7 @@ def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
 def test_lines_that_compute_nothing_are_not_charged(
     level: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The products do not compute what becomes part of their operands' and results' layout, nor a guard
-    that cannot apply.
-    """
+    """Products do not compute what becomes part of a layout, nor a guard that cannot apply."""
     steps = """
         y = x.reshape(4, 8, 2, 8)
         y = jnp.einsum("bqhd,bkhd->bhqk", y, y)

@@ -150,14 +150,8 @@ def error(found: Any, exact: np.ndarray) -> float:
     return float(np.linalg.norm(np.asarray(found, np.float64) - exact) / np.linalg.norm(exact))
 
 
-# The provider has no batch norms in bfloat16.
-BOTH = [name for name in CASES if name != "nnx BatchNorm"]
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*((name, jnp.float16) for name in CASES), *((name, jnp.bfloat16) for name in BOTH)],
-)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_islands_become_one_operator(name: str, dtype: Any) -> None:
     build, expected = CASES[name]
     fn, x = build(dtype)

@@ -170,6 +170,20 @@ def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
     return found
 
 
+def mapped(function: Any) -> Any:
+    """Returns the function that `jax.vmap` maps if its docstring has braces: then JAX omits
+    `__wrapped__` and the signature. Returns other functions unchanged.
+    """
+    inner = function
+    for _ in range(100):  # `__wrapped__` may be a cycle
+        if hasattr(inner, "__signature__") or not hasattr(inner, "__wrapped__"):
+            break
+        inner = inner.__wrapped__
+    if getattr(inner, "__qualname__", "") != "vmap.<locals>.vmap_f":
+        return function
+    return dict(cells(inner)).get("fun", function)
+
+
 def opens_scope(function: object) -> bool:
     """Returns `True` if `function` was decorated with `jax.named_scope`."""
     return any(isinstance(value, _NAMED_SCOPE) for _, value in cells(function))

@@ -1,7 +1,9 @@
 """`jax2onnx.export` and the model that it returns."""
 
+import copy
 import dataclasses
 import itertools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +330,27 @@ def test_unknown_options_have_suggestions() -> None:
     assert caught.value.__notes__ == ["  help: did you mean 'output_path'?"]
 
 
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda: Input("B, 4", dtyp="int32"), "did you mean 'dtype'?"),  # type: ignore[call-arg]
+        (lambda: Output(nmae="logits"), "did you mean 'name'?"),  # type: ignore[call-arg]
+        (lambda: Provenance(zip=True), "the arguments are: level, file, text, paths"),  # type: ignore[call-arg]
+    ],
+)
+def test_misspelt_arguments_of_specifications_have_suggestions(call: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        call()
+    assert caught.value.__notes__[0].startswith(f"  help: {advice}")
+
+
+def test_models_cannot_be_pickled_or_copied() -> None:
+    model = export(Net(), ("B", 4))
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"use \.save\(path\), or \.proto"):
+            call(model)
+
+
 def test_misspelt_options_of_the_other_function_have_suggestions() -> None:
     with pytest.raises(TypeError) as caught:
         export(Net(), ("B", 4), stacktrace_metdata=True)
@@ -501,6 +524,15 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
         (lambda: export(jnp.sin, "f32[3]", outputs=[Output(layout="nchw")]), r"Output\(layout"),
         (lambda: export(jnp.sin, "f32[3]", state={}), "are passed before the inputs"),
         (lambda: export(jnp.sin, "f32[-1,4]"), r"cannot be \('-1', 4\)"),
+        (
+            lambda: export(jnp.sin, "f32[3]")("f32[3]"),
+            r"`x` is the text 'f32\[3\]'(?s:.*)pass an array",
+        ),
+        (lambda: export(jnp.sin, "f32[3]").with_weights("w.npz"), "cannot be the path `w.npz`"),
+        (
+            lambda: export(Net.__call__, ("B", 4)),
+            r"`Net\.__call__` belongs to a class: pass an inst",
+        ),
     ],
 )
 def test_mistakes_have_messages(call: Any, message: str) -> None:

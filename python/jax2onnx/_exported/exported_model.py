@@ -80,6 +80,12 @@ class Source:
 
     def with_weights(self, tree: Any) -> "Source":
         """Replaces the parameters, or the model itself if it holds them."""
+        if isinstance(tree, str | os.PathLike):
+            raise InvalidInputError(
+                "other-weights",
+                f"the new weights cannot be the path `{os.fspath(tree)}`",
+                help="load the file, and pass its arrays in the structure of the old weights",
+            )
         if self.params is not None:
             return replace(self, params=tree)
         fn = _frameworks.with_variables(self.fn, tree)
@@ -121,6 +127,13 @@ class ExportedModel:
         leaves = [as_result(*pair) for pair in zip(results, specs, strict=True)]
         return jax.tree_util.tree_unflatten(structure, leaves)
 
+    def __reduce__(self) -> Any:
+        """Raises, because the function and the weights of a model cannot be pickled or copied."""
+        raise TypeError(
+            "an ExportedModel cannot be pickled or copied, because it holds the function that it "
+            "was made from: use .save(path), or .proto, which is a new copy each time"
+        )
+
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the leaves of arguments. Flags that are omitted have their defaults."""
         leaves = self._leaves(*self._placed(args, kwargs))
@@ -152,6 +165,12 @@ class ExportedModel:
         names = self._converted.boundary.input_names
         sizes: dict[str, tuple[int, str]] = {}
         for name, leaf, spec in zip(names, leaves, specs, strict=True):
+            if isinstance(leaf, str):
+                raise InvalidInputError(
+                    "wrong-arguments",
+                    f"the argument `{name}` is the text {leaf!r}",
+                    help="pass an array; only `check`, `verify` and `profile` take shapes",
+                )
             shape = np.shape(leaf)
             wrong = len(shape) != len(spec.shape)
             for size, wanted in zip(shape, spec.shape, strict=False):
@@ -298,6 +317,7 @@ class ExportedModel:
         _, *nan = message.splitlines()
         if nan:
             said = "\n  ".join(["[nan-results] the check compares NaN with NaN:", *nan])
+            said += "\n  help: pass inputs for which the function returns numbers"
             warnings.warn(said, stacklevel=users_frame())
 
     @hidden_frames

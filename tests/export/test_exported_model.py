@@ -528,6 +528,7 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
             lambda: export(jnp.sin, "f32[3]")("f32[3]"),
             r"`x` is the text 'f32\[3\]'(?s:.*)pass an array",
         ),
+        (lambda: SourceMap(export(jnp.sin, "f32[3]").proto), r"call SourceMap\.load\(model\)"),  # type: ignore[arg-type]
         (lambda: export(jnp.sin, "f32[3]").with_weights("w.npz"), "cannot be the path `w.npz`"),
         (
             lambda: export(Net.__call__, ("B", 4)),

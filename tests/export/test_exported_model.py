@@ -137,6 +137,27 @@ def test_sizes_with_one_name_are_equal() -> None:
             method(X, X[:2])
 
 
+def test_sizes_that_an_expression_cannot_have() -> None:
+    model = export(lambda x, y: x.reshape(-1, 2) + y, "f32[2*B]", "f32[B,2]")
+    close(model(X[0], X[:2, :2]), X[0].reshape(-1, 2) + X[:2, :2])
+    with pytest.raises(InvalidInputError, match=r"`x` has the shape \[5\], .* takes \[2\*B\]"):
+        model(X[:, 0], X[:2, :2])
+    with pytest.raises(InvalidInputError, match=r"`y` has the shape \[3, 2\], .* takes \[B, 2\]"):
+        model(X[0], X[:3, :2])
+    power = export(lambda x: x.sum(), "f32[B*B]")  # which determines no size
+    close(power(X[:, 0]), X[:, 0].sum())
+
+
+def test_runtime_errors_of_a_call_show_the_line() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x[:7] + jnp.arange(7.0)
+
+    shape = jax.export.symbolic_shape("B", constraints=["B >= 7"])
+    with pytest.raises(Exception, match="Add") as caught:
+        export(fn, jax.ShapeDtypeStruct(shape, np.float32))(X[:, 0])
+    assert "in test_runtime_errors_of_a_call_show_the_line.<locals>.fn" in caught.value.__notes__[0]
+
+
 def test_functions_that_take_models_name_the_attribute() -> None:
     model = export(Net(), ("B", 4))
     for call in (
@@ -150,6 +171,13 @@ def test_functions_that_take_models_name_the_attribute() -> None:
 def test_a_model_cannot_be_traced() -> None:
     with pytest.raises(InvalidInputError, match="traced by JAX, but the model runs in onnxruntime"):
         jax.jit(export(Net(), ("B", 4)))(X)
+
+
+def test_a_profile_of_a_function_with_an_argument_like_an_option() -> None:
+    model = export(lambda x, *, runs: x * runs, "f32[3]", keyword_inputs={"runs": "f32[]"})
+    with pytest.raises(InvalidInputError, match="pass keyword_inputs="):
+        model.profile("f32[3]", runs=2.0)
+    assert "Mul" in str(model.profile("f32[3]", keyword_inputs={"runs": 2.0}))
 
 
 @pytest.mark.parametrize("option", [{"runs": 0}, {"top": -1}, {"runs": "3"}])

@@ -135,3 +135,13 @@ def test_operators_that_are_too_new_for_a_target_are_replaced(target):
     x = np.array([1, -0.0, -3, np.inf], np.float32)
     model = check_model(jnp.signbit, [x], target=target)
     assert model.opset_import[0].version <= 22
+
+
+@pytest.mark.parametrize("target", sorted(_core.targets()))
+def test_maxima_in_double_precision(target: Any, double: dict[str, Any]) -> None:
+    """Runtimes that compute doubles as floats have no other kernels for them, either."""
+    x = jax.ShapeDtypeStruct(("B", 3), jnp.float64)
+    try:
+        to_onnx(lambda x: (x.max(), jax.nn.softmax(x)), [x], target=target, **double)
+    except UnsupportedError as error:
+        assert "f64" in str(error)

@@ -327,7 +327,8 @@ mod tests {
     /// The operators of each family. Rewrites and passes ask for these.
     #[test]
     fn families_are_complete() {
-        let families: [(fn(&Operator) -> bool, &str); 7] = [
+        type Property = fn(&Operator) -> bool;
+        let families: [(Property, &str); 7] = [
             (Operator::is_reshape, "Flatten Reshape Squeeze Unsqueeze"),
             (Operator::is_movement, "Flatten Reshape Squeeze Transpose Unsqueeze"),
             (

@@ -221,6 +221,23 @@ def test_shared_heads_attend_in_one_node_in_half_precision(compute: str | None) 
     assert ("Attention" in operators(model)) == (compute is not None)
 
 
+def test_the_biases_of_a_recurrent_layer_are_an_operand() -> None:
+    """An additional input would cost a copy of the sequence."""
+
+    def build(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
+        cell = nnx.OptimizedLSTMCell(32, 16, rngs=nnx.Rngs(0), dtype=dtype)
+        cell.param_dtype = dtype
+        nnx.update(cell, rounded(nnx.state(cell, nnx.Param), dtype))
+        return nnx.RNN(cell), X
+
+    fn, _ = build(jnp.float16)
+    small = X.astype(np.float16)
+    model = to_onnx(fn, [small], target="cuda")
+    assert operators(model) == ["Transpose", "LSTM", "Squeeze", "Transpose"]
+    exact = np.asarray(build(jnp.float32)[0](jnp.asarray(small, jnp.float32)), np.float64)
+    assert error(run_rounded(model, [small])[0], exact) <= 1.2 * error(fn(small), exact)
+
+
 def test_a_parameter_with_more_digits_keeps_its_norm_in_float32() -> None:
     scale = jnp.linspace(0.1, 1, 32)
 

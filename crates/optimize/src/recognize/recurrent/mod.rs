@@ -361,10 +361,11 @@ impl Iteration {
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        // Runtimes may lose NaN when they add biases, so the biases become the weights of an
+        // Some runtimes lose NaN when they add biases. For them, the biases become the weights of an
         // additional input. This is impossible for a bias that a gate multiplies; legalisation
         // handles that case.
-        if is_biased && (rb.is_something() || m.forms().of(op).is_native()) {
+        let is_safe = m.forms().of(op).is_native() || !m.forms().target.limits_biased_sums;
+        if is_biased && (rb.is_something() || is_safe) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {
             let weights = std::mem::take(&mut parts[0].1);

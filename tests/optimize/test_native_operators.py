@@ -328,10 +328,11 @@ def test_a_norm_of_which_a_part_is_returned(caplog):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("count", [7, 16, 40, 300])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_products_of_all_elements_before(reverse):
+def test_products_of_all_elements_before(reverse, count):
     """`CumProd` has no measurements, so it has to be requested."""
-    fn, x = lambda x: jax.lax.cumprod(x, 1, reverse), rows(12, 7)
+    fn, x = lambda x: jax.lax.cumprod(x, 1, reverse), rows(12, count)
     native = {"operators": {"CumProd": "native"}}
     assert exported(fn, x, **native) == exported(fn, x, opset=26, **native) == ["CumProd"]
     for options in ({"opset": 26}, {"opset": 25} | native, {"target": "tract"} | native):

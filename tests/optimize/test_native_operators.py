@@ -497,6 +497,17 @@ def test_statistics_of_a_batch_with_a_large_mean(symbolic, shape, operators):
     assert op_types(model).count("Sub") == 1
 
 
+@pytest.mark.parametrize("use_bias", [False, True])
+@pytest.mark.parametrize("symbolic", [(2, 50, 50, 8), ("B", 50, 50, 8)])
+def test_groups_without_a_scale_and_with_a_large_mean(symbolic, use_bias):
+    norm = nnx.GroupNorm(8, 4, use_scale=False, use_bias=use_bias, rngs=nnx.Rngs(0))
+    x = (np.random.default_rng(0).normal(size=(2, 50, 50, 8)) + 1000).astype(np.float32)
+    exact = x.astype(np.float64).reshape(2, 2500, 4, 2)
+    exact = exact - exact.mean((1, 3), keepdims=True)
+    exact = (exact / np.sqrt(exact.var((1, 3), keepdims=True) + 1e-6)).reshape(x.shape)
+    assert np.abs(run(to_onnx(norm, [symbolic]), [x])[0] - exact).max() < 1e-2
+
+
 @pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])
 def test_instance_norm(shape):
     norm = nnx.InstanceNorm(64, rngs=nnx.Rngs(0))

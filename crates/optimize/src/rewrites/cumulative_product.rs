@@ -74,7 +74,7 @@ fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<V
         .find_map(|factor| m.producer(factor, &["Split"]))?;
     let x = split.input(0)?;
     let axis = Part::of(m.graph(), split, *split.outputs.first()?)?.axis;
-    let mut factors = split.outputs.to_vec();
+    let mut factors = split.outputs.clone();
     if reverse {
         factors.reverse();
     }

@@ -328,10 +328,11 @@ def test_a_norm_of_which_a_part_is_returned(caplog):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("count", [7, 16, 40, 300])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_products_of_all_elements_before(reverse):
+def test_products_of_all_elements_before(reverse, count):
     """`CumProd` has no measurements, so it has to be requested."""
-    fn, x = lambda x: jax.lax.cumprod(x, 1, reverse), rows(12, 7)
+    fn, x = lambda x: jax.lax.cumprod(x, 1, reverse), rows(12, count)
     native = {"operators": {"CumProd": "native"}}
     assert exported(fn, x, **native) == exported(fn, x, opset=26, **native) == ["CumProd"]
     for options in ({"opset": 26}, {"opset": 25} | native, {"target": "tract"} | native):
@@ -494,6 +495,17 @@ def test_statistics_of_a_batch_with_a_large_mean(symbolic, shape, operators):
     assert np.abs(run(model, [x])[0].reshape(-1, 4) - exact).max() < 1e-3
     # The difference to the mean is computed once.
     assert op_types(model).count("Sub") == 1
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+@pytest.mark.parametrize("symbolic", [(2, 50, 50, 8), ("B", 50, 50, 8)])
+def test_groups_without_a_scale_and_with_a_large_mean(symbolic, use_bias):
+    norm = nnx.GroupNorm(8, 4, use_scale=False, use_bias=use_bias, rngs=nnx.Rngs(0))
+    x = (np.random.default_rng(0).normal(size=(2, 50, 50, 8)) + 1000).astype(np.float32)
+    exact = x.astype(np.float64).reshape(2, 2500, 4, 2)
+    exact = exact - exact.mean((1, 3), keepdims=True)
+    exact = (exact / np.sqrt(exact.var((1, 3), keepdims=True) + 1e-6)).reshape(x.shape)
+    assert np.abs(run(to_onnx(norm, [symbolic]), [x])[0] - exact).max() < 1e-2
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])

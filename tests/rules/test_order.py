@@ -85,6 +85,21 @@ def test_cumulative_with_infinities_and_nan(scan):
     check_model(lambda x: scan(x, 1), [special(6, 9)])
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("count", [4, 16, 40, 300])
+def test_cumulative_products_overflow_as_in_jax(count, dtype):
+    """A product of later elements is no factor: it could overflow, and a zero would make it NaN."""
+    x = np.full((3, count), 2.0 ** (np.finfo(dtype).maxexp // 2), dtype)
+    x[0, 0] = 0
+    x[1, :2] = 2.0 ** (np.finfo(dtype).minexp // 2)
+    x[2] = np.resize([2, 0.5], count)
+    check_model(lambda x: lax.cumprod(x, 1), [x])
+    (rows,) = export.symbolic_shape("rows")
+    spec = jax.ShapeDtypeStruct((3, rows), dtype)
+    check_sizes(lambda x: lax.cumprod(x, 1), [spec], [x])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int8, np.uint8])
 @pytest.mark.parametrize("scan", CUMULATIVE[:4])
 def test_cumulative_in_other_types(scan, dtype):

@@ -99,6 +99,25 @@ def test_our_models_do_not(fn: Callable[[Any], Any], x: np.ndarray) -> None:
     check_model(fn, [x])
 
 
+def largest_of_segments(x: jax.Array) -> jax.Array:
+    return jax.ops.segment_max(jnp.exp(x), jnp.array([0, 0, 1, 1]), 2)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.exp(x).at[jnp.array([1, 2])].max(x[:2]),
+        lambda x: jnp.exp(x).max(),
+        lambda x: jnp.exp(x).reshape(2, 2).max(1),
+        lambda x: jnp.maximum(jnp.exp(x), jnp.sin(x) * 3),
+        largest_of_segments,
+    ],
+)
+def test_halves_equal_themselves(fn: Callable[[Any], Any]) -> None:
+    """The gradient of a maximum reaches the numbers that are equal to it."""
+    check_model(jax.grad(lambda x: fn(x).sum()), [np.linspace(-1, 1, 4, dtype=np.float16)])
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("opset", [13, 17, 23])
 def test_a_scan_of_no_rows_is_what_it_starts_with(reverse: bool, opset: int) -> None:

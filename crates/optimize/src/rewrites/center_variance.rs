@@ -1,8 +1,9 @@
 //! `mean(x * x) - mean(x) * mean(x)` → `mean(d * d)` with `d = x - mean(x)`, where `d` is computed
-//! anyway.
+//! anyway, perhaps in another shape.
 //!
 //! The difference of two large means loses all digits where the mean is large, and runtimes add up
-//! less exactly than XLA. Both forms take the same time, as norms subtract the mean too.
+//! less exactly than XLA. Both forms take the same time, as norms subtract the mean too, except for
+//! groups of channels: these are subtracted in the shape of `x` as well.
 
 use onnx::{Attrs, Node, ValueId};
 use tensor::Dim;
@@ -11,6 +12,9 @@ use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "center_variance", roots: Roots::Named(&["Sub"]), try_at };
+
+/// The maximum number of nodes that expand the mean of a group.
+const MOST_MOVES: usize = 4;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (mean_square, square) = (m.operand(0)?, m.operand(1)?);
@@ -29,10 +33,21 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.is_used_once(mean_square) || !m.is_used_once(squares.x) {
         return Err("the mean of squares has other readers".into());
     }
-    let restored = subtracted(m, x, mean, &kept).ok_or("the mean is not subtracted elsewhere")?;
-    let mean = match restored {
-        Some(node) => m.like(&node, node.inputs.clone())?,
-        None => mean,
+    let mean = match subtracted(m, x, mean, &kept) {
+        Some(Some(node)) => m.like(&node, node.inputs.clone())?,
+        Some(None) => mean,
+        None if is_subtracted_from_source(m, x, mean) => {
+            let axes =
+                m.facts().reduced_axes(&average.reduction).ok_or("the axes are not known")?;
+            if is_kept(&m.ty(mean).shape, &kept) {
+                mean
+            } else {
+                let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+                let axes = m.i64s(&axes);
+                m.op("Unsqueeze", &[mean, axes], Attrs::new())?
+            }
+        }
+        None => return Err("the mean is not subtracted elsewhere".into()),
     };
     let centered = m.op("Sub", &[x, mean], Attrs::new())?;
     let square = m.op("Mul", &[centered, centered], Attrs::new())?;
@@ -106,6 +121,29 @@ fn subtracted(m: &Match<'_>, x: ValueId, mean: ValueId, kept: &[Dim]) -> Option<
     })
 }
 
+/// Returns `true` if `x` groups the elements of an array, and the mean of each group is expanded and
+/// subtracted from the array itself.
+fn is_subtracted_from_source(m: &Match<'_>, x: ValueId, mean: ValueId) -> bool {
+    let source = m.producer(x, &["Reshape"]).and_then(|node| node.input(0));
+    let Some(source) = source else { return false };
+    let mut value = mean;
+    for _ in 0..=MOST_MOVES {
+        let readers = || m.graph().value(value).consumers().map(|id| m.graph().node(id));
+        if readers().any(|node| {
+            node.is("Sub") && (node.input(0), node.input(1)) == (Some(source), Some(value))
+        }) {
+            return true;
+        }
+        let moved = readers().find(|node| {
+            matches!(node.op.name, "Reshape" | "Unsqueeze" | "Expand")
+                && node.input(0) == Some(value)
+        });
+        let Some(moved) = moved.and_then(|node| node.outputs.first()) else { return false };
+        value = *moved;
+    }
+    false
+}
+
 /// Returns `true` if a shape broadcasts as the one that keeps all axes.
 fn is_kept(shape: &[Dim], kept: &[Dim]) -> bool {
     let missing = kept.len().checked_sub(shape.len());
@@ -169,6 +207,34 @@ mod tests {
                 y = Sub (x, k)
             }",
         );
+    }
+
+    #[test]
+    fn the_variance_of_groups_is_centered() {
+        let text = |source: &str, variance: &str| {
+            format!(
+                "g (float[B,6] x, float[B,6] z) => (float[B,6] y, float[B,2] v) {{
+                    a = Constant <value_ints = [2]> ()
+                    groups = Constant <value_ints = [-1, 2, 3]> ()
+                    r = Reshape (x, groups)
+                    m = ReduceMean <keepdims = 0> (r, a)
+                    {variance}
+                    k = Unsqueeze (m, a)
+                    sizes = Constant <value_ints = [1, 1, 3]> ()
+                    e = Expand (k, sizes)
+                    flat = Constant <value_ints = [-1, 6]> ()
+                    f = Reshape (e, flat)
+                    y = Sub ({source}, f)
+                }}"
+            )
+        };
+        let fast = "s = Mul (r, r) q = ReduceMean <keepdims = 0> (s, a)
+            mm = Mul (m, m) v = Sub (q, mm)";
+        let centered = "b = Constant <value_ints = [2]> ()
+            v3 = Unsqueeze (m, b) v4 = Sub (r, v3) v5 = Mul (v4, v4)
+            v = ReduceMean <keepdims = 0> (v5, a)";
+        rewrites_to(&REWRITE, &text("x", fast), &text("x", centered));
+        stays(&REWRITE, &text("z", fast));
     }
 
     #[test]

@@ -1,81 +1,168 @@
-//! Products of each element with the one at distance 1, then 2, then 4, … before or after it →
-//! `CumProd`.
+//! Running products → `CumProd`: the products of one element after the other, of blocks and the
+//! products before them, and those of a padded axis.
 
 use onnx::{Attrs, Node, Part, ValueId, attrs};
-use tensor::{DType, Tensor};
+use tensor::{DType, Dim, Tensor};
 
 use crate::recognize::check_unmeasured;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "CumProd", roots: Roots::Named(&["Mul"]), try_at };
+    Rewrite { name: "CumProd", roots: Roots::Named(&["Concat", "Reshape", "Slice"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.forms().of("CumProd").is_native() {
         return Err("it was not requested".into());
     }
-    let last = ShiftedProduct::of(m, m.root()).ok_or("nothing is shifted")?;
-    let extent = m.ty(last.x).shape[last.axis].as_known().ok_or("the extent is not known")?;
-    if last.distance < extent - last.distance {
-        return Err("not all elements are multiplied".into());
-    }
-    let mut first = last;
-    while first.distance > 1 {
-        let before = m.producer(first.x, &["Mul"]).and_then(|node| ShiftedProduct::of(m, node));
-        let before = before.ok_or("the distances are others")?;
-        let halved = ShiftedProduct { x: before.x, distance: first.distance / 2, ..first };
-        if before != halved || first.distance % 2 != 0 {
-            return Err("the distances are others".into());
-        }
-        first = before;
-    }
-    check_unmeasured(m.forms(), "CumProd", m.ty(first.x).dtype)?;
-    let axis = Tensor::int_scalar(DType::I64, last.axis as i128).ok_or("no such axis")?;
+    let found = match m.root().op.name {
+        "Concat" => of_elements(m),
+        "Reshape" => of_blocks(m),
+        _ => of_padded(m),
+    };
+    let Products { x, axis, reverse } = found.ok_or("these are no running products")?;
+    check_unmeasured(m.forms(), "CumProd", m.ty(x).dtype)?;
+    let axis = Tensor::int_scalar(DType::I64, axis as i128).ok_or("no such axis")?;
     let axis = m.tensor(axis);
-    let attrs = if last.reverse {
+    let attrs = if reverse {
         attrs! { reverse: 1 }
     } else {
         Attrs::new()
     };
-    Ok(vec![m.op("CumProd", &[first.x, axis], attrs)?])
+    Ok(vec![m.op("CumProd", &[x, axis], attrs)?])
 }
 
-/// A product of each element with the one at a distance along an axis, or with one at the edge.
+/// The running products of `x` along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ShiftedProduct {
+struct Products {
     x: ValueId,
     axis: usize,
-    distance: i64,
-    /// `true` if the other element comes after it.
+    /// `true` if the last element is the first factor.
     reverse: bool,
 }
 
-impl ShiftedProduct {
-    fn of(m: &Match<'_>, product: &Node) -> Option<Self> {
-        let (a, b) = (product.input(0)?, product.input(1)?);
-        Self::shifted(m, a, b).or_else(|| Self::shifted(m, b, a))
+impl Products {
+    /// Returns the operand of a `CumProd`.
+    fn of(m: &Match<'_>, value: ValueId) -> Option<Self> {
+        let node = m.producer(value, &["CumProd"])?;
+        let [axis] = *m.ints(node.input(1)?)? else { return None };
+        let found = Self {
+            x: node.input(0)?,
+            axis: usize::try_from(axis).ok()?,
+            reverse: node.int("reverse", 0) == 1,
+        };
+        (node.int("exclusive", 0) == 0).then_some(found)
     }
+}
 
-    /// Returns the product of `x` and `other`, if that is `x` moved along an axis.
-    fn shifted(m: &Match<'_>, x: ValueId, other: ValueId) -> Option<Self> {
-        let part = Part::of(m.graph(), m.producer(other, &["Slice"])?, other)?;
-        let pad = m.producer(part.source, &["Pad"]).filter(|pad| pad.input(0) == Some(x))?;
-        let is_constant = pad.string("mode", "constant") == "constant";
-        let is_one = m.number(pad.input(2)?) == Some(1.0);
-        let (pads, axis) = (m.ints(pad.input(1)?)?, part.axis);
-        let sides = pads.len() / 2;
-        let others = (0..pads.len()).filter(|i| i % sides != axis);
-        let is_along_axis = others.into_iter().all(|i| pads.get(i) == Some(&0));
-        if !is_constant || !is_one || !is_along_axis || pad.input(3).is_some() || part.step != 1 {
-            return None;
-        }
-        let (low, high) = (*pads.get(axis)?, *pads.get(axis + sides)?);
-        let (distance, reverse) = match (low, high, part.start) {
-            (1.., 0, 0) => (low, false),
-            (0, 1.., start) if start == high => (high, true),
+/// Matches the products of one element after the other, concatenated.
+fn of_elements(m: &Match<'_>) -> Option<Products> {
+    let parts: Vec<ValueId> = m.root().inputs.iter().copied().collect::<Option<_>>()?;
+    let (first, last) = (*parts.first()?, *parts.last()?);
+    let forwards = chain(m, last, false).filter(|(_, products)| *products == parts);
+    let (found, _) = forwards.or_else(|| {
+        chain(m, first, true).filter(|(_, products)| products.iter().rev().eq(&parts))
+    })?;
+    (m.ty(m.result().ok()?) == m.ty(found.x)).then_some(found)
+}
+
+/// Follows the products of all elements of an axis from the last one back to the first factor.
+/// Returns the products in the order in which they are computed.
+fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<ValueId>)> {
+    let product = m.producer(last, &["Mul"])?;
+    let split = [product.input(0)?, product.input(1)?]
+        .into_iter()
+        .find_map(|factor| m.producer(factor, &["Split"]))?;
+    let x = split.input(0)?;
+    let axis = Part::of(m.graph(), split, *split.outputs.first()?)?.axis;
+    let mut factors = split.outputs.clone();
+    if reverse {
+        factors.reverse();
+    }
+    let (first, others) = factors.split_first()?;
+    let is_element = |part: &ValueId| m.ty(*part).shape.get(axis) == Some(&Dim::Known(1));
+    if !factors.iter().all(is_element) {
+        return None;
+    }
+    let mut products = vec![last];
+    let mut value = last;
+    for &factor in others.iter().rev() {
+        let node = m.producer(value, &["Mul"])?;
+        value = match (node.input(0)?, node.input(1)?) {
+            (other, last) if last == factor => other,
+            (last, other) if last == factor => other,
             _ => return None,
         };
-        (m.ty(x) == m.ty(other)).then_some(Self { x, axis, distance, reverse })
+        products.push(value);
+    }
+    products.reverse();
+    (value == *first).then_some((Products { x, axis, reverse }, products))
+}
+
+/// Matches the products within blocks, multiplied by those of all blocks before.
+fn of_blocks(m: &Match<'_>) -> Option<Products> {
+    let product = m.producer(m.operand(0).ok()?, &["Mul"])?;
+    let (a, b) = (product.input(0)?, product.input(1)?);
+    let (within, before) =
+        Products::of(m, a).map(|found| (found, b)).or_else(|| Some((Products::of(m, b)?, a)))?;
+    let part = Part::of(m.graph(), m.producer(before, &["Slice"])?, before)?;
+    let pad = Padded::of(m, part.source)?;
+    let blocks = Products::of(m, pad.x)?;
+    let reverse = within.reverse;
+    let is_moved_by_one = match reverse {
+        false => (pad.low, pad.high, part.start) == (1, 0, 0),
+        true => (pad.low, pad.high, part.start) == (0, 1, 1),
+    };
+    let (last, _) = chain(m, blocks.x, reverse)?;
+    let x = m.producer(within.x, &["Reshape"])?.input(0)?;
+    let axis = blocks.axis;
+    let (mut merged, rows) = (m.ty(x).shape.clone(), &m.ty(within.x).shape);
+    merged.splice(axis..=axis, rows.get(axis..axis + 2)?.iter().cloned());
+    let same = last == within
+        && within.axis == axis + 1
+        && blocks.reverse == reverse
+        && (pad.axis, part.axis) == (axis, axis)
+        && m.ty(before) == m.ty(pad.x)
+        && merged == *rows
+        && m.ty(m.result().ok()?) == m.ty(x);
+    (is_moved_by_one && same).then_some(Products { x, axis, reverse })
+}
+
+/// Matches the products of an axis with ones behind its elements, which are cut off.
+fn of_padded(m: &Match<'_>) -> Option<Products> {
+    let result = m.result().ok()?;
+    let part = Part::of(m.graph(), m.root(), result)?;
+    let found = Products::of(m, part.source)?;
+    let pad = Padded::of(m, found.x)?;
+    let is_behind = match found.reverse {
+        false => pad.low == 0 && part.start == 0,
+        true => pad.high == 0 && part.start == pad.low,
+    };
+    let same = (pad.axis, part.axis) == (found.axis, found.axis) && m.ty(result) == m.ty(pad.x);
+    (is_behind && same).then_some(Products { x: pad.x, ..found })
+}
+
+/// An array with ones before and after its elements along an axis.
+struct Padded {
+    x: ValueId,
+    axis: usize,
+    low: i64,
+    high: i64,
+}
+
+impl Padded {
+    fn of(m: &Match<'_>, value: ValueId) -> Option<Self> {
+        let pad: &Node = m.producer(value, &["Pad"])?;
+        let is_constant = pad.string("mode", "constant") == "constant";
+        let is_one = m.number(pad.input(2)?) == Some(1.0);
+        let pads = m.ints(pad.input(1)?)?;
+        let sides = pads.len() / 2;
+        let axis = pads.iter().position(|pad| *pad != 0)? % sides;
+        let others = (0..pads.len()).filter(|i| i % sides != axis);
+        let is_along_axis = others.into_iter().all(|i| pads.get(i) == Some(&0));
+        let (low, high) = (*pads.get(axis)?, *pads.get(axis + sides)?);
+        let is_added = low >= 0 && high >= 0 && pad.input(3).is_none();
+        let found = Self { x: pad.input(0)?, axis, low, high };
+        (is_constant && is_one && is_along_axis && is_added).then_some(found)
     }
 }
 
@@ -84,50 +171,92 @@ mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to_natively, stays, stays_natively};
 
-    /// Returns the products at the distances 1 and `second`, before each element.
-    fn steps(second: i64) -> String {
+    /// The products of three elements, in the order of `parts`.
+    fn elements(products: &str, parts: &str) -> String {
         format!(
             "g (float[2,3] x) => (float[2,3] y) {{
-                one = Constant <value_float = 1.0> ()
-                zero = Constant <value_ints = [0]> ()
-                axis = Constant <value_ints = [1]> ()
-                near = Constant <value_ints = [0, 1, 0, 0]> ()
-                a = Pad (x, near, one)
-                last = Constant <value_ints = [-1]> ()
-                b = Slice (a, zero, last, axis)
-                c = Mul (x, b)
-                far = Constant <value_ints = [0, {second}, 0, 0]> ()
-                d = Pad (c, far, one)
-                end = Constant <value_ints = [-{second}]> ()
-                e = Slice (d, zero, end, axis)
-                y = Mul (c, e)
+                a, b, c = Split <axis = 1, num_outputs = 3> (x)
+                {products}
+                y = Concat <axis = 1> ({parts})
             }}"
         )
     }
 
+    const FORWARDS: &str = "d = Mul (a, b) e = Mul (c, d)";
+    const BACKWARDS: &str = "d = Mul (c, b) e = Mul (d, a)";
+
+    fn products(attrs: &str) -> String {
+        format!(
+            "g (float[2,3] x) => (float[2,3] y) {{
+                axis = Constant <value_int = 1> () y = CumProd {attrs} (x, axis) }}"
+        )
+    }
+
     #[test]
-    fn products_before_each_element_are_one_operator() {
-        let one = "g (float[2,3] x) => (float[2,3] y) {
-            axis = Constant <value_int = 1> () y = CumProd (x, axis) }";
-        rewrites_to_natively(&REWRITE, &steps(2), one);
-        let after = steps(2)
-            .replace("[0, 1, 0, 0]", "[0, 0, 0, 1]")
-            .replace("[0, 2, 0, 0]", "[0, 0, 0, 2]")
-            .replace("zero, last", "axis, many")
-            .replace("zero, end", "two, many")
-            .replace(
-                "a =",
-                "many = Constant <value_ints = [9999]> () two = Constant <value_ints = [2]> () a =",
-            );
-        let reversed = one.replace("CumProd", "CumProd <reverse = 1>");
-        rewrites_to_natively(&REWRITE, &after, &reversed);
+    fn products_of_one_element_after_the_other_are_one_operator() {
+        rewrites_to_natively(&REWRITE, &elements(FORWARDS, "a, d, e"), &products(""));
+        let reversed = products("<reverse = 1>");
+        rewrites_to_natively(&REWRITE, &elements(BACKWARDS, "e, d, c"), &reversed);
     }
 
     #[test]
     fn other_products_are_unchanged() {
-        stays(&REWRITE, &steps(2));
-        stays_natively(&REWRITE, &steps(1));
-        stays_natively(&REWRITE, &steps(2).replace("value_float = 1.0", "value_float = 2.0"));
-        stays_natively(&REWRITE, &steps(2).replace("float[2,3]", "float[2,5]"));
+        stays(&REWRITE, &elements(FORWARDS, "a, d, e"));
+        stays_natively(&REWRITE, &elements(FORWARDS, "a, e, d"));
+        stays_natively(&REWRITE, &elements(FORWARDS, "b, d, e"));
+        stays_natively(&REWRITE, &elements(BACKWARDS, "c, d, e"));
+        stays_natively(&REWRITE, &elements("d = Mul (a, b) e = Mul (d, d)", "a, d, e"));
+        stays_natively(&REWRITE, &elements("d = Mul (a, c) e = Mul (d, b)", "a, d, e"));
+    }
+
+    /// The products of seven elements in blocks of two. Those before a block are `end` of the ones
+    /// behind `fill`.
+    fn blocks(fill: &str, end: i64) -> String {
+        format!(
+            "g (float[7] x) => (float[7] y) {{
+                one = Constant <value_float = {fill}> ()
+                pads = Constant <value_ints = [0, 1]> ()
+                p = Pad (x, pads, one)
+                rows = Constant <value_ints = [4, 2]> ()
+                r = Reshape (p, rows)
+                a, b = Split <axis = 1, num_outputs = 2> (r)
+                c = Mul (a, b)
+                within = Concat <axis = 1> (a, c)
+                near = Constant <value_int = 0> ()
+                until = CumProd (c, near)
+                shift = Constant <value_ints = [1, 0, 0, 0]> ()
+                q = Pad (until, shift, one)
+                start = Constant <value_ints = [{start}]> ()
+                end = Constant <value_ints = [{end}]> ()
+                zero = Constant <value_ints = [0]> ()
+                before = Slice (q, start, end, zero)
+                z = Mul (within, before)
+                flat = Constant <value_ints = [8]> ()
+                w = Reshape (z, flat)
+                seven = Constant <value_ints = [7]> ()
+                y = Slice (w, zero, seven, zero)
+            }}",
+            start = end - 4
+        )
+    }
+
+    #[test]
+    fn products_of_blocks_are_one_operator() {
+        let one = "g (float[7] x) => (float[7] y) {
+            axis = Constant <value_int = 0> () y = CumProd (x, axis) }";
+        rewrites_to_natively(&REWRITE, &blocks("1.0", 4), one);
+    }
+
+    #[test]
+    fn products_of_other_blocks_keep_their_order() {
+        for text in [blocks("2.0", 4), blocks("1.0", 5)] {
+            rewrites_to_natively(
+                &REWRITE,
+                &text,
+                &text
+                    .replace("Concat <axis = 1> (a, c)", "CumProd (r, far)")
+                    .replace("rows =", "far = Constant <value_int = 1> () rows ="),
+            );
+        }
     }
 }

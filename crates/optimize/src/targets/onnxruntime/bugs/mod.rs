@@ -11,10 +11,11 @@ mod power_before_mean;
 mod relu_before_clip;
 mod scaled_product;
 mod scan_of_no_rows;
+mod unrounded_equality;
 
 use crate::targets::Bug;
 
-pub(in crate::targets) static BUGS: [&Bug; 11] = [
+pub(in crate::targets) static BUGS: [&Bug; 12] = [
     &added_zero::BUG,
     &axes_from_the_end::BUG,
     &cast_after_transpose::BUG,
@@ -26,6 +27,7 @@ pub(in crate::targets) static BUGS: [&Bug; 11] = [
     &relu_before_clip::BUG,
     &scaled_product::BUG,
     &scan_of_no_rows::BUG,
+    &unrounded_equality::BUG,
 ];
 
 #[cfg(test)]

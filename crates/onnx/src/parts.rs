@@ -101,3 +101,39 @@ pub fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     axes.sort_unstable();
     Some((source, axes))
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::reversal;
+    use crate::Graph;
+    use crate::text::parse;
+
+    #[test]
+    fn whole_axes_are_reversed() {
+        let beyond = i64::MIN.to_string();
+        for (size, start, end, step, expected) in [
+            ("4", "-1", &*beyond, "-1", Some(vec![1])),
+            ("4", "3", "-5", "-1", Some(vec![1])),
+            ("4", "9", "-9", "-1", Some(vec![1])),
+            ("N", "-1", &*beyond, "-1", Some(vec![1])),
+            ("4", "2", "-5", "-1", None),
+            ("4", "3", "-4", "-1", None),
+            ("4", "3", "-5", "-2", None),
+            ("N", "3", &*beyond, "-1", None),
+            ("N", "-1", "-5", "-1", None),
+        ] {
+            let text = format!(
+                "g (float[2,{size}] x) => (float[2,M] y) {{
+                    start = Constant <value_ints = [{start}]> () end = Constant <value_ints = [{end}]> ()
+                    axis = Constant <value_ints = [1]> () step = Constant <value_ints = [{step}]> ()
+                    y = Slice (x, start, end, axis, step) }}"
+            );
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let slice = graph.producer(graph.block(Graph::MAIN).outputs()[0]).unwrap();
+            let found = reversal(&graph, graph.node(slice)).map(|(_, axes)| axes);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

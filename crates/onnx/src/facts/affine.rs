@@ -524,6 +524,23 @@ mod tests {
     }
 
     #[test]
+    fn reversals_are_computed_terms() {
+        for element in ["Add (range, n)", "Mod (range, seven)", "Neg (range)"] {
+            let text = format!(
+                "g (float[L,4] x, int64 n) => (int64[L,1] y) {{ {COUNTED} seven = Constant <value_int = 7> ()
+                    d = {element} r = Slice (d, minus, all, front, minus) y = Unsqueeze (r, axis) }}"
+            );
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            let reversed = graph.node(graph.producer(y).unwrap()).input(0).unwrap();
+            let base = Some(Base { value: reversed, axes: vec![Some(0)] });
+            let progression = Progression { first: Dim::Known(0), steps: vec![0, 0] };
+            let expected = Affine { progression, base, modulo: None };
+            assert_eq!(graph.facts().index_form(y, 0), Some(expected), "{element}");
+        }
+    }
+
+    #[test]
     fn extremes_of_two_sizes_are_sizes() {
         let of = |operands: &str| {
             let text = format!(

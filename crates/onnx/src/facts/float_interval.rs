@@ -411,6 +411,20 @@ mod tests {
         assert!((found(&text("Clip (x, , a)"), &[]).high - 0.5).abs() < 1e-9);
     }
 
+    #[test]
+    fn underflow_has_the_sign_of_the_number() {
+        let small = |low: &str, high: &str| {
+            let text = format!(
+                "g (bool[2] c) => (float16[2] y) {{
+                    low = Constant <value = float {{{low}}}> () high = Constant <value = float {{{high}}}> ()
+                    x = Where (c, low, high) y = Cast <to = 10> (x) }}"
+            );
+            found(&text, &[]).has_negative_zero
+        };
+        assert!(small("-2.0", "-1e-30"));
+        assert!(!small("1e-30", "2.0"));
+    }
+
     type Compute = fn(f32, f32) -> f32;
 
     /// Picks an operand as `Max` and `Min` do, which propagate NaN.

@@ -204,5 +204,6 @@ mod tests {
         let (near, middle) = (values[steps / 2], values[steps]);
         assert_eq!(bounds(&graph, near), (0, 5));
         assert_eq!(bounds(&graph, middle), (0, 5));
+        assert_eq!(bounds(&graph, values[steps + steps / 2]), (0, 5));
     }
 }

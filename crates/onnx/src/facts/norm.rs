@@ -335,7 +335,113 @@ fn as_float(size: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use provenance::Origins;
+
     use super::*;
+    use crate::Graph;
+    use crate::text::parse;
+
+    /// Returns the bound of the result of `nodes`: the name of its source, its rows, its norm and its spread.
+    fn bound(ty: &str, nodes: &str) -> Option<(String, Vec<usize>, f64, NanSpread)> {
+        let text = format!(
+            "g (float[B,3,4] x, float[B,4] v) => ({ty} y) {{
+                scale = Constant <value = float[4] {{1, 2, -3, 2}}> ()
+                bias = Constant <value = float[4] {{0, -1, 0, 0.5}}> ()
+                w = Constant <value = float[4,4] {{2, 0, 0, 0, 0, 1, 0, 0, 0, 0, -2, 0, 0, 0, 0, 0}}> ()
+                half = Constant <value = float {{-0.5}}> () zero = Constant <value = float {{0}}> ()
+                first = Constant <value_int = 0> () front = Constant <value_ints = [0]> ()
+                second = Constant <value_ints = [1]> () third = Constant <value_ints = [2]> ()
+                split = Constant <value_ints = [0, 0, 2, 2]> ()
+                n = LayerNormalization <axis = -1> (x, scale) r = RMSNormalization <axis = -1> (x, scale)
+                u = LayerNormalization <axis = -1> (v, scale) m = Neg (n)
+                {nodes}
+            }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let found = graph.facts().norm_bound(graph.block(Graph::MAIN).outputs()[0])?;
+        let source = graph.node(graph.producer(found.source).unwrap());
+        let of = graph.value(source.input(0).unwrap()).name.clone();
+        let rows = found.rows.iter().flatten().copied().collect();
+        Some((format!("{} {of}", source.op.name), rows, found.norm, found.spread))
+    }
+
+    #[test]
+    fn normalized_rows_stay_bounded() {
+        let (layer, root) = ("LayerNormalization x", "RMSNormalization x");
+        let (all, some, unknown) = (NanSpread::All, NanSpread::Some, NanSpread::Unknown);
+        let front: &[usize] = &[0, 1];
+        for (ty, nodes, source, rows, norm, spread) in [
+            ("float[B,3,4]", "y = Identity (n)", layer, front, 6.0, all),
+            ("float[B,3,4]", "y = Identity (r)", root, front, 6.0, some),
+            (
+                "float[B,3,4]",
+                "y = LayerNormalization <axis = -1> (x, scale, bias)",
+                layer,
+                front,
+                8.0,
+                all,
+            ),
+            (
+                "float[B,3,4]",
+                "y = LayerNormalization <axis = -1> (n, bias)",
+                layer,
+                front,
+                2.0,
+                all,
+            ),
+            ("float[B,3,4]", "y = MatMul (n, w)", layer, front, 18.0, all),
+            ("float[B,3,4]", "y = MatMul (r, w)", root, front, 18.0, all),
+            ("float[B,4]", "y = Gemm (u, w)", "LayerNormalization v", &[0], 18.0, all),
+            ("float[B,4]", "y = Gemm (u, w, bias)", "LayerNormalization v", &[0], 20.0, all),
+            ("float[B,3,4]", "y = Add (n, bias)", layer, front, 8.0, all),
+            ("float[B,3,4]", "y = Sub (bias, n)", layer, front, 8.0, all),
+            ("float[B,3,4]", "y = Mul (scale, n)", layer, front, 18.0, all),
+            ("float[B,3,4]", "y = Add (n, m)", layer, front, 12.0, all),
+            ("float[B,3,4]", "y = Mul (n, m)", layer, front, 36.0, all),
+            ("float[B,3,4]", "y = Div (n, half)", layer, front, 12.0, all),
+            ("float[B,3,1]", "y = Slice (n, front, second, third)", layer, front, 6.0, all),
+            ("float[B,3,1]", "y = Slice (r, front, second, third)", root, front, 6.0, unknown),
+            ("float[B,3]", "y = Gather <axis = 2> (n, first)", layer, front, 6.0, all),
+            (
+                "float[B,3]",
+                "t = Transpose <perm = [2, 0, 1]> (n) y = Gather <axis = 0> (t, first)",
+                layer,
+                front,
+                6.0,
+                all,
+            ),
+            ("float[3,4,B]", "y = Transpose <perm = [1, 2, 0]> (n)", layer, &[2, 0], 6.0, all),
+            ("float[B,3,2,2]", "y = Reshape (n, split)", layer, front, 6.0, all),
+            ("float[B,3,8]", "y = Concat <axis = 2> (n, m)", layer, front, 12.0, all),
+            ("float[B,3,8]", "y = Concat <axis = 2> (r, r)", root, front, 12.0, some),
+        ] {
+            let expected = Some((source.to_owned(), rows.to_vec(), norm, spread));
+            assert_eq!(bound(ty, nodes), expected, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn other_values_have_no_bound() {
+        for (ty, nodes) in [
+            ("float[B,3,4]", "y = Neg (x)"),
+            ("float[B,3,4]", "y = Add (n, x)"),
+            ("float[B,3,4]", "y = Add (n, r)"),
+            ("float[B,3,4]", "y = Div (n, zero)"),
+            ("float[B,3,4]", "y = Div (n, x)"),
+            ("float[B,4]", "y = Gemm <alpha = 2.0> (u, w)"),
+            ("float[B,1,4]", "y = Slice (n, front, second, second)"),
+            ("float[B,4]", "y = Gather <axis = 1> (n, first)"),
+            ("float[B,6,4]", "y = Concat <axis = 1> (n, m)"),
+            ("float[B,3,8]", "y = Concat <axis = 2> (n, r)"),
+            ("float[B,3,4,4]", "o = Unsqueeze (n, third) y = Add (o, w)"),
+        ] {
+            assert_eq!(bound(ty, nodes), None, "{nodes}");
+        }
+        let (source, ..) =
+            bound("float[B,3,4]", "y = LayerNormalization <axis = -1, epsilon = 0.0> (n, bias)")
+                .unwrap();
+        assert_ne!(source, "LayerNormalization x");
+    }
 
     #[test]
     fn numbers_near_the_largest_one_may_overflow() {

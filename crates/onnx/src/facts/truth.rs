@@ -136,11 +136,15 @@ mod tests {
             ("z = Equal (yes, no)", Some(false)),
             ("z = Equal (no, no)", Some(true)),
             ("z = Xor (yes, no)", None),
+            ("i = Cast <to = 7> (yes) z = Cast <to = 9> (i)", Some(true)),
+            ("z = Cast <to = 9> (half)", Some(true)),
+            ("i = Cast <to = 7> (half) z = Cast <to = 9> (i)", None),
         ] {
             let text = format!(
                 "g (bool[2] c) => (bool[2] z) {{
                     yes = Constant <value = bool[2] {{1, 1}}> ()
-                    no = Constant <value = bool[2] {{0, 0}}> () {text} }}"
+                    no = Constant <value = bool[2] {{0, 0}}> ()
+                    half = Constant <value = float[2] {{0.5, 0.5}}> () {text} }}"
             );
             let graph = parse(&text, &mut Origins::default()).unwrap();
             let found = graph.facts().truth(graph.block(Graph::MAIN).outputs()[0]);

@@ -113,6 +113,8 @@ mod tests {
             // Sums of other elements than those of the maximum.
             "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
              s = ReduceSum (e, b) y = Div (e, s)",
+            "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
+             s = ReduceSum (e, b) y = Add (x, s)",
             // Elements that are masked before they are summed.
             "z = Constant <value_float: float = 0> () c = Constant <value = bool[3] {1, 0, 1}> ()
              m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) f = Where (c, e, z)

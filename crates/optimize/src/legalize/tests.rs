@@ -272,6 +272,28 @@ fn convolutions_of_doubles_and_integers_become_products() {
     assert!(message.to_string().ends_with("and its padding is not explicit"), "{message}");
 }
 
+#[test]
+fn transposed_convolutions_of_doubles_are_convolutions() {
+    let inputs: [(DType, &[i64]); 2] = [(F64, &[1, 4, 8, 8]), (F64, &[4, 6, 3, 3])];
+    let legal = |attrs, size| {
+        let mut origins = Origins::default();
+        let outputs: [(DType, &[i64]); 1] = [(F64, &[1, 6, size, size])];
+        let mut graph = single(&mut origins, "ConvTranspose", &inputs, attrs, &outputs);
+        legalize(&mut graph, &mut origins, 21, Target::default())?;
+        onnx::verify(&graph, Some(21)).unwrap();
+        Ok(graph.ty(graph.block(Graph::MAIN).outputs()[0]).to_string())
+    };
+    let padded = attrs! { strides: vec![2, 2], pads: vec![1, 1, 1, 1], output_padding: vec![1, 1] };
+    for (attrs, size) in [(Attrs::new(), 10), (padded, 16)] {
+        assert_eq!(legal(attrs, size).unwrap(), format!("f64[1,6,{size},{size}]"));
+    }
+    let auto: Attrs = vec![("auto_pad", Attr::String("SAME_UPPER".into()))];
+    for attrs in [auto, attrs! { output_shape: vec![8, 8] }] {
+        let message: super::Error = legal(attrs, 8).unwrap_err();
+        assert!(message.to_string().ends_with("and its padding is not explicit"), "{message}");
+    }
+}
+
 /// The operators after legalisation, each with the modules that it came from.
 fn sources(text: &str) -> Vec<String> {
     let mut origins = Origins::default();

@@ -184,3 +184,26 @@ pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<
     }
     emit(m, value, &[Movement::Reshape(from, to.to_vec())], &[])
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::{Chain, cost};
+    use crate::testing::graph;
+
+    #[test]
+    fn shared_nodes_are_paid_by_their_consumers() {
+        let graph = graph(
+            "g (float[2,3] x) => (float[3,2] u, float[2,3] v, float[2,3] w) {
+                a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a)
+                u = Exp (a) v = Exp (b) w = Neg (b)
+            }",
+            &mut Origins::default(),
+        );
+        let nodes = graph.all_nodes()[..2].to_vec();
+        let chain = Chain { source: graph.node(nodes[0]).input(0).unwrap(), nodes };
+        assert_eq!(chain.cost(&graph, false), cost::NODE / 2 + cost::NODE / 4);
+        assert_eq!(chain.cost(&graph, true), cost::NODE + cost::NODE / 2);
+    }
+}

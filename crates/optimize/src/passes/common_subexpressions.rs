@@ -154,6 +154,19 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_floats_are_compared_bit_for_bit() {
+        let text = |alpha: &str| {
+            format!(
+                "g (float[3,2,4] x, float[1,5,4] w, float[1,5,5] r) => (float[1,2,5] a, float[1,2,5] b) {{
+                    c, a = RNN <hidden_size = 5, activations = [\"LeakyRelu\"], activation_alpha = [0.0]> (x, w, r)
+                    d, b = RNN <hidden_size = 5, activations = [\"LeakyRelu\"], activation_alpha = [{alpha}]> (x, w, r)
+                }}"
+            )
+        };
+        passes_to(&PASS, &text("-0.0"), &text("-0.0"));
+    }
+
+    #[test]
     fn random_numbers_are_drawn_twice() {
         let mut origins = Origins::default();
         let mut graph = graph("g (float[2] x) => (float[2] y) { y = Add (x, x) }", &mut origins);

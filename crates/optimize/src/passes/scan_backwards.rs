@@ -144,6 +144,28 @@ mod tests {
     }
 
     #[test]
+    fn other_directions_are_unchanged() {
+        let scan = |attrs: &str, inputs: &str, reversal: &str| {
+            format!(
+                "g (float[2] s, float[4,2] x, float[4,2] z) => (float[2] t) {{
+                    one = Constant <value_ints = [-1]> () end = Constant <value_ints = [-9]> ()
+                    first = Constant <value_ints = [0]> () {reversal}
+                    t = Scan <num_scan_inputs = 2{attrs}, body = body (float[2] a, float[2] b, float[2] c)
+                        => (float[2] e) {{ d = Sub (b, c) e = Add (a, d) }}> (s, {inputs})
+                }}"
+            )
+        };
+        for (attrs, [x, z], directions) in
+            [("", ["x", "r"], "[0, 1]"), (", scan_input_directions = [0, 1]", ["r", "x"], "[1, 1]")]
+        {
+            let before = scan(attrs, &format!("{x}, {z}"), "r = Slice (z, one, end, first, one)");
+            let inputs = format!("{x}, {z}").replace('r', "z");
+            let after = scan(&format!(", scan_input_directions = {directions}"), &inputs, "");
+            passes_to(&PASS, &before, &after);
+        }
+    }
+
+    #[test]
     fn partly_reversed_sequences_are_unchanged() {
         let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u) {
             one = Constant <value_ints = [-1]> ()

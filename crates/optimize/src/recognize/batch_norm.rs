@@ -210,8 +210,24 @@ fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
+    use provenance::Origins;
+
+    use super::{REACH, REWRITE, is_computed_of_constants};
     use crate::testing::{rewrites_to, rewritten, stays};
+
+    #[test]
+    fn few_nodes_are_searched_for_constants() {
+        for (count, expected) in [(REACH, true), (REACH + 1, false), (REACH + 2, false)] {
+            let nodes: String = (0..count).map(|i| format!("n{} = Neg (n{i}) ", i + 1)).collect();
+            let text =
+                format!("g () => (float[2] n{count}) <float[2] n0 = {{1, 2}}> {{ {nodes} }}");
+            let graph = crate::testing::graph(&text, &mut Origins::default());
+            let result = graph.block(onnx::Graph::MAIN).outputs()[0];
+            let mut seen = 0;
+            assert_eq!(is_computed_of_constants(&graph, result, |_| seen += 1), expected);
+            assert_eq!(seen, count.min(REACH + 1));
+        }
+    }
 
     fn text(body: &str) -> String {
         format!(

@@ -580,3 +580,16 @@ fn has_digits(number: f64, digits: i32) -> bool {
     let lacking = 53 - digits;
     number.to_bits() & ((1 << lacking) - 1) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::has_digits;
+
+    #[test]
+    fn digits_of_numbers_are_counted() {
+        let number = 1.0 + 2f64.powi(-23);
+        assert!(has_digits(number, 24));
+        assert!(!has_digits(number, 23));
+        assert!(has_digits(1.0 + f64::EPSILON, 53));
+    }
+}

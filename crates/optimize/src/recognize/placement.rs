@@ -137,6 +137,20 @@ mod tests {
     }
 
     #[test]
+    fn only_axes_of_the_result_are_named() {
+        for (axes, sizes, expected) in [
+            ([0, 1, 2], [1, 4, 1], Some(1)),
+            ([0, 1, 2], [2, 4, 1], None),
+            ([0, 1, 2], [1, 1, 1], None),
+            ([ANY, 1, 2], [4, 1, 1], None),
+            ([ONE, 1, 2], [4, 1, 1], None),
+        ] {
+            let place = Placement(SmallVec::from_slice(&axes));
+            assert_eq!(place.only_axis(&shape(&sizes)), expected, "{axes:?} {sizes:?}");
+        }
+    }
+
+    #[test]
     fn only_reshapes_of_unit_axes_have_a_placement() {
         let whole = Placement::identity(2).unwrap();
         assert_eq!(whole.reshaped(&shape(&[4, 2]), &shape(&[2, 4])), None);

@@ -78,5 +78,22 @@ mod tests {
                 y = Add (r, b)
             }",
         );
+        for (whole, parts, tail) in
+            [("2,3", "3,2,2,2", "2,2"), ("3", "3,2,2", "1,2,2"), ("0", "0,2,3", "2,3")]
+        {
+            let size = tail.split(',').map(|n| n.parse::<usize>().unwrap()).product();
+            let bias = vec!["1"; size].join(", ");
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[{whole},5] x, float[5,4] w) => (float[{parts}] y) <float[{tail}] b = {{{bias}}}> {{
+                        p = MatMul (x, w)
+                        s = Constant <value_ints = [{parts}]> ()
+                        r = Reshape <allowzero = 1> (p, s)
+                        y = Add (r, b)
+                    }}"
+                ),
+            );
+        }
     }
 }

@@ -53,7 +53,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     fn written(by: i64) -> String {
         format!(
@@ -94,5 +94,23 @@ mod tests {
     #[test]
     fn padding_that_may_be_written_is_kept() {
         stays(&REWRITE, &written(9));
+    }
+
+    #[test]
+    fn places_that_are_clipped_are_inside() {
+        for (last, is_inside) in [(5, true), (6, false)] {
+            let text = written(8)
+                .replace("Add (p, steps)", "Add (c, steps)")
+                .replace("inside = Mod (places, by)", "inside = Identity (places)")
+                .replace("by = Constant <value_int = 8> ()", "")
+                .replace(
+                    "steps = Const",
+                    &format!(
+                        "low = Constant <value_int = 0> () high = Constant <value_int = {last}> ()
+                         c = Clip (p, low, high) steps = Const"
+                    ),
+                );
+            assert_eq!(!rewritten(&REWRITE, &text).contains("Pad "), is_inside, "{last}");
+        }
     }
 }

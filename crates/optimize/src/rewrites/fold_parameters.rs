@@ -88,7 +88,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     #[test]
     fn another_layout_keeps_the_name() {
@@ -117,6 +117,21 @@ mod tests {
                 ),
             );
         }
+    }
+
+    #[test]
+    fn large_parameters_keep_their_size() {
+        let elements = vec!["1"; 2 * super::WIDENED].join(", ");
+        let text = |shape: &str, node: &str, operand: &str| {
+            format!(
+                "g (float[2,W] x) => (float[2,W] y) <float[{shape}] w = {{{elements}}}> {{
+                    {node} y = Add (x, {operand})
+                }}"
+            )
+            .replace('W', &super::WIDENED.to_string())
+        };
+        let transposed = "t = Transpose <perm = [1, 0]> (w)";
+        rewrites_to(&REWRITE, &text("W,2", transposed, "t"), &text("2,W", "", "w"));
     }
 
     #[test]
@@ -149,6 +164,19 @@ mod tests {
                 y = And (x, c)
             }",
         );
+    }
+
+    #[test]
+    fn concatenated_parameters_stay_apart() {
+        let text = |operands: &str| {
+            format!(
+                "g (float[4] x) => (float[4] y) <float[2] w = {{1, 2}}, float[2] v = {{3, 4}}> {{
+                    c = Constant <value = float[2] {{5, 6}}> ()
+                    t = Concat <axis = 0> ({operands}) y = Add (x, t) }}"
+            )
+        };
+        assert!(!rewritten(&REWRITE, &text("w, c")).contains("Concat <"));
+        stays(&REWRITE, &text("w, v").replace("c = Constant <value = float[2] {5, 6}> ()", ""));
     }
 
     #[test]

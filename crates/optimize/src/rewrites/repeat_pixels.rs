@@ -64,9 +64,7 @@ fn copies(m: &Match<'_>, wide: ValueId, shape: &[Dim]) -> Option<(ValueId, usize
         return None;
     }
     let at = from.iter().zip(to).position(|(from, to)| from != to).filter(|at| *at > 0)?;
-    let count = to[at]
-        .as_known()
-        .filter(|_| from[at] == Dim::Known(1) && from[at + 1..] == to[at + 1..])?;
+    let count = to[at].as_known().filter(|_| from[at] == Dim::Known(1))?;
     let merged = from[at - 1].clone() * Dim::Known(count);
     let is_merged = shape[..at - 1] == from[..at - 1]
         && shape[at - 1] == merged

@@ -109,7 +109,7 @@ fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     fn text(places: &str, count: &str, half: &str) -> String {
         format!(
@@ -138,6 +138,13 @@ mod tests {
                 y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, , scales)
             }",
         );
+        let reshaped = "u = Unsqueeze (q, front) v = Squeeze (u, front) p = Min (v, last)";
+        let resized =
+            rewritten(&REWRITE, &text("p", "2", "0.5").replace("p = Min (q, last)", reshaped));
+        assert!(resized.contains("Resize"), "{resized}");
+        let wrapped = text("p", "2", "0.5")
+            .replace("j = Cast <to = 6> (g)", "b = Cast <to = 3> (g) j = Cast <to = 6> (b)");
+        stays(&REWRITE, &wrapped);
         stays(&REWRITE, &text("p", "2", "0.25"));
         stays(&REWRITE, &text("p", "1", "0.5").replace("\"1*H\"", "H"));
         stays(&REWRITE, &text("r", "2", "0.5"));

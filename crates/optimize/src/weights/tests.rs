@@ -128,6 +128,16 @@ fn the_report_names_every_parameter() {
 }
 
 #[test]
+fn patterns_without_effect_are_reported() {
+    let mut origins = Origins::default();
+    let text = "g (float[2] x) => (float[2] y) <float[2] b = {1, 2}> { y = Add (x, b) }";
+    let mut graph = graph(text, &mut origins);
+    let found =
+        shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23, &Forms::auto(23));
+    assert_eq!(found.unwrap().unmatched, ["*"]);
+}
+
+#[test]
 fn the_first_pattern_decides() {
     let text = shrunk(&product("MatMul"), &[("w*", Format::Keep), ("*", INT4)]).unwrap();
     assert!(!text.contains("Dequantize"), "{text}");

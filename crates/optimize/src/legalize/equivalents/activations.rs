@@ -85,7 +85,8 @@ pub(super) fn mean(b: &mut Builder<'_>, node: &Node) -> Results {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::testing::assert_f64;
+    use crate::Target;
+    use crate::legalize::testing::{assert_f64, legalized};
 
     const XS: [f64; 12] =
         [0.0, 1e-300, -1e-12, 1e-3, -1e-3, 0.7, -0.7, 1.5, -4.0, 40.0, -40.0, -800.0];
@@ -105,5 +106,11 @@ mod tests {
         assert_f64("HardSigmoid", &XS, |x| (slope * x + 0.5).clamp(0.0, 1.0));
         assert_f64("HardSwish", &XS, |x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0));
         assert_f64("Mean", &XS, |x| x);
+    }
+
+    #[test]
+    fn negative_numbers_are_multiplied_by_slopes() {
+        let text = "g (double[3] x, double[3] slope) => (double[3] y) { y = PRelu (x, slope) }";
+        assert_eq!(legalized(text, Target::default()), "Mul:f64 Less:bool Where:f64");
     }
 }

@@ -89,3 +89,40 @@ fn ordered_by_bits(graph: &Graph, keys: ValueId) -> Option<ValueId> {
     let x = node(bits, "BitCast").filter(|_| is_order)?.input(0)?;
     graph.ty(x).dtype.is_float().then_some(x)
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx::Graph;
+    use provenance::Origins;
+
+    use super::orders_floats;
+    use crate::testing::graph;
+
+    #[test]
+    fn only_floats_are_ordered_by_their_bits() {
+        let is_order = |negative: &str, flipped: &str, options: &str| {
+            let text = format!(
+                "g (float[4] x, int32[4] other) => (int64[2] i) {{
+                    zero = Constant <value = int32 {{0}}> ()
+                    highest = Constant <value = int32 {{2147483647}}> ()
+                    bits = BitCast <to = 6> (x) n = Less ({negative}) f = BitwiseXor ({flipped})
+                    keys = Where (n, f, bits) k = Constant <value_ints = [2]> ()
+                    v, i = TopK <{options}> (keys, k)
+                }}"
+            );
+            let graph = graph(&text, &mut Origins::default());
+            let top = graph.producer(graph.block(Graph::MAIN).outputs()[0]).unwrap();
+            orders_floats(&graph, graph.node(top))
+        };
+        assert!(is_order("bits, zero", "bits, highest", "axis = 0"));
+        for (negative, flipped, options) in [
+            ("other, zero", "bits, highest", "axis = 0"),
+            ("bits, highest", "bits, highest", "axis = 0"),
+            ("bits, zero", "other, highest", "axis = 0"),
+            ("bits, zero", "bits, zero", "axis = 0"),
+            ("bits, zero", "bits, highest", "largest = 0"),
+        ] {
+            assert!(!is_order(negative, flipped, options), "{negative}; {flipped}; {options}");
+        }
+    }
+}

@@ -219,7 +219,7 @@ fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueI
 mod tests {
     use crate::Target;
     use crate::legalize::legalize;
-    use crate::legalize::testing::{assert_integers, show};
+    use crate::legalize::testing::{assert_integers, legalized, show};
     use crate::testing::graph;
     use onnx::attrs;
     use provenance::Origins;
@@ -284,6 +284,18 @@ mod tests {
             let mut graph = graph(&text, &mut origins);
             legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
             assert_eq!(show(&graph), nodes, "{axes}");
+        }
+    }
+
+    #[test]
+    fn more_terms_are_summed_in_narrower_pieces() {
+        for (size, pieces) in [("3", 2), ("2097151", 2), ("2097152", 4), ("T", 4)] {
+            let text = format!(
+                "g (uint64[2,{size}] x) => (uint64[2,1] y) {{
+                    a = Constant <value_ints = [1]> () y = ReduceSum (x, a) }}"
+            );
+            let shown = legalized(&text, Target::default());
+            assert_eq!(shown.matches("ReduceSum:f64").count(), pieces, "{size}: {shown}");
         }
     }
 

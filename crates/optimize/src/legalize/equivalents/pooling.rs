@@ -52,3 +52,27 @@ fn reduce(b: &mut Builder<'_>, node: &Node, op: &'static str) -> Result<ValueId>
     let axes = b.i64s(&axes);
     b.op(op, &[x, axes], attrs! { keepdims: true })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Target;
+    use crate::legalize::testing::legalized;
+
+    #[test]
+    fn only_padded_windows_are_counted() {
+        for (attrs, size, pads, counts) in [
+            ("", 3, 0, 0),
+            (", pads = [0, 0, 0, 0]", 3, 0, 0),
+            (", pads = [1, 1, 0, 0]", 4, 2, 1),
+            (", pads = [1, 1, 0, 0], count_include_pad = 1", 4, 1, 0),
+        ] {
+            let text = format!(
+                "g (double[1,1,4,4] x) => (double[1,1,{size},{size}] y) {{
+                    y = AveragePool <kernel_shape = [2, 2]{attrs}> (x) }}"
+            );
+            let shown = legalized(&text, Target::default());
+            let count = |op: &str| shown.matches(&format!("{op}:f64")).count();
+            assert_eq!((count("Pad"), count("ConstantOfShape")), (pads, counts), "{shown}");
+        }
+    }
+}

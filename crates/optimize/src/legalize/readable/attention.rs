@@ -377,6 +377,8 @@ mod tests {
         for mask in [
             CHOSEN.replace("-1e30", "-inf").replace("low)", "one)"),
             CHOSEN.replace("zero, low", "low, zero"),
+            CHOSEN.replace("zero, low", "zero, zero"),
+            CHOSEN.replace("zero, low", "one, low"),
         ] {
             let other = attention(&mask, behind);
             is_spelled(&other, &other);

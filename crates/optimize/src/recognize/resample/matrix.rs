@@ -169,6 +169,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn matrices_that_resample_are_filters() {
+        let found = |from: usize, to: usize| {
+            let filter = Filter { kernel: Kernel::Linear, antialias: None };
+            let columns: Vec<_> = (0..to).map(|new| filter.column(from, to, new)).collect();
+            let rows = (0..from).flat_map(|row| columns.iter().map(move |column| column[row]));
+            let numbers: Vec<_> = rows.map(|number| number.to_string()).collect();
+            let text = format!(
+                "g (float[1,{from}] x) => (float[1,{to}] y) {{
+                    w = Constant <value = float[{from},{to}] {{{}}}> () y = MatMul (x, w) }}",
+                numbers.join(", ")
+            );
+            let graph = crate::testing::graph(&text, &mut provenance::Origins::default());
+            let product = graph.producer(graph.block(Graph::MAIN).outputs()[0]).unwrap();
+            super::filter(&graph, graph.node(product).input(1).unwrap(), false)
+        };
+        assert!(found(3, 6).is_some_and(|filter| matches!(filter.kernel, Kernel::Linear)));
+        for (from, to) in [(3, 3), (3, 0)] {
+            assert!(found(from, to).is_none(), "{from} to {to}");
+        }
+    }
+
     /// Checks that no sum of weights is zero, with and without a filter.
     #[test]
     fn sums_of_weights_are_not_zero() {

@@ -193,6 +193,19 @@ fn empty_results_fold_without_constants() {
 }
 
 #[test]
+fn integers_are_rounded_once() {
+    rewrites_to(
+        &REWRITE,
+        "g (float x) => (float y) {
+            n = Constant <value = int64 {9007199791611905}> () c = Cast <to = 1> (n) y = Add (x, c)
+        }",
+        "g (float x) => (float y) {
+            c = Constant <value = float {9007200328482816}> () y = Add (x, c)
+        }",
+    );
+}
+
+#[test]
 fn results_that_may_differ_at_run_time_are_unchanged() {
     for text in [
         // Overflow, division by zero, NaN, and the sign of zero.

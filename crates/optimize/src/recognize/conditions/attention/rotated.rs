@@ -213,3 +213,53 @@ impl Positions<'_> {
         is_along && same(&found.first, self.first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx::Graph;
+    use provenance::Origins;
+
+    use super::{STEPS, computes_same};
+
+    /// Returns `true` if the two results of a graph are computed in the same way.
+    fn are_same(nodes: &str) -> bool {
+        let text = format!(
+            "g (float[2,2] x, float[2,2] z) => (float[M,N] a, float[M,N] b) {{
+                low = Constant <value = float {{0}}> () high = Constant <value = float {{1}}> ()
+                {nodes}
+            }}"
+        );
+        let graph = crate::testing::graph(&text, &mut Origins::default());
+        let results = graph.block(Graph::MAIN).outputs();
+        computes_same(&graph, results[0], results[1], 0)
+    }
+
+    #[test]
+    fn nodes_are_compared_with_their_operands() {
+        assert!(are_same("c = Exp (x) a = Neg (c) d = Exp (x) b = Neg (d)"));
+        assert!(are_same("a = Clip (x, , high) b = Clip (x, , high)"));
+        for nodes in [
+            "a = Exp (x) b = Neg (x)",
+            "a = Exp (x) b = Exp (z)",
+            "a = Softmax <axis = 0> (x) b = Softmax <axis = 1> (x)",
+            "a = Clip (x, low, high) b = Clip (x, low)",
+            "a, c = Split <num_outputs = 2> (x) d, b = Split <num_outputs = 2> (x)",
+        ] {
+            assert!(!are_same(nodes), "{nodes}");
+        }
+    }
+
+    #[test]
+    fn few_steps_are_compared() {
+        let chain = |from: &str, count: usize| {
+            let nodes = (0..count).map(|i| format!("{from}{} = Neg ({from}{i}) ", i + 1));
+            format!("{from}0 = Exp (x) {}", nodes.collect::<String>())
+        };
+        let both = |count: usize| {
+            let (first, second) = (chain("p", count), chain("q", count));
+            are_same(&format!("{first} {second} a = Abs (p{count}) b = Abs (q{count})"))
+        };
+        assert!(both(STEPS - 2));
+        assert!(!both(STEPS - 1));
+    }
+}

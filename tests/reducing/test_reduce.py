@@ -1,5 +1,6 @@
 """Planted bugs become a few lines, and the verdict names what was planted."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from jax import lax
 import jax2onnx
 from jax2onnx import InvalidInputError, LoweringContext, Reduction, Value
 from jax2onnx._export import result
+from jax2onnx._reducing.case import Case
+from jax2onnx._reducing.checks import Slower
+from jax2onnx._reducing.export import Way
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
@@ -242,6 +246,25 @@ def test_a_check_of_the_users() -> None:
     found = jax2onnx.reduce(attention, [X], check=has_cos)
     assert body(found) == ["a = lax.cos(x0)"]
     assert "has_cos" in found.failure
+
+
+def test_a_program_that_is_slower_than_in_jax(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later programs lose more than half of the time that the first one loses, and less than that
+    if onnxruntime's optimiser is off. That is still too slow.
+    """
+    lost = iter([100.0])
+
+    def times(_self: Slower, _case: Case, way: Way) -> tuple[float, float]:
+        return (next(lost, 60.0) if way.runtime == "optimised" else 40.0), 1.0
+
+    monkeypatch.setattr(Slower, "_times", times)
+    found = jax2onnx.reduce(lambda x: jnp.sin(x) + jnp.cos(x), [(2,)], check="slower:3")
+    assert found.verdict.kind == "unknown"
+    assert found.is_reproduced
+    exec(found.program, {})
+    assert re.search(r"\d µs in onnxruntime, \d+ µs in JAX", capsys.readouterr().out)
 
 
 @pytest.mark.slow

@@ -352,6 +352,18 @@ def test_the_script_contains_the_rules_that_it_needs(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("False `output_0` differs")
 
 
+def refusing(ctx: LoweringContext, x: Value) -> Value:
+    raise ValueError(ctx.primitive)
+
+
+def test_an_error_of_a_users_rule_is_blamed_on_it() -> None:
+    with rule("sin", refusing):
+        found = jax2onnx.reduce(lambda x: jnp.sin(x * 2) + 1, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "sin")
+    reason = "it fails in its lowering (wrong-rule); it is `refusing`, a rule of your own"
+    assert found.verdict.reason == reason
+
+
 def test_a_rule_that_a_script_cannot_contain_is_mentioned() -> None:
     operator = "Cos"
 

@@ -193,17 +193,16 @@ def _operators(case: Case, check: Check) -> str:
 def _rule(case: Case, check: Check) -> Verdict:
     """Blames the lowering rule of the remaining equations."""
     primitives = list(dict.fromkeys(eqn.primitive.name for eqn in case.eqns))
-    reason = "the check fails without any rewrite"
-    if isinstance(check, Raises):
-        error = check.error(case)
-        code = getattr(error, "code", None)
-        if code is not None:
-            where = "the conversion refuses" if code.startswith("unsupported") else "it fails in"
-            return Verdict("rule", ", ".join(primitives), f"{where} its lowering ({code})")
     if isinstance(check, Asks):
         return Verdict("unknown", "", "the check returns True without any rewrite as well")
     if isinstance(check, Slower):
         return Verdict("unknown", "", "the model is slow without any rewrite as well")
+    reason = "the check fails without any rewrite"
+    if isinstance(check, Raises):
+        code = getattr(check.error(case), "code", None)
+        if code is not None:
+            where = "the conversion refuses" if code.startswith("unsupported") else "it fails in"
+            reason = f"{where} its lowering ({code})"
     custom = [
         f"`{function}`, a rule of your own"
         for name, _, _, (_, function, _) in registered()

@@ -1,5 +1,6 @@
 """Planted bugs become a few lines, and the verdict names what was planted."""
 
+import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -401,6 +402,12 @@ def test_a_primitive_that_has_no_name_in_jax() -> None:
 def test_one_node_is_singular() -> None:
     found = jax2onnx.reduce(attention, [X], check=lambda model, *_: len(model.graph.node) > 0)
     assert "1 node (" in str(found)
+
+
+def test_a_notebook_shows_the_program_and_the_verdict() -> None:
+    found = jax2onnx.reduce(attention, [X], check=lambda model, *_: len(model.graph.node) > 0)
+    assert repr(found) == str(found)
+    assert html.escape(str(found)) in found._repr_html_()
 
 
 def test_a_model_that_is_right_has_nothing_to_reduce() -> None:

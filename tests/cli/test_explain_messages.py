@@ -130,6 +130,22 @@ def test_a_data_file_that_is_missing(message: str, said: str, explain: Explain) 
     assert said in found["message"]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Deserialize tensor w failed.GetFileLength for ./m.onnx.data failed:open file",
+        "Deserialize tensor w failed.env.cc:538 OpenRandomAccessFile Random-access reads require a "
+        "regular file: ./m.onnx.data",
+        "Deserialize tensor w failed.tensorprotoutils.cc:1876 GetExtDataFromTensorProto External "
+        "initializer: w offset: 0 size to read: 16 given file_length: 0 are out of bounds",
+        "Data of TensorProto ( tensor name: w) should be stored in /m.onnx.data, but it is not",
+    ],
+)
+def test_a_parameter_whose_data_cannot_be_read(message: str, explain: Explain) -> None:
+    (found,) = explain(message)
+    assert found["name"] == "w"
+
+
 def test_a_data_file_that_is_a_link(explain: Explain) -> None:
     (found,) = explain(
         "[ONNXRuntimeError] : 1 : FAIL : External data path validation failed for initializer: "

@@ -20,7 +20,7 @@ import onnxruntime
 import pytest
 
 from harness.provenance_of import line_of
-from jax2onnx import SourceMap, _core, to_onnx
+from jax2onnx import SourceMap, _core, onnx_function, to_onnx
 
 SHAPE = (1, 16, 16, 3)
 LEVELS = ("BASIC", "EXTENDED", "ALL")
@@ -448,6 +448,26 @@ def test_lines_that_compute_nothing_are_not_charged(
     }
     assert sorted(len(lines) for lines in products.values()) == [1] * len(products), products
     assert {line for lines in products.values() for line in lines} >= {own[1], own[2], own[4]}
+
+
+@onnx_function
+def scores(x: jax.Array, weights: jax.Array) -> jax.Array:
+    y = x @ jnp.swapaxes(x @ weights, -1, -2)
+    return jax.nn.softmax(y / 4.0)
+
+
+def twice(x: jax.Array) -> jax.Array:
+    return scores(scores(x, MATRICES[0]), MATRICES[1])
+
+
+def test_a_fused_node_of_a_function_is_charged_in_every_call(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    exported = to_onnx(twice, [(2, 16, 16)], stacktrace_metadata="sourcemap")
+    assert len(exported.functions) == 1
+    found = charged(exported, "EXTENDED", tmp_path, capfd)
+    scaled = [lines for name, lines in found.items() if "MatMulScaleFusion" in name]
+    assert [len(lines) for lines in scaled] == [2, 2], found
 
 
 def spelled(x: jax.Array, bias: jax.Array, weights: jax.Array) -> jax.Array:

@@ -1,5 +1,7 @@
 """Planted bugs become a few lines, and the verdict names what was planted."""
 
+import html
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,9 @@ from jax import lax
 import jax2onnx
 from jax2onnx import InvalidInputError, LoweringContext, Reduction, Value
 from jax2onnx._export import result
+from jax2onnx._reducing.case import Case
+from jax2onnx._reducing.checks import Slower
+from jax2onnx._reducing.export import Way
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 
@@ -244,6 +249,25 @@ def test_a_check_of_the_users() -> None:
     assert "has_cos" in found.failure
 
 
+def test_a_program_that_is_slower_than_in_jax(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later programs lose more than half of the time that the first one loses, and less than that
+    if onnxruntime's optimiser is off. That is still too slow.
+    """
+    lost = iter([100.0])
+
+    def times(_self: Slower, _case: Case, way: Way) -> tuple[float, float]:
+        return (next(lost, 60.0) if way.runtime == "optimised" else 40.0), 1.0
+
+    monkeypatch.setattr(Slower, "_times", times)
+    found = jax2onnx.reduce(lambda x: jnp.sin(x) + jnp.cos(x), [(2,)], check="slower:3")
+    assert found.verdict.kind == "unknown"
+    assert found.is_reproduced
+    exec(found.program, {})
+    assert re.search(r"\d µs in onnxruntime, \d+ µs in JAX", capsys.readouterr().out)
+
+
 @pytest.mark.slow
 def test_a_failure_that_needs_a_loop() -> None:
     """Iterations, carried values and equations of the body are removed, but not the loop."""
@@ -329,6 +353,18 @@ def test_the_script_contains_the_rules_that_it_needs(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("False `output_0` differs")
 
 
+def refusing(ctx: LoweringContext, x: Value) -> Value:
+    raise ValueError(ctx.primitive)
+
+
+def test_an_error_of_a_users_rule_is_blamed_on_it() -> None:
+    with rule("sin", refusing):
+        found = jax2onnx.reduce(lambda x: jnp.sin(x * 2) + 1, [X])
+    assert (found.verdict.kind, found.verdict.name) == ("rule", "sin")
+    reason = "it fails in its lowering (wrong-rule); it is `refusing`, a rule of your own"
+    assert found.verdict.reason == reason
+
+
 def test_a_rule_that_a_script_cannot_contain_is_mentioned() -> None:
     operator = "Cos"
 
@@ -366,6 +402,12 @@ def test_a_primitive_that_has_no_name_in_jax() -> None:
 def test_one_node_is_singular() -> None:
     found = jax2onnx.reduce(attention, [X], check=lambda model, *_: len(model.graph.node) > 0)
     assert "1 node (" in str(found)
+
+
+def test_a_notebook_shows_the_program_and_the_verdict() -> None:
+    found = jax2onnx.reduce(attention, [X], check=lambda model, *_: len(model.graph.node) > 0)
+    assert repr(found) == str(found)
+    assert html.escape(str(found)) in found._repr_html_()
 
 
 def test_a_model_that_is_right_has_nothing_to_reduce() -> None:

@@ -48,9 +48,10 @@ impl<W: Write> Write for Harmless<W> {
             let (before, after) = rest.split_at(at);
             self.put(before)?;
             let mut characters = after.chars();
-            // All of them are in the basic multilingual plane.
             if let Some(c) = characters.next() {
-                self.put(&format!("\\u{:04x}", u32::from(c)))?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    self.put(&format!("\\u{unit:04x}"))?;
+                }
             }
             rest = characters.as_str();
         }
@@ -97,5 +98,13 @@ mod tests {
         let value = json!(vec!["a"; 100]);
         assert!(!written(&value, 100).0);
         assert!(written(&value, 100).1.len() <= 100);
+    }
+
+    #[test]
+    fn tags_outside_the_basic_plane_keep_their_value() {
+        let value = json!("flag\u{e0067}\u{e007f}\u{1d173}");
+        let (_, text) = written(&value, 1000);
+        assert!(text.is_ascii());
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 }

@@ -124,13 +124,17 @@ fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// Returns `true` if a character can control a terminal, reorder its text, break its lines or hide
 /// in it. Joiners and variation selectors are parts of words and emoji.
 pub(crate) fn is_harmful(c: char) -> bool {
-    let is_reordering = matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_invisible = matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
         | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}');
-    c.is_control() || is_reordering || is_invisible || matches!(c, '\u{2028}' | '\u{2029}')
+    c.is_control() || is_reordering(c) || is_invisible || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Returns `true` if a character can reorder the text around it.
+pub(crate) fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

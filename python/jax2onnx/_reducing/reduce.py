@@ -215,6 +215,7 @@ def reduced(
         _ = case.values  # fails with the reason if JAX cannot evaluate the program
         search = Search(case, failure, check, seconds, program.line_of)
         best = search.run()
+        check.restart()
         verdict = verdict_of(best, check)
         script, is_reproduced = script_of(
             best, check, f"{search.failure}\nverdict: {verdict}", program.settings, program.line_of

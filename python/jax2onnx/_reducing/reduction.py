@@ -1,20 +1,22 @@
 """The result of a reduction, and the files that it is written to."""
 
+import html
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jax2onnx._python.notebooks import PRE
 from jax2onnx._reducing.verdict import Verdict
 
 if TYPE_CHECKING:
     import onnx
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduction:
     """A reduced program.
 
@@ -43,7 +45,7 @@ class Reduction:
     tried: int
     is_complete: bool
     is_reproduced: bool
-    closed: Any = field(repr=False)
+    closed: Any
 
     def __str__(self) -> str:
         """Returns the program and the verdict."""
@@ -60,6 +62,11 @@ class Reduction:
         if not self.is_reproduced:
             lines.append("note     the script does not fail: use the recording instead")
         return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{PRE}{html.escape(str(self))}</pre>"
 
     def _nodes(self) -> int:
         return 0 if self.model is None else len(self.model.graph.node)

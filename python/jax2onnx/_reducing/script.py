@@ -16,10 +16,19 @@ from jax2onnx._export.lowering_rules import local_lowerings, registered
 from jax2onnx._reducing.array_text import array_text
 from jax2onnx._reducing.calls import dtype_text
 from jax2onnx._reducing.case import Case
-from jax2onnx._reducing.checks import Check
+from jax2onnx._reducing.checks import Check, Slower
 from jax2onnx._reducing.program_text import ProgramText
 from jax2onnx._tracing.inputs import place_of
 from jax2onnx._tracing.trace import trace
+
+# The imports of every script.
+IMPORTS = {
+    "import jax",
+    "import jax.numpy as jnp",
+    "import jax2onnx",
+    "import numpy as np",
+    "from jax import lax",
+}
 
 
 def script_of(
@@ -37,6 +46,8 @@ def script_of(
     except ValueError as error:  # a primitive without a name in JAX
         lines = [f"This program cannot be printed: {error}.", *str(case.closed).splitlines()]
         return "\n".join([*head, *(f"# {line}" for line in lines), ""]), False
+    if isinstance(check, Slower):
+        text.imports.update(("import timeit", "import onnxruntime"))
     rules = _rules_of(case)
     sources = [_source_of(name, code) for name, _, code, _ in rules]
     with local_lowerings():
@@ -51,12 +62,27 @@ def script_of(
     after = [
         *shapes,
         f"model = jax2onnx.to_onnx(program, {'specs' if shapes else 'inputs'}{options})",
-        "print(*jax2onnx.allclose(program, model, inputs"
-        + (", enable_double_precision=True))" if double else "))"),
+        *_shown(check),
         "",
     ]
     definitions = _definitions(text, case, sources, double=double)
     return "\n".join([*head, definitions, *after]), is_reproduced
+
+
+def _shown(check: Check) -> list[str]:
+    """Returns the lines that show the failure of `model`."""
+    if isinstance(check, Slower):
+        return [
+            "session = onnxruntime.InferenceSession(model.SerializeToString())",
+            "feeds = dict(zip([x.name for x in session.get_inputs()], inputs))",
+            "compiled = jax.jit(program)",
+            "jax.block_until_ready(compiled(*inputs))",
+            "ours = timeit.repeat(lambda: session.run(None, feeds), number=1)",
+            "theirs = timeit.repeat(lambda: jax.block_until_ready(compiled(*inputs)), number=1)",
+            'print(f"{1e6 * min(ours):.0f} µs in onnxruntime, {1e6 * min(theirs):.0f} µs in JAX")',
+        ]
+    double = ", enable_double_precision=True" if check.exporter.double else ""
+    return [f"print(*jax2onnx.allclose(program, model, inputs{double}))"]
 
 
 def _definitions(
@@ -68,12 +94,7 @@ def _definitions(
     lines = [
         # Types in the signatures of rules need not be imported.
         *(["from __future__ import annotations", ""] if rules else []),
-        "import jax",
-        "import jax.numpy as jnp",
-        "import jax2onnx",
-        "import numpy as np",
-        "from jax import lax",
-        *sorted(text.imports),
+        *sorted(IMPORTS | text.imports, key=lambda line: (line.startswith("from"), line)),
         "",
         *(['jax.config.update("jax_enable_x64", True)', ""] if double else []),
         *([*text.constants, ""] if text.constants else []),

@@ -81,7 +81,7 @@ def _option(case: Case, check: Check) -> Verdict | None:
         other.exporter = replace(check.exporter, options=options)
         if _fails(case, other, USUAL) is False:
             texts = ", ".join(map(_entry, given))
-            return Verdict("option", f"{name}={texts}", "without it the model is right")
+            return Verdict("option", f"{name}={texts}", f"without it the model {check.passing}")
     return None
 
 
@@ -118,8 +118,8 @@ def _rewrite(case: Case, check: Check) -> Verdict | None:
             return Verdict(
                 "runtime",
                 "onnxruntime's optimiser",
-                f"without it the model is right; it fails from our rewrite `{name}` on (change "
-                f"{bad} of the optimiser)",
+                f"without it the model {check.passing}; it fails from our rewrite `{name}` on "
+                f"(change {bad} of the optimiser)",
             )
         if _fails(case, check, Way(bad, "reference")) is False:
             return Verdict(
@@ -174,7 +174,8 @@ def _applied(case: Case, check: Check, number: int) -> str:
 def _runtime(case: Case, check: Check) -> Verdict | None:
     """Blames onnxruntime if the model is right without its optimiser, or in another runtime."""
     if _fails(case, check, Way(runtime="unoptimised")) is False:
-        return Verdict("runtime", "onnxruntime's optimiser", "without it the model is right")
+        reason = f"without it the model {check.passing}"
+        return Verdict("runtime", "onnxruntime's optimiser", reason)
     if _fails(case, check, Way(runtime="reference")) is False:
         return Verdict(
             "runtime",
@@ -192,17 +193,16 @@ def _operators(case: Case, check: Check) -> str:
 def _rule(case: Case, check: Check) -> Verdict:
     """Blames the lowering rule of the remaining equations."""
     primitives = list(dict.fromkeys(eqn.primitive.name for eqn in case.eqns))
-    reason = "the check fails without any rewrite"
-    if isinstance(check, Raises):
-        error = check.error(case)
-        code = getattr(error, "code", None)
-        if code is not None:
-            where = "the conversion refuses" if code.startswith("unsupported") else "it fails in"
-            return Verdict("rule", ", ".join(primitives), f"{where} its lowering ({code})")
     if isinstance(check, Asks):
         return Verdict("unknown", "", "the check returns True without any rewrite as well")
     if isinstance(check, Slower):
         return Verdict("unknown", "", "the model is slow without any rewrite as well")
+    reason = "the check fails without any rewrite"
+    if isinstance(check, Raises):
+        code = getattr(check.error(case), "code", None)
+        if code is not None:
+            where = "the conversion refuses" if code.startswith("unsupported") else "it fails in"
+            reason = f"{where} its lowering ({code})"
     custom = [
         f"`{function}`, a rule of your own"
         for name, _, _, (_, function, _) in registered()

@@ -57,7 +57,7 @@ pub struct Reduce {
 const EXAMPLES: &str = "\
 Examples:
   jax2onnx reduce model.jaxpr -o reduced
-  jax2onnx reduce model.py:predict -i 'f32[2,3]' --inputs x.npz --rtol 1e-4
+  jax2onnx reduce model.py:predict --inputs x.npz --rtol 1e-4
   jax2onnx reduce model.py:predict -i 'f32[2,3]' --check rewrite:layer_norm";
 
 impl Reduce {

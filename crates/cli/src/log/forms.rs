@@ -46,6 +46,8 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "Removing initializer '{value}'."),
     (Runtime::Onnx, "failed for initializer: {value}. Error:"),
     (Runtime::Onnx, "External initializer: {value} offset:"),
+    (Runtime::Onnx, "Deserialize tensor {value} failed."),
+    (Runtime::Onnx, "( tensor name: {value}) should be stored in"),
     (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Target;
 use super::read::Kernel;
 use crate::model::{
-    BIASED, Index, LAYOUTS, MERGED, Makers, RESHAPES, fused_operators, plain_operator,
+    BIASED, Chain, Index, LAYOUTS, MERGED, Makers, RESHAPES, fused_operators, plain_operator,
 };
 
 /// The maximum number of nodes visited from one node.
@@ -385,8 +385,15 @@ impl<'i, 'm> Regions<'i, 'm> {
                     let is_extended = self.extends(node, *owned, kernel);
                     is_extended || self.is_fused(*owned, kernel)
                 });
-            // The kernel that contains the node ran after those that compute its other operands.
-            let before = before.max_by_key(|(_, at)| *at);
+            // The kernel that contains the node ran after those that compute its other operands. An inlined
+            // function has one such kernel per call.
+            let mut latest: FxHashMap<(Option<usize>, &[usize]), usize> = FxHashMap::default();
+            for (_, at) in before {
+                if let (kernel, Target::Node(_, chains, _)) = &kernels[at] {
+                    let last = latest.entry((kernel.inside, call(chains))).or_default();
+                    *last = at.max(*last);
+                }
+            }
             let after =
                 owners(self.reached(node, &self.read_by)).into_iter().filter(|(owned, at)| {
                     let kernel = kernels[*at].0;
@@ -396,7 +403,7 @@ impl<'i, 'm> Regions<'i, 'm> {
                         own => self.is_fused(*owned, kernel) && !EXTENDED.contains(&own),
                     }
                 });
-            let mut all: Vec<usize> = before.into_iter().chain(after).map(|(_, at)| at).collect();
+            let mut all: Vec<usize> = latest.into_values().chain(after.map(|(_, at)| at)).collect();
             all.sort_unstable();
             all.dedup();
             found.push((node, all));
@@ -451,6 +458,11 @@ impl<'i, 'm> Regions<'i, 'm> {
             && !EXTENDED.contains(&kernel.op.as_str())
             && fused_operators(&kernel.op).is_none()
     }
+}
+
+/// Returns the calls by which a kernel's node was inlined.
+fn call(chains: &[Chain]) -> &[usize] {
+    chains.first().map_or(&[], Vec::as_slice)
 }
 
 /// Returns the first operand of a node.

@@ -9,6 +9,8 @@ mod parameters;
 mod tables;
 mod unfold;
 
+use crate::style::is_reordering;
+
 pub(crate) use attributes::attribute_text;
 pub(crate) use comparison::Other;
 pub(crate) use data::{Subject, Timed, data};
@@ -52,7 +54,7 @@ pub(crate) fn page(data: &serde_json::Value) -> String {
 }
 
 /// Makes JSON safe inside HTML: escapes characters that could end the element or a line of a
-/// script. They occur only inside strings.
+/// script, and makes those visible that reorder text. They occur only inside strings.
 fn harmless(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -60,6 +62,7 @@ fn harmless(json: &str) -> String {
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 text.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
+            c if is_reordering(c) => text.push_str(&format!("\\{}", c.escape_unicode())),
             c => text.push(c),
         }
     }
@@ -83,6 +86,12 @@ mod tests {
         let data = &page[start..start + page[start..].find("</script>").unwrap()];
         let read: Value = serde_json::from_str(data).unwrap();
         assert_eq!(read["title"], nasty);
+    }
+
+    #[test]
+    fn text_cannot_be_reordered() {
+        let page = page(&json!({ "title": "a\u{202e}b" }));
+        assert!(page.contains(r#"{"title":"a\\u{202e}b"}"#));
     }
 
     #[test]

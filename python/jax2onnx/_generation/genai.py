@@ -182,6 +182,9 @@ def readme(
         if has_tokenizer
         else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
     )
+    batch = ""
+    if storage in (Storage.SHARED, Storage.WINDOWED):
+        batch = "\nAll prompts of a batch must have the same length: padding is seen as text.\n"
     back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
     rewind, remark = "generator.rewind_to(kept)", ""
     if storage is Storage.WINDOWED:
@@ -227,7 +230,7 @@ kept = len(tokens) - {back}
 {rewind}
 generator.append_tokens([*tokens[kept:], *new_tokens])
 ```
-"""
+{batch}"""
 
 
 def has_tokenizer(folder: str | os.PathLike[str]) -> bool:

@@ -1,10 +1,12 @@
 """Measures models on a GPU: `make bench GPU=1`.
 
-Needs onnxruntime with its CUDA provider, and JAX with CUDA. Models run in turns in one process.
-Inputs and outputs stay on the device. For each model and element type, a row per form says how long
-a run takes in milliseconds and divided by `jax.jit`'s time, the largest difference from its results
-divided by the largest result, how many nodes ran on the CPU, how many copies between host and
-device the graph has, and how much memory of the GPU the session took.
+Needs onnxruntime with its CUDA provider, and JAX with CUDA; torch and torchvision for the
+comparison with torch.onnx. Processes of their own export all models first. Then the forms of each
+model run in turns in one process, with inputs and outputs on the device. A row per form has its
+time in milliseconds, also divided by those of `jax.jit` and torch.onnx's model, the error against
+float64 divided by `jax.jit`'s, the number of nodes on the CPU, of copies between host and device,
+and the session's memory on the GPU. Rows are saved after each model, and no model begins after
+`--seconds`.
 
     python bench/gpu.py [NAME[:SIZE=N,…] …] [--dtype float16] [--provider CPUExecutionProvider]
 
@@ -18,69 +20,112 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 MODELS = (
     "nnx/gpt:layers=12,width=768,heads=12,vocabulary=8000,length=512,batch=8",
-    "nnx/vit:batch=32,size=224,patch=16,width=768,heads=12,layers=12",
     "nnx/resnet50:size=224,batch=32",
-    "nnx/gpt_step:capacity=1024,width=1024,heads=16",
-    "nnx/unet:size=64",
-    "nnx/rnn:length=128,width=256",
+    "nnx/vit:batch=32,size=224,patch=16,width=768,heads=12,layers=12,classes=1000",
+    "llama_step",
+    "llama",
+    "bert",
 )
+TORCH = "torch.onnx"
+
+
+def build(name, stored, dtype=None):
+    """Returns a model that computes in `dtype`, with parameters in `stored`, and its inputs."""
+    import gpu_models
+    import jax
+    import jax.numpy as jnp
+    from tasks import _model
+
+    dtype = dtype or stored
+    is_float = lambda x: hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)  # noqa: E731
+    found = gpu_models.build(name, stored, dtype)
+    if found is None:
+        model, inputs = _model(name)
+        found = cast(cast(model, stored), dtype), list(inputs)
+    model, inputs = found
+    small = lambda x: jnp.asarray(x, stored).astype(dtype) if is_float(x) else jnp.asarray(x)  # noqa: E731
+    return model, jax.tree.map(small, inputs)
 
 
 def cast(model, dtype):
-    """Returns the model with its floats and its layers in `dtype`."""
+    """Returns the module with its floats and its layers in `dtype`."""
     import jax
     import jax.numpy as jnp
     from flax import nnx
 
-    if dtype == "float32":
-        return model
+    is_float = lambda x: hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)  # noqa: E731
     graph, state = nnx.split(model)
-    is_float = lambda x: hasattr(x, "dtype") and x.dtype == jnp.float32  # noqa: E731
     state = jax.tree.map(lambda x: x.astype(dtype) if is_float(x) else x, state)
     model = nnx.merge(graph, state)
     for _, part in nnx.iter_graph(model):
         # Layers remember the type that they were created with, and would promote their operands.
-        if getattr(part, "dtype", None) == jnp.float32 and isinstance(part, nnx.Module):
+        if getattr(part, "dtype", None) is not None and isinstance(part, nnx.Module):
             part.dtype = jnp.dtype(dtype)
     return model
 
 
-def export(model, inputs, name, dtype, folder):
-    """Returns the paths of the model's forms by label, without those that cannot be made."""
-    import torch_models
-
-    from jax2onnx import to_onnx
-    from jax2onnx.errors import InvalidInputError
-
-    forms = {
-        "cuda": {"target": "cuda"},
-        "cuda, promises": {"target": "cuda", "assume": ["finite", "indices_in_range"]},
-        "no target": {},
-    }
+def forms_of(dtype):
+    """Returns the options of each form by label."""
+    forms = {"cuda": {"target": "cuda"}, "no target": {}}
     if dtype == "float32":
         forms["cuda, compute float16"] = {"target": "cuda", "compute": "float16"}
-    paths = {}
-    for number, (label, options) in enumerate(forms.items()):
-        path = os.path.join(folder, f"{number}.onnx")
+    return forms
+
+
+def export(name, dtype, folder):
+    """Writes the forms of a model to a folder, with a line for each that cannot be made."""
+    from jax2onnx import to_onnx
+    from jax2onnx.errors import Jax2OnnxError
+
+    model, inputs = build(name, dtype)
+    for label, options in forms_of(dtype).items():
+        path = os.path.join(folder, f"{label}.onnx")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 to_onnx(model, inputs, return_mode="file", output_path=path, **options)
-            except InvalidInputError:  # no product can compute in float16
-                continue
-        paths[label] = path
-    path = os.path.join(folder, "torch.onnx")
-    if torch_models.export(name, path, half=dtype == "float16"):
-        paths["torch.onnx"] = path
-    return paths
+            except Jax2OnnxError as error:
+                print(f"{label}: {str(error).splitlines()[0]}", file=sys.stderr)
+
+
+def export_by_torch(name, dtype, folder):
+    """Writes torch.onnx's model of the same architecture to a folder."""
+    import torch_models
+
+    if dtype in ("float32", "float16"):
+        path = os.path.join(folder, f"{TORCH}.onnx")
+        torch_models.export(name, path, half=dtype == "float16")
+
+
+def export_all(jobs, folder):
+    """Exports models at once, and returns the folder of each by name and type."""
+    folders = {job: os.path.join(folder, str(number)) for number, job in enumerate(jobs)}
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+
+    def one(task):
+        verb, job = task
+        command = [sys.executable, __file__, verb, *job, folders[job]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode or (done.stderr and verb == "--export"):
+            print(f"{' '.join(job)} {verb}: {done.stderr.strip()[-300:]}", flush=True)
+
+    for path in folders.values():
+        os.mkdir(path)
+    # The slowest first.
+    tasks = [(verb, job) for verb in ("--export-by-torch", "--export") for job in jobs]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(one, tasks))
+    return folders
 
 
 def used_memory():
@@ -129,18 +174,12 @@ class Form:
         self.session.run_with_iobinding(self.binding)
         self.binding.synchronize_outputs()
 
-    def difference(self, results):
-        """Returns the largest difference from `results`, relative to the largest of them."""
+    def results(self):
+        """Returns the results as arrays of NumPy."""
         import jax
         import numpy as np
 
-        worst = 0.0
-        for array, result in zip(self.outputs, results, strict=True):
-            expected = np.asarray(result).astype(np.float64)
-            found = np.asarray(jax.dlpack.from_dlpack(array, copy=True)).astype(np.float64)
-            scale = np.abs(expected).max(initial=1e-30)
-            worst = max(worst, float(np.abs(found - expected).max(initial=0.0) / scale))
-        return worst
+        return [np.asarray(jax.dlpack.from_dlpack(x, copy=True)) for x in self.outputs]
 
     def placement(self, folder):
         """Returns the nodes that ran on the CPU, and the copies that the provider inserted."""
@@ -166,46 +205,84 @@ class Form:
         return providers["CPUExecutionProvider"], copies
 
 
-def measure(name, dtype, provider):
-    """Returns a row per form of one model."""
-    import jax
-    import jax.numpy as jnp
-    import speed
-    from tasks import _model
+def error_of(results, exact):
+    """Returns the largest error of a result, relative to its norm."""
+    import numpy as np
 
-    model, inputs = _model(name)
-    model = cast(model, dtype)
-    is_float = lambda x: jnp.issubdtype(x.dtype, jnp.floating)  # noqa: E731
-    inputs = jax.tree.map(lambda x: jnp.asarray(x, dtype if is_float(x) else None), list(inputs))
-    arrays = jax.tree.leaves(jax.device_put(inputs))
+    worst = 0.0
+    for one, other in zip(results, exact, strict=True):
+        difference = np.linalg.norm(np.asarray(one).astype(np.float64) - other)
+        worst = max(worst, float(difference / max(np.linalg.norm(other), 1e-30)))
+    return worst
+
+
+def exact_results(name, dtype):
+    """Returns the results in float64 of a model whose parameters have the type `dtype`."""
+    import jax
+    import numpy as np
+    import speed
+
+    with jax.enable_x64(True):
+        model, inputs = on_host(name, dtype, "float64")
+        results = jax.tree.leaves(speed._jitted(model, jax.device_put(inputs))())
+        return [np.asarray(x).astype(np.float64) for x in results]
+
+
+def on_host(*arguments):
+    """Builds a model without the device, as the processes that export it do."""
+    import jax
+
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        model, inputs = build(*arguments)
+    return model, jax.tree.map(lambda x: jax.device_put(x, jax.devices()[0]), inputs)
+
+
+def measure(name, dtype, provider, folder):
+    """Returns a row per form of one model, whose forms are in a folder."""
+    import jax
+    import numpy as np
+    import speed
+
+    model, inputs = on_host(name, dtype)
+    arrays = jax.tree.leaves(inputs)
     jitted = speed._jitted(model, inputs)
     results = jax.tree.leaves(jitted())
-    with tempfile.TemporaryDirectory() as folder:
-        forms, failed = {}, {}
-        for label, path in export(model, inputs, name, dtype, folder).items():
-            sessions = {label: {}}
-            if label.startswith("cuda"):
-                sessions[f"{label}, CUDA graph"] = {"graph": True}
-            for shown, options in sessions.items():
-                try:
-                    forms[shown] = Form(path, arrays, results, provider, **options)
-                except Exception as error:  # a form that does not run is a result
-                    failed[shown] = str(error).splitlines()[0]
-        runs = {"jit": jitted, **{k: form.run for k, form in forms.items()}}
-        seconds = speed._in_turns(runs)
-        rows = []
-        for label, times in seconds.items():
-            pairs = zip(times, seconds["jit"], strict=True)
-            row = {"model": name.partition(":")[0], "dtype": dtype, "form": label}
-            row["ms"] = 1000 * statistics.median(times)
-            row["of_jit"] = statistics.median(own / jit for own, jit in pairs)
-            if label in forms:
-                if label != "torch.onnx":  # it has other weights
-                    row["difference"] = forms[label].difference(results)
-                row["on_cpu"], row["copies"] = forms[label].placement(folder)
-                row["memory_mb"] = forms[label].memory
-            rows.append(row)
+    exact = exact_results(name, dtype)
+    own = error_of(map(np.asarray, results), exact)
+    forms, failed, placements = {}, {}, {}
+    for label in (*forms_of(dtype), TORCH):
+        path = os.path.join(folder, f"{label}.onnx")
+        if not os.path.exists(path):
+            continue
+        sessions = {label: {}}
+        if label.startswith("cuda"):
+            sessions[f"{label}, CUDA graph"] = {"graph": True}
+        for shown, options in sessions.items():
+            try:
+                forms[shown] = Form(path, arrays, results, provider, **options)
+                if not options:
+                    placements[shown] = forms[shown].placement(folder)
+            except Exception as error:  # a form that does not run is a result
+                failed[shown] = str(error).splitlines()[0]
+    seconds = speed._in_turns({"jit": jitted, **{k: form.run for k, form in forms.items()}})
     known = {"model": name.partition(":")[0], "dtype": dtype}
+    rows = []
+    for label, times in seconds.items():
+        row = known | {"form": label, "ms": 1000 * statistics.median(times)}
+        for other in ("jit", TORCH):
+            if other in seconds and other != label:
+                pairs = zip(times, seconds[other], strict=True)
+                row[f"of_{other}"] = statistics.median(one / two for one, two in pairs)
+        if label in forms:
+            row["memory_mb"] = forms[label].memory
+            if label != TORCH:  # it has other weights
+                row["error"] = error_of(forms[label].results(), exact)
+                if "compute" not in label:
+                    row["error_of_jit"] = row["error"] / max(own, 1e-30)
+        if label in placements:
+            row["on_cpu"], row["copies"] = placements[label]
+        rows.append(row)
+    jax.clear_caches()
     return rows + [known | {"form": k, "failed": v} for k, v in failed.items()]
 
 
@@ -213,24 +290,36 @@ def show(row):
     """Prints one row."""
     label = f"{row['model']} {row['dtype']} {row['form']}"
     if "failed" in row:
-        print(f"{label:<60} does not run: {row['failed']}", flush=True)
+        print(f"{label:<50} does not run: {row['failed']}", flush=True)
         return
-    more = ""
+    line = f"{label:<50} {row['ms']:8.3f} ms"
+    for other in ("jit", TORCH):
+        ratio = row.get(f"of_{other}")
+        line += " " * 18 if ratio is None else f" {ratio:6.2f} × {other:9}"
+    if "error" in row:
+        line += f" error {row['error']:.1e}"
+    if "error_of_jit" in row:
+        line += f", {row['error_of_jit']:.2f} × jit's"
     if "on_cpu" in row:
-        memory = "" if row["memory_mb"] is None else f", {row['memory_mb']} MB"
-        more = f"{row['on_cpu']} on the CPU, {row['copies']} copies{memory}"
-        if "difference" in row:
-            more += f", difference {row['difference']:.1e}"
-    print(f"{label:<60} {row['ms']:8.3f} ms {row['of_jit']:6.2f}×  {more}", flush=True)
+        line += f", {row['on_cpu']} on the CPU, {row['copies']} copies"
+    if row.get("memory_mb") is not None:
+        line += f", {row['memory_mb']} MB"
+    print(line, flush=True)
 
 
 def main():
     """Measures, prints and saves."""
+    if sys.argv[1:2] in (["--export"], ["--export-by-torch"]):
+        sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+        (export if sys.argv[1] == "--export" else export_by_torch)(*sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=MODELS, metavar="NAME[:SIZE=N,…]")
-    parser.add_argument("--dtype", nargs="+", default=["float32", "float16", "bfloat16"])
+    parser.add_argument("--dtype", nargs="+", default=["float32", "float16"])
     parser.add_argument("--provider", default="CUDAExecutionProvider")
+    parser.add_argument("--seconds", type=float, default=450)
     options = parser.parse_args()
+    end = time.monotonic() + options.seconds
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
     import jax
@@ -241,20 +330,25 @@ def main():
     if options.provider.startswith("CUDA"):
         ort.preload_dlls()  # NVIDIA's libraries, if they are packages of Python
     device = jax.devices()[0]
-    print(f"{device.device_kind}, onnxruntime {ort.__version__}, JAX {jax.__version__}")
+    print(f"{device.device_kind}, onnxruntime {ort.__version__}, JAX {jax.__version__}", flush=True)
     rows = []
-    for name in options.models:
-        for dtype in options.dtype:
+    BUILD.mkdir(exist_ok=True)
+    jobs = [(name, dtype) for name in options.models for dtype in options.dtype]
+    with tempfile.TemporaryDirectory() as folder:
+        folders = export_all(jobs, folder)
+        print(f"exported, {end - time.monotonic():.0f} seconds are left", flush=True)
+        for name, dtype in jobs:
+            known = {"model": name.partition(":")[0], "dtype": dtype, "form": "all"}
             try:
-                measured = measure(name, dtype, options.provider)
+                if time.monotonic() > end:
+                    raise TimeoutError("no time is left")
+                measured = measure(name, dtype, options.provider, folders[name, dtype])
             except Exception as error:  # the others are measured nevertheless
-                failed = {"form": "all", "failed": str(error).splitlines()[0]}
-                measured = [{"model": name.partition(":")[0], "dtype": dtype} | failed]
+                measured = [known | {"failed": str(error).splitlines()[0]}]
             for row in measured:
                 show(row)
-                rows.append(row)
-    BUILD.mkdir(exist_ok=True)
-    (BUILD / "bench-gpu.json").write_text(json.dumps(rows, indent=1) + "\n")
+            rows += measured
+            (BUILD / "bench-gpu.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def export(name, path, *, half=False):
     except ImportError:
         return False
     architecture, sizes = sizes_of(name)
-    builders = {"gpt": _gpt, "resnet50": _resnet50}
+    builders = {"gpt": _gpt, "resnet50": _resnet50, "vit": _vit}
     built = builders[architecture](**sizes) if architecture in builders else None
     if built is None:
         return False
@@ -86,12 +86,37 @@ def _resnet50(batch=1, size=64, width=64, classes=1000):
     except ImportError:
         return None
 
+    model = resnet50(num_classes=classes)
+    for part in model.modules():
+        # The biases of untrained batch norms are zero, so torch.onnx would drop them.
+        if isinstance(part, torch.nn.BatchNorm2d):
+            for parameter in (part.weight, part.bias, part.running_mean, part.running_var):
+                torch.nn.init.uniform_(parameter, 0.1, 1.1)
+    return _channels_last(model), (torch.zeros(batch, size, size, 3),)
+
+
+def _vit(batch=2, size=16, patch=4, width=32, heads=4, layers=2, classes=10):
+    """Returns torchvision's model."""
+    try:
+        import torch
+        from torchvision.models import VisionTransformer
+    except ImportError:
+        return None
+
+    model = VisionTransformer(size, patch, layers, heads, width, 4 * width, num_classes=classes)
+    return _channels_last(model), (torch.zeros(batch, size, size, 3),)
+
+
+def _channels_last(model):
+    """Returns a model of images in NHWC."""
+    import torch
+
     class ChannelsLast(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = resnet50(num_classes=classes)
+            self.model = model
 
         def forward(self, images):
             return self.model(images.permute(0, 3, 1, 2))
 
-    return ChannelsLast(), (torch.zeros(batch, size, size, 3),)
+    return ChannelsLast()

@@ -212,9 +212,10 @@ _FIELDS: dict[str, str | tuple[str, ...]] = {
     "nodes": ("text", "origins", "list of nodes", "list of text"),
     "callers": ("calls", "list of calls"),
     "edited": "files",
+    "idle": ("origins", "list of origins"),
 }
 
-_OPTIONAL = ("callers", "edited")
+_OPTIONAL = ("callers", "edited", "idle")
 
 
 def _checked(tables: Any) -> dict[str, Any]:

@@ -192,6 +192,8 @@ def signature(name: str, value: object) -> str:
     # `unknown` only exists for its error.
     hidden = ("self", "cls", "unknown")
     parameters = [p for p in found.parameters.values() if p.name not in hidden]
+    if inspect.isclass(value):
+        found = found.replace(return_annotation=inspect.Signature.empty)
     text = _short(str(found.replace(parameters=parameters)))
     if len(name + text) <= 80:
         return f"```python\n{name}{text}\n```\n"

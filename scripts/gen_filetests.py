@@ -29,7 +29,7 @@ from primitives.operands import type_of  # noqa: E402
 LONGEST = 120
 """The maximum number of lines of a graph. Longer graphs are summarised by their operators."""
 
-OPTIONS = ("opset", "target", "operators", "weights", "assume")
+OPTIONS = ("opset", "target", "operators", "compute", "weights", "assume")
 
 
 def write(name: str, program: str) -> None:

@@ -338,6 +338,12 @@ class Source:
         and the function itself has no line of the user's code.
         """
 
+    @property
+    def idle(self) -> bool:
+        """`True` if the node does not compute this operation, which had no effect or became a part
+        of the node's layout.
+        """
+
 @final
 class SourceMap:
     """The sources of a model's nodes."""

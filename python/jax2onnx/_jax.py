@@ -4,7 +4,7 @@ The compiled part has its own list of the names that it reads of a jaxpr.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -147,10 +147,18 @@ def size(dim: Any, size_of: Callable[[str], int]) -> int:
     return int(dim._evaluate({name: size_of(name) for name in dim._get_vars()}))
 
 
-def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
+def evaluated(dim: Any, sizes: Mapping[str, int]) -> int | None:
+    """Evaluates a dimension if the sizes of its variables are known."""
+    if is_symbolic(dim) and not set(dim._get_vars()) <= sizes.keys():
+        return None
+    return size(dim, sizes.__getitem__)
+
+
+def variables(sizes: Iterable[tuple[Any, int]], *, exact: bool = True) -> dict[str, int]:
     """Solves for dimension variables: `P - 1` with size 3 makes `P` 4.
 
-    Variables that no linear dimension determines are absent.
+    Variables that no linear dimension determines are absent. Unless `exact`, `2*P` with size 5
+    makes `P` 2 instead of nothing.
     """
     found: dict[str, int] = {}
     left = [(dim, wanted) for dim, wanted in sizes if is_symbolic(dim)]
@@ -163,11 +171,26 @@ def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
                 # `max(P, 2)`.
                 at = [size(dim, {**found, unknown[0]: n}.__getitem__) for n in (1, 2, 3)]
                 step = at[1] - at[0]
-                if step and at[2] - at[1] == step and (wanted - at[0]) % step == 0:
+                divisible = not exact or (step and (wanted - at[0]) % step == 0)
+                if step and at[2] - at[1] == step and divisible:
                     found[unknown[0]] = 1 + (wanted - at[0]) // step
         if len(found) == count:
             break
     return found
+
+
+def mapped(function: Any) -> Any:
+    """Returns the function that `jax.vmap` maps if its docstring has braces: then JAX omits
+    `__wrapped__` and the signature. Returns other functions unchanged.
+    """
+    inner = function
+    for _ in range(100):  # `__wrapped__` may be a cycle
+        if hasattr(inner, "__signature__") or not hasattr(inner, "__wrapped__"):
+            break
+        inner = inner.__wrapped__
+    if getattr(inner, "__qualname__", "") != "vmap.<locals>.vmap_f":
+        return function
+    return dict(cells(inner)).get("fun", function)
 
 
 def opens_scope(function: object) -> bool:

@@ -1,7 +1,9 @@
 """`jax2onnx.export` and the model that it returns."""
 
+import copy
 import dataclasses
 import itertools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,27 @@ def test_sizes_with_one_name_are_equal() -> None:
             method(X, X[:2])
 
 
+def test_sizes_that_an_expression_cannot_have() -> None:
+    model = export(lambda x, y: x.reshape(-1, 2) + y, "f32[2*B]", "f32[B,2]")
+    close(model(X[0], X[:2, :2]), X[0].reshape(-1, 2) + X[:2, :2])
+    with pytest.raises(InvalidInputError, match=r"`x` has the shape \[5\], .* takes \[2\*B\]"):
+        model(X[:, 0], X[:2, :2])
+    with pytest.raises(InvalidInputError, match=r"`y` has the shape \[3, 2\], .* takes \[B, 2\]"):
+        model(X[0], X[:3, :2])
+    power = export(lambda x: x.sum(), "f32[B*B]")  # which determines no size
+    close(power(X[:, 0]), X[:, 0].sum())
+
+
+def test_runtime_errors_of_a_call_show_the_line() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x[:7] + jnp.arange(7.0)
+
+    shape = jax.export.symbolic_shape("B", constraints=["B >= 7"])
+    with pytest.raises(Exception, match="Add") as caught:
+        export(fn, jax.ShapeDtypeStruct(shape, np.float32))(X[:, 0])
+    assert "in test_runtime_errors_of_a_call_show_the_line.<locals>.fn" in caught.value.__notes__[0]
+
+
 def test_functions_that_take_models_name_the_attribute() -> None:
     model = export(Net(), ("B", 4))
     for call in (
@@ -148,6 +171,13 @@ def test_functions_that_take_models_name_the_attribute() -> None:
 def test_a_model_cannot_be_traced() -> None:
     with pytest.raises(InvalidInputError, match="traced by JAX, but the model runs in onnxruntime"):
         jax.jit(export(Net(), ("B", 4)))(X)
+
+
+def test_a_profile_of_a_function_with_an_argument_like_an_option() -> None:
+    model = export(lambda x, *, runs: x * runs, "f32[3]", keyword_inputs={"runs": "f32[]"})
+    with pytest.raises(InvalidInputError, match="pass keyword_inputs="):
+        model.profile("f32[3]", runs=2.0)
+    assert "Mul" in str(model.profile("f32[3]", keyword_inputs={"runs": 2.0}))
 
 
 @pytest.mark.parametrize("option", [{"runs": 0}, {"top": -1}, {"runs": "3"}])
@@ -328,6 +358,27 @@ def test_unknown_options_have_suggestions() -> None:
     assert caught.value.__notes__ == ["  help: did you mean 'output_path'?"]
 
 
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda: Input("B, 4", dtyp="int32"), "did you mean 'dtype'?"),  # type: ignore[call-arg]
+        (lambda: Output(nmae="logits"), "did you mean 'name'?"),  # type: ignore[call-arg]
+        (lambda: Provenance(zip=True), "the arguments are: level, file, text, paths"),  # type: ignore[call-arg]
+    ],
+)
+def test_misspelt_arguments_of_specifications_have_suggestions(call: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        call()
+    assert caught.value.__notes__[0].startswith(f"  help: {advice}")
+
+
+def test_models_cannot_be_pickled_or_copied() -> None:
+    model = export(Net(), ("B", 4))
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"use \.save\(path\), or \.proto"):
+            call(model)
+
+
 def test_misspelt_options_of_the_other_function_have_suggestions() -> None:
     with pytest.raises(TypeError) as caught:
         export(Net(), ("B", 4), stacktrace_metdata=True)
@@ -501,6 +552,16 @@ def test_tracebacks_in_notebooks_have_only_the_users_frames(
         (lambda: export(jnp.sin, "f32[3]", outputs=[Output(layout="nchw")]), r"Output\(layout"),
         (lambda: export(jnp.sin, "f32[3]", state={}), "are passed before the inputs"),
         (lambda: export(jnp.sin, "f32[-1,4]"), r"cannot be \('-1', 4\)"),
+        (
+            lambda: export(jnp.sin, "f32[3]")("f32[3]"),
+            r"`x` is the text 'f32\[3\]'(?s:.*)pass an array",
+        ),
+        (lambda: SourceMap(export(jnp.sin, "f32[3]").proto), r"call SourceMap\.load\(model\)"),  # type: ignore[arg-type]
+        (lambda: export(jnp.sin, "f32[3]").with_weights("w.npz"), "cannot be the path `w.npz`"),
+        (
+            lambda: export(Net.__call__, ("B", 4)),
+            r"`Net\.__call__` belongs to a class: pass an inst",
+        ),
     ],
 )
 def test_mistakes_have_messages(call: Any, message: str) -> None:

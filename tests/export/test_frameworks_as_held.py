@@ -17,6 +17,7 @@ import optax
 import pytest
 from flax import linen as nn
 from flax import nnx
+from flax.errors import ScopeParamNotFoundError
 from flax.training import train_state
 
 from jax2onnx import InvalidInputError, export, to_onnx
@@ -216,6 +217,45 @@ def test_maps_of_equinox_models_with_state(vmap: Any) -> None:
         with pytest.raises(ValueError, match="vmap") as caught:
             export(vmap(model, axis_name="batch"), ("B", 4), state=state)
         assert "the state has no batch axis" in caught.value.__notes__[0]
+
+
+def test_a_map_of_an_equinox_layer_whose_docstring_has_braces() -> None:
+    """JAX does not say of which function it is a map."""
+    model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(4, "batch", mode="batch")
+    maps = {"in_axes": (0, None), "out_axes": (0, None), "axis_name": "batch"}
+    batched = jax.vmap(eqx.nn.inference_mode(model), **maps)
+    exported = export(batched, ("B", 4), state=state, check=[X])
+    assert inputs_of(exported) == ["x"]
+    close(exported(X), batched(X, state)[0])
+    assert inputs_of(export(jax.vmap(eqx.nn.LayerNorm(4)), ("B", 4), check=[X])) == ["x"]
+    with pytest.raises(InvalidInputError, match="missing a required argument: 'state'"):
+        export(batched, ("B", 4))
+    training = jax.vmap(eqx.nn.inference_mode(model, value=False), **maps)
+    with pytest.raises(jax.errors.InconclusiveDimensionOperation) as caught:
+        export(training, ("B", 4), state=state)
+    assert caught.value.__notes__[-1].endswith("export `eqx.nn.inference_mode(model)`")
+
+
+def test_parameters_of_another_model_have_advice() -> None:
+    variables = nn.Dense(3).init(KEY, X)
+    network = hk.transform(lambda x: hk.Linear(3)(x))
+    calls: list[tuple[Any, type[Exception], str]] = [
+        (
+            lambda: export(nn.Sequential([nn.Dense(3)]), "f32[B,4]", variables=variables),
+            ScopeParamNotFoundError,
+            "the variables belong to another model",
+        ),
+        (
+            lambda: export(network, "f32[B,4]", params={"other": {}}),
+            ValueError,
+            "the parameters belong to another model",
+        ),
+        (lambda: export(lambda x: hk.Linear(3)(x), "f32[B,4]"), ValueError, "hk.transform(fn)"),
+    ]
+    for call, kind, advice in calls:
+        with pytest.raises(kind) as caught:
+            call()
+        assert advice in caught.value.__notes__[-1]
 
 
 def test_an_equinox_model_on_a_batch_has_advice() -> None:

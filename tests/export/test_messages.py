@@ -171,6 +171,7 @@ def test_the_errors_of_jax_name_the_function() -> None:
         (lambda x, n: x * float(x[0]), r"keep it as an array"),
         (lambda x, n: x * int(x[0]), r"keep it as an array"),
         (lambda x, n: x * x[0].item(), r"keep it as an array"),
+        (lambda x, n: x * x.tolist()[0], r"keep it as an array"),
     ],
 )
 def test_sizes_and_choices_by_value(fn: Any, advice: str) -> None:
@@ -189,6 +190,30 @@ def test_a_number_beside_a_symbol() -> None:
         to_onnx(lambda x, y: x + y, [("B", 3), (2, 3)])
     note = caught.value.__notes__[-1]
     assert "axis 0 of the input `y` is 2, beside `B`; write the same name there" in note
+
+
+@pytest.mark.parametrize(
+    ("fn", "advice"),
+    [
+        (lambda x: x[: int(x.shape[0] / 2)], r"x\.shape\[0\] // 2 instead of int"),
+        (lambda x: x / float(x.shape[0]), r"omit `float`.* \(x / x\.shape\[0\]\)"),
+        (lambda x: sum(x[i] for i in range(x.shape[0])), r"fori_loop instead of range"),
+    ],
+)
+def test_symbolic_sizes_as_numbers_of_python(fn: Any, advice: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        to_onnx(fn, [("B", 3)])
+    assert re.search(advice, "".join(caught.value.__notes__))
+
+
+def test_the_advice_on_symbolic_sizes_exports() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        rows = jax.lax.fori_loop(0, x.shape[0], lambda i, s: s + x[i], jnp.zeros(3))
+        return x[: x.shape[0] // 2] / x.shape[0] + rows
+
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    ok, message = allclose(fn, to_onnx(fn, [("B", 3)]), [x])
+    assert ok, message
 
 
 def test_an_option_that_is_misspelt() -> None:

@@ -142,7 +142,7 @@ def wrong(
             for mask, one, other in zip(bad, found, expected, strict=True)
         ]
         if not any(mask.any() for mask in bad) and passed_over is not None:
-            passed_over["a convolution multiplies zeros that it adds by NaN, or does not"] += 1
+            passed_over["a convolution or transform multiplies zeros by NaN, or does not"] += 1
     if not any(mask.any() for mask in bad):
         return None
     if not loose:
@@ -163,11 +163,13 @@ def wrong(
 
 
 def multiplies_padding(equation: Equation, operands: Sequence[np.ndarray]) -> bool:
-    """Returns `True` if a convolution may multiply padding by NaN. XLA omits products with padding,
-    other implementations do not, and a product of zero and NaN is NaN.
+    """Returns `True` if a convolution may multiply padding by NaN, or a Fourier transform zeros of
+    its matrix. XLA omits these products, other implementations do not, and a product of zero and
+    NaN is NaN.
     """
     finite = all(np.isfinite(wide(x)).all() for x in operands if arrays.is_inexact(x.dtype))
-    return not finite and any(inner.op == "conv" for inner in equation.shows())
+    transforms = ("conv", "fft", "ifft", "rfft", "fft2")
+    return not finite and any(inner.op in transforms for inner in equation.shows())
 
 
 def has_nan(array: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The numbers of the programs in `tests/primitives/conversions.py`.
 
-Programs with weights in fewer bits are in `test_weights.py`. Models for any runtime need not run
-here.
+Weights in fewer bits are tested in `test_weights.py`, and half precision in `test_compute.py`.
+Models for any runtime need not run here.
 """
 
 from typing import Any
@@ -19,10 +19,11 @@ from primitives.operands import numbers, type_of
 NAMES = [
     name
     for name, (_, options, *_) in PROGRAMS.items()
-    if options != ANY and "weights" not in options
+    if options != ANY and not options.keys() & {"compute", "weights"}
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.* runs these on the CPU")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversion(name: str, request: pytest.FixtureRequest) -> None:
     fn, options, *operands = PROGRAMS[name]

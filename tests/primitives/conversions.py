@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import image, lax
 
+from primitives.decoders import DECODERS
+from primitives.of_targets import OF_TARGETS
 from primitives.operands import Programs, f32, f64, i8, i32, spec, symbolic
 from primitives.parts_of_models import PARTS
 
@@ -146,6 +148,12 @@ RECURRENT: Programs = {
     "scan.lstm_of_batches": (jax.vmap(lstm_of_vectors), {}, f32(2, 4, FEATURES)),
     "scan.lstm_that_stacks_cells": (lstm_that_stacks_cells, NATIVE, SEQUENCE),
     "scan.gru": (gru(reset_first=False), NATIVE, STATE, SEQUENCE),
+    "scan.gru_with_guard": (gru(reset_first=False), {}, STATE, SEQUENCE),
+    "scan.gru_of_any_length_with_guard": (
+        lambda x: gru(reset_first=False)(jnp.zeros((2, UNITS)), x),
+        {},
+        symbolic(f"t, 2, {FEATURES}"),
+    ),
     "scan.gru_with_reset_first": (gru(reset_first=True), NATIVE, STATE, SEQUENCE),
     "scan.lstm_in_both_directions": (both_directions(lstm(), 2), {}, SEQUENCE),
     "scan.last_of_both_directions": (last_of_both, {}, SEQUENCE),
@@ -183,6 +191,16 @@ NHWC, NCHW = f32(1, 3, 4, 2), f32(1, 2, 3, 4)
 RESIZE: dict[str, Any] = {"operators": {"Resize": "native"}}
 
 RESIZED: Programs = {
+    "gather.nearest_of_any_size": (
+        lambda x: jax.image.resize(x, (*x.shape[:1], 5, 7, 2), "nearest"),
+        RESIZE,
+        symbolic("b, h, w, 2"),
+    ),
+    "gather.nearest_in_any_ratio": (
+        lambda x: jax.image.resize(x, (*x.shape[:1], 5, 7, 2), "nearest"),
+        {},
+        symbolic("b, h, w, 2"),
+    ),
     "dot_general.resized_image": (resized(6, 8, 2), RESIZE, NHWC),
     "dot_general.resized_channels_first": (resized(2, 6, 10), RESIZE, NCHW),
     "dot_general.resized_by_cubes": (resized(6, 8, 2, method="cubic"), RESIZE, NHWC),
@@ -333,6 +351,22 @@ NORMALISED: Programs = {
         HEADS,
         spec(jnp.bool_, 2, 1, 3, 3),
     ),
+    "dot_general.attention_with_lengths": (
+        lambda *x: attention(*x[:3], (jnp.arange(3) < 1 + x[3] % 3)[None, None, None]),
+        {**NATIVE, "opset": 24},
+        HEADS,
+        HEADS,
+        HEADS,
+        i32(),
+    ),
+    "dot_general.attention_with_a_length_for_each_example": (
+        lambda *x: attention(*x[:3], (jnp.arange(3) <= abs(x[3][:, None]) % 3)[:, None, None]),
+        {**NATIVE, "opset": 24},
+        HEADS,
+        HEADS,
+        HEADS,
+        i32(2),
+    ),
     "dot_general.grouped_attention": (grouped, NATIVE, f32(2, 3, 4, 4), HEADS, HEADS),
     "rsqrt.layer_norm": (
         lambda x: normalised(x, -1) * weights(4, start=1) + weights(4),
@@ -420,6 +454,26 @@ TARGETED: Programs = {
     ),
     "logistic.oldest": (lambda x: (jax.nn.silu(x), jax.nn.hard_swish(x)), OLDEST, f32(3)),
     "sort.oldest": (lambda x: jnp.sort(x, -1), OLDEST, f32(2, 3)),
+    "dot_general.rows_of_integers": (
+        lambda x, y: jnp.einsum("bd,bd->b", x, y),
+        {},
+        i32(2, 3),
+        i32(2, 3),
+    ),
+    "dot_general.batches_of_rows": (
+        lambda x, y: jnp.einsum("bd,bdn->bn", x, y),
+        {},
+        f32(2, 3),
+        f32(2, 3, 4),
+    ),
+    "scan.backwards_on_iree": (
+        lambda x, y: lax.scan(
+            lambda c, p: (c + p[0] * 2 - p[1], c * p[1]), x[0], (x, y), reverse=True
+        ),
+        {"target": "iree"},
+        f32(3, 2),
+        f32(3, 2),
+    ),
     "max.web": (lambda x, y: (jnp.maximum(x, y), x.min(), x.max()), WEB, i32(2, 3), i32(2, 3)),
     "reduce_sum.web": (lambda x: (x.sum(1), jnp.prod(x, 1)), WEB, i32(2, 3)),
     "rem.web": (lambda x, y: lax.rem(x, y), WEB, i32(3), i32(3)),
@@ -529,4 +583,6 @@ PROGRAMS: Programs = {
     **STANDARD,
     **CHOSEN,
     **PARTS,
+    **DECODERS,
+    **OF_TARGETS,
 }

@@ -224,6 +224,17 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 
+def test_a_convolution_has_no_line_of_its_neighbours(tmp_path: Path) -> None:
+    """Each convolution transposes its operand and its result; most of that cancels out."""
+    fn = load(tmp_path, stem("conv conv relu depthwise conv tanh conv squeeze conv"))
+    exported = to_onnx(
+        fn, [jax.ShapeDtypeStruct(SHAPE, "float32")], stacktrace_metadata="sourcemap"
+    )
+    sources = SourceMap.load(exported)
+    found = [lines(sources.lookup(node.name)) for node in exported.graph.node]
+    assert all(len(own) == 1 for own in found), found
+
+
 def attention(x: jax.Array) -> jax.Array:
     q = x @ MATRICES[0]
     k = x @ MATRICES[1]
@@ -369,7 +380,7 @@ def test_a_profile_charges_all_lines_of_a_fused_kernel(
     exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
     optimised = optimise(exported, level, tmp_path / "optimised.onnx")
     nodes = SourceMap.load(exported).lookup_model(optimised)
-    expected = {node.name: {*lines(own)} for node, own in nodes}
+    expected = {node.name: {*lines(s for s in own if not s.idle)} for node, own in nodes}
     found = charged(exported, level, tmp_path, capfd)
     assert found.keys() == expected.keys()
     # onnxruntime numbers the changes of layout in arbitrary order.
@@ -401,6 +412,42 @@ def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
     found = charged(exported, "ALL", tmp_path, capfd)
     expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
     assert {name: {line - first for line in found[name]} for name in expected} == expected
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_lines_that_compute_nothing_are_not_charged(
+    level: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Products do not compute what becomes part of a layout, nor a guard that cannot apply."""
+    steps = """
+        y = x.reshape(4, 8, 2, 8)
+        y = jnp.einsum("bqhd,bkhd->bhqk", y, y)
+        y = jnp.einsum("bhqk,bkd->bqhd", y, x[:, :, :8])
+        y = y.reshape(4, 8, 16)
+        y = y @ MATRICES[0]
+        y = jax.nn.softplus(y)
+        y = jax.nn.relu(y)
+        y = jnp.clip(y, -1, 3)
+    """
+    own = [line.strip() for line in steps.strip().splitlines()]
+    path = tmp_path / "stem.py"
+    text = HEAD.partition("def fn")[0] + "MATRICES = weights(1, 16, 16)\n\n\ndef fn(x):\n    "
+    path.write_text(text + "\n    ".join([*own, "return y", ""]))
+    spec = importlib.util.spec_from_file_location("stem", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    exported = to_onnx(module.fn, [(4, 8, 16)], stacktrace_metadata="sourcemap")
+    first = text.count("\n") + 1
+    found = charged(exported, level, tmp_path, capfd)
+    products = {
+        name: {own[line - first] for line in charges}
+        for name, charges in found.items()
+        if "MatMul" in name or "Relu" in name
+    }
+    assert sorted(len(lines) for lines in products.values()) == [1] * len(products), products
+    assert {line for lines in products.values() for line in lines} >= {own[1], own[2], own[4]}
 
 
 def spelled(x: jax.Array, bias: jax.Array, weights: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
+from fuzz.runtime import optimizer
 from harness.checking import check_model, check_sizes, op_types
 
 CUMULATIVE = [lax.cumsum, lax.cumprod, lax.cummax, lax.cummin, lax.cumlogsumexp]
@@ -150,3 +151,15 @@ def test_cumulative_along_a_symbolic_axis_takes_little_memory():
     specs = [jax.ShapeDtypeStruct((count,), np.float32)]
     x = np.random.default_rng(0).normal(size=200_000).astype(np.float32)
     check_sizes(lambda x: lax.cummax(x, 0), specs, [x])
+
+
+@pytest.mark.parametrize("fuel", [None, 0])
+def test_top_k_beside_unused_bits(fuel, double):
+    """Unused nodes need their opset, too, unless something removes them."""
+
+    def fn(x):
+        lax.bitcast_convert_type(x, jnp.float32)
+        return lax.top_k(x, 2)
+
+    with optimizer(fuel=fuel):
+        check_model(fn, [np.array([[1.0, 3, 2, -1]])], **double)

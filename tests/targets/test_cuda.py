@@ -225,9 +225,10 @@ def test_integers_are_read_by_products_and_lookups_in_half_precision(
     rng = np.random.default_rng(0)
     table = jnp.asarray(rng.normal(size=(64, 128)), dtype)
     up, down = (jnp.asarray(rng.normal(size=(128, 128)) / 12, dtype) for _ in range(2))
+    bias = jnp.asarray(rng.normal(size=128), dtype)
 
     def fn(ids: jax.Array) -> jax.Array:
-        return jax.nn.relu(table[ids] @ up) @ down @ table.T
+        return jax.nn.relu(table[ids] @ up + bias) @ down @ table.T
 
     ids = rng.integers(0, 64, (2, 8)).astype(np.int32)
     names = {"MatMulNBits": "native", "GatherBlockQuantized": "native"}

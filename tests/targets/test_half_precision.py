@@ -101,6 +101,12 @@ def attention(x: Any) -> Any:
     return weights @ x
 
 
+def shared_heads(x: Any) -> Any:
+    """Attention with grouped queries, whose scores are in float32."""
+    heads = x.reshape(*x.shape[:-1], 4, 8)
+    return jax.nn.dot_product_attention(heads, heads[:, :, :2], heads[:, :, 2:], is_causal=True)
+
+
 def softmax(x: Any) -> Any:
     return jax.nn.softmax(x.astype(jnp.float32), axis=-1).astype(x.dtype)
 
@@ -139,6 +145,7 @@ CASES: dict[str, tuple[Build, list[str]]] = {
     "experts": (lambda _: (experts, X), ["Transpose", "MatMul", "Transpose"]),
     "rms norm": (lambda _: (rms_norm, X), ["RMSNormalization"]),
     "attention": (lambda _: (attention, X), ["Attention"]),
+    "shared heads": (lambda _: (shared_heads, X), ["Slice", "Slice", "Attention"]),
 }
 
 
@@ -150,14 +157,8 @@ def error(found: Any, exact: np.ndarray) -> float:
     return float(np.linalg.norm(np.asarray(found, np.float64) - exact) / np.linalg.norm(exact))
 
 
-# The provider has no batch norms in bfloat16.
-BOTH = [name for name in CASES if name != "nnx BatchNorm"]
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*((name, jnp.float16) for name in CASES), *((name, jnp.bfloat16) for name in BOTH)],
-)
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_islands_become_one_operator(name: str, dtype: Any) -> None:
     build, expected = CASES[name]
     fn, x = build(dtype)
@@ -211,6 +212,13 @@ def test_statistics_in_float32_become_part_of_the_convolution(dtype: Any) -> Non
         )
         == 3
     )
+
+
+@pytest.mark.parametrize("compute", ["float16:all", "bfloat16:all", None])
+def test_shared_heads_attend_in_one_node_in_half_precision(compute: str | None) -> None:
+    """The provider has no fused kernel for them in float32."""
+    model = to_onnx(shared_heads, [X], target="cuda", compute=compute)
+    assert ("Attention" in operators(model)) == (compute is not None)
 
 
 def test_a_parameter_with_more_digits_keeps_its_norm_in_float32() -> None:

@@ -1,6 +1,7 @@
 """Targets: models avoid operators that the target lacks, and users learn about costs."""
 
 import warnings
+from contextlib import nullcontext
 from typing import Any, get_args
 
 import jax
@@ -135,3 +136,13 @@ def test_operators_that_are_too_new_for_a_target_are_replaced(target):
     x = np.array([1, -0.0, -3, np.inf], np.float32)
     model = check_model(jnp.signbit, [x], target=target)
     assert model.opset_import[0].version <= 22
+
+
+@pytest.mark.parametrize("target", sorted(_core.targets()))
+def test_maxima_in_double_precision(target: Any, double: dict[str, Any]) -> None:
+    """Runtimes that compute doubles as floats have no other kernels for them, either."""
+    x = jax.ShapeDtypeStruct(("B", 3), jnp.float64)
+    lacks_doubles = target in ("webgpu", "tensorrt")
+    expected = pytest.raises(UnsupportedError, match="f64") if lacks_doubles else nullcontext()
+    with expected:
+        to_onnx(lambda x: (x.max(), jax.nn.softmax(x)), [x], target=target, **double)

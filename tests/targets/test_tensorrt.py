@@ -113,3 +113,11 @@ def test_the_checker_finds_what_is_outside() -> None:
     assert problems(to_onnx(lambda x: x & 3, [x])) == ["BitwiseAnd 18"]
     with pytest.raises(UnsupportedError, match="TensorRT cannot compute `BitwiseAnd`"):
         to_onnx(lambda x: x & 3, [x], target="tensorrt")
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12])
+def test_older_opsets_are_within_the_contract(opset: int) -> None:
+    fn, args = catalogue.build("nnx/cnn")
+    model = to_onnx(fn, list(args), target="tensorrt", opset=opset)
+    assert problems(model) == []
+    assert_close(run(model, list(args)), [fn(*args)])

@@ -83,6 +83,7 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
                 }
                 (0, 0) if several > 1 => Some(format!("one of {several} possible lines")),
                 (0, 0) => None,
+                (_, 0) if origin.is_idle => Some("has no effect here".to_owned()),
                 (_, 0) => Some("merged into the same node".to_owned()),
                 _ if is_call => Some("or this call".to_owned()),
                 _ => Some("or this line".to_owned()),

@@ -1,20 +1,36 @@
 //! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
 //! work list.
 
-use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
-use rustc_hash::FxHashMap;
+use provenance::{CallId, Merged, OriginId, Origins, ScopeId, Stage};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tensor::{Dim, Type};
 
 use crate::small_set::SmallSet;
-use crate::{Attrs, BlockId, Builder, Error, Graph, NodeId, Op, Result, Source, Use, ValueId};
+use crate::{
+    Attrs, BlockId, Builder, Error, Graph, Node, NodeId, Op, Result, Source, Use, ValueId,
+};
 
 /// The equation that a node was lowered from, and its module.
 type EquationInModule = (Option<CallId>, ScopeId);
 
+/// The origin of a removed node, and the part of it that its heirs compute.
+type Gone = (OriginId, Work);
+
+/// The operation of a removed node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    /// It computed something.
+    Computes,
+    /// It moved elements. Nodes that compute something do not do this in addition.
+    Moves,
+    /// It had no effect.
+    None,
+}
+
 /// Distinct origins, in the order of inheritance. A node with several consumers passes its origins on along
 /// several paths, so a list with duplicates would double at every step of a chain.
-type Inherited = SmallSet<OriginId>;
+type Inherited = SmallSet<Gone>;
 
 /// A short list.
 type Few<T> = SmallVec<[T; 4]>;
@@ -42,7 +58,10 @@ impl Drop for Editor<'_> {
         inherited.sort_unstable_by_key(|(node, _)| *node);
         for (node, others) in inherited {
             if let Some(origin) = self.graph.get(node).map(|n| n.origin) {
-                let origin = self.origins.absorb(origin, others.as_slice());
+                let merged = |work| if work == Work::None { Merged::No } else { Merged::Yes };
+                let others: Vec<_> =
+                    others.as_slice().iter().map(|(id, work)| (*id, merged(*work))).collect();
+                let origin = self.origins.absorb(origin, &others);
                 self.graph.node_mut(node).origin = origin;
             }
         }
@@ -192,7 +211,7 @@ impl<'a> Editor<'a> {
 
     /// Removes an unused node, and passes its origins on to `heirs`.
     pub fn remove(&mut self, node: NodeId, heirs: &[NodeId]) {
-        let mut gone = vec![self.graph.node(node).origin];
+        let mut gone = vec![own(self.graph.node(node))];
         for block in self.graph.node(node).blocks() {
             gone.extend(self.origins_within(block));
         }
@@ -223,7 +242,8 @@ impl<'a> Editor<'a> {
     }
 
     /// Replaces the results of `root` by `with` and removes it, along with everything that was
-    /// computed only for it. `fresh` are the nodes that were emitted for this.
+    /// computed only for it. `fresh` are the nodes that were emitted for this. Without any, the removed nodes
+    /// had no effect.
     pub fn replace(
         &mut self,
         name: &'static str,
@@ -240,11 +260,22 @@ impl<'a> Editor<'a> {
         }
         fresh.retain(|node| self.graph.get(*node).is_some());
         if fresh.is_empty() {
+            gone.iter_mut().for_each(|(_, work)| *work = Work::None);
             self.bequeath(with, &readers, &gone);
         } else {
             self.touched.extend(&fresh);
             self.inherit(&fresh, &gone);
         }
+        Ok(())
+    }
+
+    /// Replaces the results of `root` by `with`, which other nodes compute for it as well. Removes it, along with
+    /// everything that was computed only for it.
+    pub fn unite(&mut self, name: &'static str, root: NodeId, with: &[ValueId]) -> Result<()> {
+        let readers = self.redirect_all(name, root, with, &mut Few::new())?;
+        let mut gone = Vec::new();
+        self.remove_unused(root, Some(&mut gone));
+        self.bequeath(with, &readers, &gone);
         Ok(())
     }
 
@@ -284,11 +315,29 @@ impl<'a> Editor<'a> {
     }
 
     /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
-    /// `readers` inherit the origins instead.
-    fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[OriginId]) {
+    /// `readers` inherit the origins instead. So do readers of the same equation: a convolution represents the
+    /// transposition of its operand, and the node that computes the operand does not.
+    fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[Gone]) {
         let producers = values.iter().filter_map(|value| self.graph.producer(*value));
         let producers: Few<_> = producers.collect();
-        self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
+        let mut equations: FxHashMap<EquationInModule, Gone> =
+            gone.iter().map(|gone| (self.equation(gone.0), *gone)).collect();
+        for &node in &producers {
+            equations.remove(&self.equation(self.graph.node(node).origin));
+        }
+        let mut represented = FxHashSet::default();
+        for &reader in readers {
+            let Some(node) = self.graph.get(reader) else { continue };
+            let equation = self.equation(node.origin);
+            if let Some(&own) = equations.get(&equation) {
+                represented.insert(equation);
+                self.inherit(&[reader], &[own]);
+            }
+        }
+        let others =
+            gone.iter().copied().filter(|(id, _)| !represented.contains(&self.equation(*id)));
+        let others: Few<_> = others.collect();
+        self.inherit(if producers.is_empty() { readers } else { &producers }, &others);
     }
 
     /// Returns the consumers of a value, each once.
@@ -357,7 +406,7 @@ impl<'a> Editor<'a> {
 
     /// Removes `node` if it is unused, along with everything that was computed only for it. The origins of
     /// removed nodes are appended to `gone`. `None` means that nothing replaces them.
-    fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
+    fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<Gone>>) {
         let mut stack: Few<NodeId> = Few::from_slice(&[node]);
         let mut operands = Vec::new();
         while let Some(id) = stack.pop() {
@@ -366,15 +415,15 @@ impl<'a> Editor<'a> {
                 self.touched.push(id);
                 continue;
             }
-            let origin = node.origin;
+            let (origin, work) = own(node);
             let settled = self.settled.remove(&id).unwrap_or_default();
             let inherited = self.inherited.remove(&id).unwrap_or_default();
             if let Some(gone) = gone.as_deref_mut() {
                 // The replacement of a loop represents the nodes in its body.
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
                 let inherited = inherited.as_slice().iter().copied();
-                let mine = std::iter::once(origin).chain(within).chain(inherited);
-                gone.extend(mine.filter(|id| !settled.contains(&self.equation(*id))));
+                let mine = std::iter::once((origin, work)).chain(within).chain(inherited);
+                gone.extend(mine.filter(|(id, _)| !settled.contains(&self.equation(*id))));
             }
             collect_operands(self.graph, id, &mut operands);
             self.graph.remove_node(id);
@@ -391,12 +440,12 @@ impl<'a> Editor<'a> {
     }
 
     /// Returns the origins of the nodes of a block and of all subgraphs in it.
-    fn origins_within(&self, block: BlockId) -> Vec<OriginId> {
+    fn origins_within(&self, block: BlockId) -> Vec<Gone> {
         let (mut origins, mut blocks) = (Vec::new(), vec![block]);
         while let Some(block) = blocks.pop() {
             for id in self.graph.nodes_of(block) {
                 let node = self.graph.node(id);
-                origins.push(node.origin);
+                origins.push(own(node));
                 let inherited = self.inherited.get(&id).map(SmallSet::as_slice);
                 origins.extend(inherited.unwrap_or_default());
                 blocks.extend(node.blocks());
@@ -424,18 +473,32 @@ impl<'a> Editor<'a> {
     }
 
     /// Passes the origins of removed nodes on to nodes that stay, which represent their equations from now on.
-    fn inherit(&mut self, heirs: &[NodeId], gone: &[OriginId]) {
+    fn inherit(&mut self, heirs: &[NodeId], gone: &[Gone]) {
+        let graph = &*self.graph;
+        let work = |heir: &NodeId| graph.get(*heir).map_or(Work::None, |node| own(node).1);
+        let one_computes = heirs.iter().any(|heir| work(heir) == Work::Computes);
         for heir in heirs {
-            self.inherited.entry(*heir).or_default().extend(gone.iter().copied());
+            let own = work(heir);
+            let shares = gone.iter().copied().map(|(id, work)| match (work, own) {
+                (Work::Moves, Work::Computes) => (id, Work::None),
+                (Work::Computes, Work::Moves) if one_computes => (id, Work::None),
+                _ => (id, work),
+            });
+            self.inherited.entry(*heir).or_default().extend(shares);
             if let Some(settled) = self.settled.get_mut(heir) {
                 let origins = &self.origins;
                 let is_here = |equation: &EquationInModule| {
-                    gone.iter().any(|id| equation_of(origins, *id) == *equation)
+                    gone.iter().any(|(id, _)| equation_of(origins, *id) == *equation)
                 };
                 settled.retain(|equation| !is_here(equation));
             }
         }
     }
+}
+
+/// Returns the origin of a node, and its work.
+fn own(node: &Node) -> Gone {
+    (node.origin, if node.is_movement() { Work::Moves } else { Work::Computes })
 }
 
 fn equation_of(origins: &Origins, origin: OriginId) -> EquationInModule {

@@ -43,7 +43,7 @@ pub enum Error {
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
     Graph(String),
-    /// The results of a node were replaced by others, or by too many or too few.
+    /// The results of a node were replaced by values of other types, or by too many or too few.
     #[error("replaced {0}")]
     Replaced(String),
     /// The text of a model cannot be parsed.

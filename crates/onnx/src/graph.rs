@@ -110,11 +110,19 @@ impl Node {
         }
     }
 
-    /// Returns the string attribute `name`.
-    pub fn string(&self, name: &str) -> Option<&str> {
+    /// Returns the float attribute `name`, or `default`.
+    pub fn float(&self, name: &str, default: f32) -> f64 {
         match self.attr(name) {
-            Some(Attr::String(value)) => Some(value),
-            _ => None,
+            Some(Attr::Float(value)) => f64::from(*value),
+            _ => f64::from(default),
+        }
+    }
+
+    /// Returns the string attribute `name`, or `default`.
+    pub fn string<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        match self.attr(name) {
+            Some(Attr::String(value)) => value,
+            _ => default,
         }
     }
 
@@ -122,6 +130,14 @@ impl Node {
     pub fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attr(name) {
             Some(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Returns the subgraph attribute `name`.
+    pub fn subgraph(&self, name: &str) -> Option<BlockId> {
+        match self.attr(name) {
+            Some(Attr::Graph(block)) => Some(*block),
             _ => None,
         }
     }

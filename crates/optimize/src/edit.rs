@@ -148,6 +148,17 @@ impl<'a> Editor<'a> {
         replaced.map_err(|error| self.error(name, root, error.into()))
     }
 
+    /// Replaces the results of `root` as [`onnx::Editor::unite`] does, and blames `name` if that fails.
+    pub(crate) fn unite(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+    ) -> Result<(), Error> {
+        let united = self.edit.unite(name, root, with);
+        united.map_err(|error| self.error(name, root, error.into()))
+    }
+
     /// Replaces the result of `node`, which comes before `root`, by `value`. Readers that only change the layout of
     /// what the block returns are moved behind it.
     fn replace_other(
@@ -164,7 +175,7 @@ impl<'a> Editor<'a> {
         };
         let readers: Vec<NodeId> = graph.consumers(node).filter(returned).collect();
         readers.into_iter().for_each(|reader| self.edit.move_node(reader, root));
-        self.replace(name, node, &[value], &[])
+        self.unite(name, node, &[value])
     }
 
     /// Replaces the results of `root` as [`onnx::Editor::choose`] does, and blames `name` if that fails.

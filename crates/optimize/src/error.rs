@@ -25,7 +25,7 @@ pub enum Problem {
     /// An invalid node was emitted.
     #[error("emitted an invalid node: {0}")]
     Node(#[source] onnx::Error),
-    /// The results of a node were replaced by something else.
+    /// The results of a node were replaced by values of other types, or by too many or too few.
     #[error("{0}")]
     Replaced(#[source] onnx::Error),
     /// A pattern cannot be parsed.

@@ -88,7 +88,7 @@ fn attempt(
         graph.remember_replacements();
     }
     let target = options.target;
-    let usable = opset.unwrap_or(target.opset);
+    let usable = opset.unwrap_or_else(|| options.forms.usable_opset(target));
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
     // Convolutions in place of products were measured for 32-bit floats. Block-wise formats exist

@@ -14,7 +14,7 @@ pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, SourceLocation};
 pub use file_names::{FileNames, Imports, Roots, as_folder, folder_of};
 pub use origin::{
-    Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,
+    Call, CallId, Emitter, FUNCTION_CALL, Merged, Origin, OriginId, Origins, ScopeId, Site, Stage,
 };
 pub use render::{
     ALSO_FROM, CALLSITE, JAX_TRACEBACK, MISSED, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,

@@ -153,6 +153,17 @@ pub struct Origin {
     pub emitter: Emitter,
     /// Other origins that were merged into this one, deduplicated and flattened.
     pub also: Arc<[OriginId]>,
+    /// The number of these whose operations the node computes. Those of the others had no effect.
+    pub computed: usize,
+}
+
+/// The fate of the operation of a removed node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merged {
+    /// Another node computes it.
+    Yes,
+    /// It had no effect.
+    No,
 }
 
 type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
@@ -225,7 +236,7 @@ impl Origins {
     /// Interns the origin of a freshly lowered node.
     pub fn origin(&mut self, call: Option<CallId>, scope: ScopeId, emitter: Emitter) -> OriginId {
         let also = Arc::clone(&self.none);
-        self.intern(Origin { call, scope, emitter, also })
+        self.intern(Origin { call, scope, emitter, also, computed: 0 })
     }
 
     fn intern(&mut self, origin: Origin) -> OriginId {
@@ -238,22 +249,29 @@ impl Origins {
         self.intern(origin)
     }
 
-    /// Returns the origin `primary` with the sources of `others`, which are replaced by the same node.
-    pub fn absorb(&mut self, primary: OriginId, others: &[OriginId]) -> OriginId {
+    /// Returns the origin `primary` with the sources of `others`, which the same node represents.
+    pub fn absorb(&mut self, primary: OriginId, others: &[(OriginId, Merged)]) -> OriginId {
         let kept = self.get(primary);
-        let mut also = kept.also.to_vec();
-        for &other in others {
-            also.push(other);
-            also.extend_from_slice(&self.get(other).also);
-        }
-        let here = |id: &OriginId| {
-            let source = self.get(*id);
-            (source.call, source.scope) == (kept.call, kept.scope)
+        let (mut computed, mut idle) = (Vec::new(), Vec::new());
+        let mut add = |own: Option<OriginId>, origin: &Origin, merged: Merged| {
+            let (parts, rest) = origin.also.split_at(origin.computed);
+            let into = if merged == Merged::Yes { &mut computed } else { &mut idle };
+            into.extend(own);
+            into.extend_from_slice(parts);
+            idle.extend_from_slice(rest);
         };
-        also.retain(|id| !here(id));
-        let mut seen = IndexSet::<_, FxBuildHasher>::default();
-        also.retain(|id| seen.insert((self.get(*id).call, self.get(*id).scope)));
-        let origin = Origin { also: also.into(), ..kept.clone() };
+        add(None, kept, Merged::Yes);
+        for &(other, merged) in others {
+            add(Some(other), self.get(other), merged);
+        }
+        let source = |id: &OriginId| (self.get(*id).call, self.get(*id).scope);
+        let mut seen = FxIndexSet::default();
+        seen.insert((kept.call, kept.scope));
+        computed.retain(|id| seen.insert(source(id)));
+        idle.retain(|id| seen.insert(source(id)));
+        let number = computed.len();
+        computed.append(&mut idle);
+        let origin = Origin { also: computed.into(), computed: number, ..kept.clone() };
         self.intern(origin)
     }
 
@@ -464,13 +482,21 @@ mod tests {
                 origins.origin(Some(call), Origins::ROOT, e)
             })
             .collect();
-        let ab = origins.absorb(ids[0], &[ids[1]]);
-        let abc = origins.absorb(ab, &[ids[2], ids[1], ids[0]]);
+        let ab = origins.absorb(ids[0], &[(ids[1], Merged::Yes)]);
+        let abc = origins.absorb(ab, &[ids[2], ids[1], ids[0]].map(|id| (id, Merged::Yes)));
         let abc = origins.renew(abc, emitter("fuse"));
         assert_eq!(origins.get(abc).call, origins.get(ids[0]).call);
         assert_eq!(*origins.get(abc).also, [ids[1], ids[2]]);
         assert_eq!(origins.get(abc).emitter.name, "fuse");
-        let kept = origins.absorb(ids[0], &[ids[1]]);
+        let idle = origins.absorb(ids[0], &[(ids[2], Merged::No), (ids[1], Merged::Yes)]);
+        let outer = call(&mut origins, 3);
+        let outer = origins.origin(Some(outer), Origins::ROOT, e);
+        let outer = origins.absorb(outer, &[(idle, Merged::Yes)]);
+        let outer = origins.get(outer);
+        assert_eq!((&outer.also[..], outer.computed), (&[idle, ids[1], ids[2]][..], 2));
+        let both = origins.absorb(idle, &[(ids[2], Merged::Yes)]);
+        assert_eq!(origins.get(both).computed, 2, "computed here, and without effect there");
+        let kept = origins.absorb(ids[0], &[(ids[1], Merged::Yes)]);
         assert_eq!(origins.get(kept).emitter.name, "add");
     }
 }

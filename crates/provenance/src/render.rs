@@ -109,7 +109,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::{Call, Emitter, Span, Stage};
+    use crate::{Call, Emitter, Merged, Span, Stage};
 
     /// Returns the function of the frame that represents an origin with these frames, innermost
     /// first.
@@ -157,7 +157,7 @@ mod tests {
         let other = call(&mut origins, "twin", 12, None);
         let one = origins.origin(Some(body), Origins::ROOT, emitter("sin"));
         let two = origins.origin(Some(other), Origins::ROOT, emitter("sin"));
-        let merged = origins.absorb(one, &[two]);
+        let merged = origins.absorb(one, &[(two, Merged::Yes)]);
         let entry = stacks.reserve();
         let main = stacks.intern(frame(FrameKind::User, "main", 40));
         stacks.resolve(entry, &[main]);

@@ -73,6 +73,9 @@ pub(crate) struct Source {
     /// All candidates for `site`. There are several if the node is ambiguous, or if the function
     /// call is ambiguous and the function itself has no line of the user's code.
     sites: Vec<Frame>,
+    /// `True` if the node does not compute this operation, which had no effect or became a part of
+    /// the node's layout.
+    idle: bool,
 }
 
 impl Source {
@@ -96,6 +99,7 @@ impl Source {
                 .collect(),
             scope: source.scope.into_owned(),
             rule: source.rule,
+            idle: source.is_idle,
         }
     }
 
@@ -113,6 +117,7 @@ impl Source {
             if common.scope != other.scope {
                 common.scope.clear();
             }
+            common.idle &= other.idle;
             if common.rule != other.rule {
                 common.rule.clear();
             }

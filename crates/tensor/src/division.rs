@@ -131,6 +131,8 @@ mod tests {
         let dim = |text| Dim::parse(text).unwrap();
         let (a, b) = ([dim("b + 1"), dim("4"), dim("t")], [dim("2"), dim("b + 1")]);
         assert_eq!(exact_div_products(&a, &b), Some(dim("2*t")));
+        // Zeros do not cancel.
+        assert_eq!(exact_div_products(&[dim("3"), dim("0")], &[dim("0")]), None);
         assert_eq!(exact_div_products(&[dim("0")], &[dim("0")]), None);
     }
 }

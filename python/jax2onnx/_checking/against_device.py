@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CPU = "onnxruntime on the CPU"
 
-# The reference in descriptions of differences, which say `in` it.
+# The name of the reference in texts such as "1.0 in onnxruntime, 2.0 on the device".
 _RUNTIME = "onnxruntime"
 
 # The reason for values without a recording.

@@ -13,7 +13,7 @@ import jax
 
 from jax2onnx import _jax
 from jax2onnx._expansion.keys import is_key
-from jax2onnx._expansion.stablehlo_locations import Place, placed
+from jax2onnx._expansion.stablehlo_locations import Location, placed
 from jax2onnx._expansion.stablehlo_operations import (
     Operation,
     evaluated,
@@ -79,7 +79,7 @@ class _Module:
             if name in ("func.return", "stablehlo.return"):
                 return op, given
             run = functools.partial(self._operation, Operation(op, self, values), name)
-            place = Place.of(str(op.location))
+            place = Location.of(str(op.location))
             try:
                 results = placed(place, run, given) if is_traced(name, given) else run(*given)
                 values.update(zip(op.results, results, strict=True))
@@ -107,7 +107,7 @@ class _Module:
         return found if isinstance(found, list | tuple) else [found]
 
 
-def _described(name: str, place: Place) -> str:
+def _described(name: str, place: Location) -> str:
     at = place.frames[-1:]
     where = f" ({at[0].file}:{at[0].line} in {at[0].function})" if at else ""
     return f"its operation `{name}`{where}"

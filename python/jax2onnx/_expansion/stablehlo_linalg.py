@@ -86,17 +86,55 @@ def _trsm(attributes: str, a: Any, b: Any) -> Any:
     )
 
 
+def _gees(attributes: str, x: Any) -> Any:
+    with_vectors = _letter(attributes, "mode") == "V"
+    triangle, *vectors = lax.linalg.schur(x, compute_schur_vectors=with_vectors)
+    # Programs read no eigenvalues here. Those of real matrices have two parts.
+    values = [None] * (2 if jnp.iscomplexobj(x) else 3)
+    return [triangle, vectors[0] if vectors else None, *values, _succeeded(x)]
+
+
+def _geev(attributes: str, x: Any) -> Any:
+    left, right = (_letter(attributes, f"compute_{side}") == "V" for side in ("left", "right"))
+    values, *vectors = lax.linalg.eig(
+        x, compute_left_eigenvectors=left, compute_right_eigenvectors=right
+    )
+    found = [vectors.pop(0) if is_wanted else None for is_wanted in (left, right)]
+    parts = [values] if jnp.iscomplexobj(x) else [lax.real(values), lax.imag(values)]
+    return [*parts, *found, _succeeded(x)]
+
+
+def _gehrd(_: str, x: Any) -> Any:
+    return [*lax.linalg.hessenberg(x), _succeeded(x)]
+
+
+def _gtsv(_: str, below: Any, diagonal: Any, above: Any, b: Any) -> Any:
+    solved = lax.linalg.tridiagonal_solve(below, diagonal, above, b)
+    return [None, None, None, solved, _succeeded(b)]
+
+
+def _sytrd(attributes: str, x: Any) -> Any:
+    lower = _letter(attributes, "uplo") == "L"
+    return [*lax.linalg.tridiagonal(x, lower=lower), _succeeded(x)]
+
+
 RULES: dict[str, Callable[..., Any]] = {
+    "gees": _gees,
+    "geev": _geev,
+    "gehrd": _gehrd,
     "geqrf": _geqrf,
     "gesdd": _gesdd,
     "getrf": _getrf,
+    "gtsv": _gtsv,
     "heevd": _syevd,
+    "hetrd": _sytrd,
     "orgqr": _orgqr,
     "potrf": _potrf,
     "syevd": _syevd,
+    "sytrd": _sytrd,
     "trsm": _trsm,
     "ungqr": _orgqr,
 }
 
-# Rules of two matrices.
-OF_TWO = (_orgqr, _trsm)
+# The numbers of arrays that rules take, unless it is one.
+OPERANDS = {_gtsv: 4, _orgqr: 2, _trsm: 2}

@@ -20,7 +20,7 @@ class Frame(NamedTuple):
     function: str
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A location: the calls that lead to it, outermost first, and its scopes."""
 
     frames: tuple[Frame, ...]
@@ -28,10 +28,10 @@ class Place(NamedTuple):
 
     @staticmethod
     @functools.lru_cache(maxsize=4096)
-    def of(text: str) -> "Place":
+    def of(text: str) -> "Location":
         """Parses a location as MLIR prints it."""
         reader = _Reader(text.removeprefix("loc("))
-        return Place(tuple(reader.frames(None)), tuple(filter(_is_scope, reader.scopes)))
+        return Location(tuple(reader.frames(None)), tuple(filter(_is_scope, reader.scopes)))
 
 
 _SCOPE = re.compile(r"[^\W\d][\w.\-]*")
@@ -86,12 +86,12 @@ class _Reader:
         return []
 
 
-def placed(place: Place, run: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def placed(location: Location, run: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """Calls a function inside the frames and scopes of a location."""
-    for frame in reversed(place.frames):
+    for frame in reversed(location.frames):
         run = functools.partial(_frame(frame), run)
     with ExitStack() as stack:
-        for scope in place.scopes:
+        for scope in location.scopes:
             stack.enter_context(jax.named_scope(scope))
         return run(*operands)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import jax
@@ -106,7 +107,7 @@ def _scatter(op: Operation, x: Any, indices: Any, updates: Any) -> Any:
         operand_batching_dims=tuple(axes.input_batching_dims),
         scatter_indices_batching_dims=tuple(axes.scatter_indices_batching_dims),
     )
-    if (scatter := _SCATTERS.get(op.body())) is None:
+    if (scatter := _SCATTERS.get(op.body() or _extreme(op))) is None:
         raise NotImplementedError("its function is not supported")
     return scatter(
         x,
@@ -117,6 +118,21 @@ def _scatter(op: Operation, x: Any, indices: Any, updates: Any) -> Any:
         unique_indices=op.flag("unique_indices"),
         mode=lax.GatherScatterMode.FILL_OR_DROP,
     )
+
+
+def _extreme(op: Operation) -> str | None:
+    """Returns the name of a maximum or minimum of complex numbers, which is several operations."""
+    if not jnp.issubdtype(op.dtype, np.complexfloating):
+        return None
+    numbers = _samples(op.dtype)
+    numbers = numbers[~np.isnan(numbers)]
+    a, b = map(np.ravel, np.meshgrid(numbers, numbers))
+    with jax.ensure_compile_time_eval():
+        (found,) = jax.vmap(op.region(0))(a, b)
+        for name, function in (("maximum", lax.max), ("minimum", lax.min)):
+            if np.array_equal(found, function(a, b)):
+                return name
+    return None
 
 
 _MONOIDS: dict[str | None, Any] = {
@@ -205,6 +221,27 @@ def _cumulated(op: Operation, x: Any, start: Any, windows: Sequence[Any]) -> Any
     return function(x, axis, reverse=ways.index(padding[axis]) == 1) if start == identity else None
 
 
+def _select_and_scatter(op: Operation, x: Any, source: Any, start: Any) -> Any:
+    """Returns the derivative of a maximum or minimum over windows."""
+    first, second = (list(region.blocks[0].operations) for region in op.op.regions)
+    names = [(operations[0].operation.name, len(operations)) for operations in (first, second)]
+    is_known = names == [("stablehlo.compare", 2), ("stablehlo.add", 2)]
+    direction = Operation(first[0], op.module, {}).word("comparison_direction")
+    directions = {"GE": (lax.max, -np.inf), "LE": (lax.min, np.inf)}
+    is_zero = isinstance(start, np.ndarray) and not start.any()
+    if not is_known or direction not in directions or not is_zero:
+        raise NotImplementedError("it is not the derivative of a maximum or a minimum")
+    function, identity = directions[direction]
+    rank = x.ndim
+    sizes = op.ints("window_dimensions", (1,) * rank)
+    strides, padding = op.ints("window_strides", (1,) * rank), op.matrix("padding", rank)
+
+    def pooled(x: Any) -> Any:
+        return lax.reduce_window(x, np.array(identity, x.dtype), function, sizes, strides, padding)
+
+    return jax.vjp(pooled, x)[1](source)[0]
+
+
 def _convolution(op: Operation, x: Any, kernel: Any) -> Any:
     axes = op.numbers("dimension_numbers", "ConvDimensionNumbers")
     rank = x.ndim - 2
@@ -250,7 +287,8 @@ def _sort(op: Operation, *given: Any) -> Any:
     rest = [np.zeros(left[0].shape, x.dtype) for x in given[keys:] for _ in range(2)]
     pairs = [side for pair in zip(left, right, strict=True) for side in pair]
     wanted, equal = np.zeros(left[0].shape, bool), np.ones(left[0].shape, bool)
-    for a, b in zip(left, right, strict=True):
+    sides = (chain.from_iterable(map(_parts, side)) for side in (left, right))
+    for a, b in zip(*sides, strict=True):
         less = np.array(_rank(a) < _rank(b))
         wanted |= equal & less
         equal &= np.array(_rank(a) == _rank(b))
@@ -274,11 +312,19 @@ def _samples(dtype: Any) -> np.ndarray:
     if dtype.kind == "b":
         return np.array([False, True])
     if jnp.issubdtype(dtype, np.complexfloating):
-        raise NotImplementedError("it sorts complex numbers")
+        real, imaginary = np.meshgrid([-1.5, -0.0, 0.0, np.inf, np.nan], [0.0, -1.0, np.nan])
+        numbers = np.empty(real.shape, dtype)
+        numbers.real, numbers.imag = real, imaginary
+        return numbers.ravel()
     if jnp.issubdtype(dtype, np.floating):
         return np.array([-np.inf, -2, -1.5, -0.0, 0.0, 0.25, 3, np.inf, np.nan]).astype(dtype)
     limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
     return np.array([limits.min, limits.max, 0, 1, 5]).astype(dtype)
+
+
+def _parts(x: np.ndarray) -> list[np.ndarray]:
+    """Returns the numbers by which JAX compares, one after the other."""
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 
 def _rank(x: np.ndarray) -> np.ndarray:
@@ -369,13 +415,29 @@ def _custom_call(op: Operation, *given: Any) -> Any:
     given = tuple(map(materialized, given, (operand.type for operand in op.op.operands)))
     if target in ("Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding"):
         return given[0]
+    if target == "ApproxTopK":
+        return _approx_top_k(op, given[0])
     if (rule := stablehlo_linalg.RULES.get(re.sub(r"^lapack_[sdcz]|_ffi$", "", target))) is None:
         raise NotImplementedError(f"`{target}` is not supported")
     config = "mhlo.backend_config"
     options = str(op.op.attributes[config]) if config in op.op.attributes else ""
     # Programs with symbolic sizes pass these as further operands.
-    count = 2 if rule in stablehlo_linalg.OF_TWO else 1
-    return rule(options, *given[:count])
+    return rule(options, *given[: stablehlo_linalg.OPERANDS.get(rule, 1)])
+
+
+def _approx_top_k(op: Operation, x: Any) -> Any:
+    """Returns the largest or smallest elements, which the name of the comparison tells apart."""
+    given = op.op.attributes["mhlo.backend_config"]
+    is_largest = "top_k_gt_" in str(op.op.attributes["called_computations"])
+    function = lax.approx_max_k if is_largest else lax.approx_min_k
+    return function(
+        x,
+        given["top_k"].value,
+        given["reduction_dim"].value,
+        given["recall_target"].value,
+        given["reduction_input_size_override"].value,
+        given["aggregate_to_topk"].value,
+    )
 
 
 def _each(function: Any) -> Any:
@@ -468,6 +530,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "rsqrt": _each(lax.rsqrt),
     "scatter": _scatter,
     "select": _each(lax.select),
+    "select_and_scatter": _select_and_scatter,
     "shift_left": _each(lax.shift_left),
     "shift_right_arithmetic": _each(lax.shift_right_arithmetic),
     "shift_right_logical": _each(lax.shift_right_logical),

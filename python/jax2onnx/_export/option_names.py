@@ -1,5 +1,36 @@
 """The names of options in `export` and `to_onnx`, and advice for those of the other function."""
 
+import dataclasses
+import functools
+from typing import Any, TypeVar
+
+from jax2onnx._python.notebooks import hidden_frames
+from jax2onnx.errors import nearest
+
+T = TypeVar("T", bound=type)
+
+
+def with_advice(kind: T) -> T:
+    """Adds the nearest attribute of a dataclass to errors about misspelt arguments."""
+    create: Any = kind.__init__  # type: ignore[misc]
+    names = [field.name for field in dataclasses.fields(kind)]
+
+    @hidden_frames
+    @functools.wraps(create)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            create(self, *args, **kwargs)
+        except TypeError as error:
+            for name in kwargs:
+                if name not in names:
+                    advice = nearest(name, names) or f"the arguments are: {', '.join(names)}"
+                    error.add_note(f"  help: {advice.strip()}")
+            raise
+
+    kind.__init__ = checked  # type: ignore[misc]
+    return kind
+
+
 # Options of `export` and the names that they have in `to_onnx`.
 RENAMED = {
     "name": "model_name",

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jax2onnx._export.option_names import with_advice
 from jax2onnx.errors import bad_option
 
 ENABLE = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
@@ -18,6 +19,7 @@ OFF = "off"
 Level = bool | Literal["minimal", "full", "sourcemap"]
 
 
+@with_advice
 @dataclass(frozen=True)
 class Provenance:
     """The record of sources in a model.

@@ -24,6 +24,12 @@ class SourceMap:
     """
 
     def __init__(self, core: "_core.SourceMap") -> None:
+        if not isinstance(core, _core.SourceMap):
+            raise InvalidInputError(
+                "no-source-map",
+                "a `SourceMap` is not created by its class",
+                help="call SourceMap.load(model), with a ModelProto, an ir.Model or a path",
+            )
         self._core = core
 
     @classmethod

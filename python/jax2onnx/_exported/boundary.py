@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _core
+from jax2onnx._export.option_names import with_advice
 from jax2onnx._tracing.inputs import Specs
 from jax2onnx.errors import InvalidInputError
 
@@ -24,6 +25,7 @@ _CALL = re.compile(r"\s*(?!min|max|mod|floordiv)\w+\s*\(.*\)\s*")
 _NHWC = (0, 2, 3, 1)
 
 
+@with_advice
 @dataclass(frozen=True)
 class Input:
     """An input of a model.
@@ -45,6 +47,7 @@ class Input:
     model_dtype: Any = None
 
 
+@with_advice
 @dataclass(frozen=True)
 class Output:
     """An output of a model.

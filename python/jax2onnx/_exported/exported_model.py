@@ -18,6 +18,7 @@ import numpy as np
 
 from jax2onnx import _core, _frameworks, _jax
 from jax2onnx._checking.allclose import arguments, compare
+from jax2onnx._checking.explain_errors import explain_errors
 from jax2onnx._checking.runtime import MESSAGE, NCHW, NHWC, Runnable, as_tensor
 from jax2onnx._checking.verification import Verification
 from jax2onnx._checking.verify import verify
@@ -80,6 +81,12 @@ class Source:
 
     def with_weights(self, tree: Any) -> "Source":
         """Replaces the parameters, or the model itself if it holds them."""
+        if isinstance(tree, str | os.PathLike):
+            raise InvalidInputError(
+                "other-weights",
+                f"the new weights cannot be the path `{os.fspath(tree)}`",
+                help="load the file, and pass its arrays in the structure of the old weights",
+            )
         if self.params is not None:
             return replace(self, params=tree)
         fn = _frameworks.with_variables(self.fn, tree)
@@ -114,12 +121,20 @@ class ExportedModel:
             feeds = [as_tensor(leaf) for leaf in given]
         for i in boundary.inputs_as_nchw:
             feeds[i] = feeds[i].transpose(NCHW)
-        results = self._runnable.run(feeds)
+        with explain_errors(self._runnable.proto):
+            results = self._runnable.run(feeds)
         for i in boundary.outputs_as_nchw:
             results[i] = results[i].transpose(NHWC)
         specs, structure = jax.tree_util.tree_flatten(traced.outputs)
         leaves = [as_result(*pair) for pair in zip(results, specs, strict=True)]
         return jax.tree_util.tree_unflatten(structure, leaves)
+
+    def __reduce__(self) -> Any:
+        """Raises, because the function and the weights of a model cannot be pickled or copied."""
+        raise TypeError(
+            "an ExportedModel cannot be pickled or copied, because it holds the function that it "
+            "was made from: use .save(path), or .proto, which is a new copy each time"
+        )
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Returns the leaves of arguments. Flags that are omitted have their defaults."""
@@ -151,11 +166,23 @@ class ExportedModel:
         specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
         sizes: dict[str, tuple[int, str]] = {}
+        pairs = [
+            (wanted, size)
+            for leaf, spec in zip(leaves, specs, strict=True)
+            for wanted, size in zip(spec.shape, np.shape(leaf), strict=False)
+        ]
+        solved = _jax.variables(pairs, exact=False)
         for name, leaf, spec in zip(names, leaves, specs, strict=True):
+            if isinstance(leaf, str):
+                raise InvalidInputError(
+                    "wrong-arguments",
+                    f"the argument `{name}` is the text {leaf!r}",
+                    help="pass an array; only `check`, `verify` and `profile` take shapes",
+                )
             shape = np.shape(leaf)
             wrong = len(shape) != len(spec.shape)
             for size, wanted in zip(shape, spec.shape, strict=False):
-                wrong = wrong or (isinstance(wanted, int) and size != wanted)
+                wrong = wrong or _jax.evaluated(wanted, solved) not in (None, size)
                 known, where = sizes.setdefault(str(wanted), (size, name))
                 if not isinstance(wanted, int) and known != size:
                     raise InvalidInputError(
@@ -298,6 +325,7 @@ class ExportedModel:
         _, *nan = message.splitlines()
         if nan:
             said = "\n  ".join(["[nan-results] the check compares NaN with NaN:", *nan])
+            said += "\n  help: pass inputs for which the function returns numbers"
             warnings.warn(said, stacklevel=users_frame())
 
     @hidden_frames
@@ -354,10 +382,12 @@ class ExportedModel:
         """
         for name, number in {"runs": runs, "top": top}.items():
             if not isinstance(number, int) or number < 1:
+                own = f"; for the argument `{name}` of the function, pass keyword_inputs="
+                is_argument = name in self._converted.arguments[1]
                 raise InvalidInputError(
                     "invalid-option",
                     f"`{name}` cannot be {number!r}",
-                    help="pass a positive integer",
+                    help=f"pass a positive integer{own if is_argument else ''}",
                 )
         require("onnxruntime", "profiling")
         import onnxruntime

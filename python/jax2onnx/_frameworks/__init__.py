@@ -76,8 +76,16 @@ def advice_on_error(error: Exception) -> str:
     """Returns advice for an error that a framework raises, or an empty string."""
     kind = type(error)
     package = kind.__module__.partition(".")[0]
-    found = (one.errors.get(kind.__name__) for one in ALL if one.module.startswith(package))
-    return next((text for text in found if text), "")
+    return next(
+        (
+            advice
+            for framework in ALL
+            for key, advice in framework.errors.items()
+            if (key == kind.__name__ and framework.module.startswith(package))
+            or (" " in key and key in str(error))
+        ),
+        "",
+    )
 
 
 def advice_on_arguments(fn: Any, args: Sequence[Any]) -> str:

@@ -58,10 +58,10 @@ class Equinox(Framework):
         """Passes its state to a model that holds its parameters itself, or to a map of one. Of a
         result and a new state, the result remains.
         """
-        base, model = self.modules(), inspect.unwrap(fn)
+        base, model = self.modules(), inspect.unwrap(_jax.mapped(fn))
         if base is None or not isinstance(model, base) or params is not None or state is None:
             return None
-        signature = inspect.signature(inspect.unwrap(fn))
+        signature = inspect.signature(inspect.unwrap(_jax.mapped(fn)))
         parameters = list(signature.parameters.values())
         taken = _state_of(parameters)
         position: int | str = len(parameters) if taken is None else parameters.index(taken)

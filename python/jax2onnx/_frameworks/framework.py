@@ -54,7 +54,8 @@ class Framework:
     #: How a model is switched to inference.
     inference: ClassVar[str]
 
-    #: Advice for errors that the framework raises, by the names of their classes.
+    #: Advice for errors that the framework raises, by the names of their classes or a part of the
+    #: message.
     errors: ClassVar[Mapping[str, str]] = {}
 
     #: Types with the only attributes of theirs that are walked, by module and qualified name.

@@ -4,9 +4,9 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Run, first_result
 from jax2onnx.errors import InvalidInputError
@@ -18,6 +18,12 @@ class Haiku(Framework):
     module = "haiku"
     inference = "pass `is_training=False` to batch norms, and call `hk.dropout` only in training"
     content = frozenset({"_mapping"})  # of a FlatMap
+    errors: ClassVar[Mapping[str, str]] = {
+        "must be initialized inside an `hk.transform`": "export `hk.transform(fn)`, with params= "
+        "from its `init`",
+        "All parameters must be created as part of `init`": "the parameters belong to another "
+        "model: pass those that `init` of this one returned",
+    }
 
     def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
         """Applies a pair of functions from `hk.transform` or `hk.transform_with_state`, or the

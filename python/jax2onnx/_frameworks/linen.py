@@ -24,6 +24,8 @@ class Linen(Framework):
     errors: ClassVar[Mapping[str, str]] = {
         "ScopeCollectionNotFound": "pass every collection that `init` returned: "
         'variables=variables, or params= with state={"batch_stats": …}',
+        "ScopeParamNotFoundError": "the variables belong to another model: pass those that `init` "
+        "of this one returned",
         "ScopeParamShapeError": "the inputs have other sizes than those that `init` got",
     }
     holders: ClassVar[Holders] = {

@@ -42,8 +42,12 @@ _NUMBER = (
     "(x[0] instead of float(x[0]), x.astype(jnp.int32) instead of int(x))"
 )
 
+# A quotient of symbolic sizes is an array, and JAX's message has the operation.
+_DIVIDED = " = div "
+_SIZE = "; divide sizes by // (x.shape[0] // 2 instead of int(x.shape[0] / 2))"
+
 # Parts of messages about conversions to Python's numbers.
-_CONVERSIONS = ("The problem arose with the `", "item() method")
+_CONVERSIONS = ("The problem arose with the `", "item() method", "tolist() method")
 
 _SLICE = (
     "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed size, "
@@ -91,7 +95,7 @@ def explained() -> Iterator[None]:
 def _advice(error: Exception) -> str | None:
     is_general = type(error) is jax.errors.ConcretizationTypeError
     if is_general and any(part in str(error) for part in _CONVERSIONS):
-        return _NUMBER
+        return _NUMBER + (_SIZE if _DIVIDED in str(error) else "")
     for kind, advice in _INSTEAD.items():
         if isinstance(error, kind):
             return advice

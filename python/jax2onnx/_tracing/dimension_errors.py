@@ -44,6 +44,9 @@ def explained(
                 'layout="nchw" in jax2onnx.Input if the model should take NCHW'
             )
             raise
+        # A batch norm needs the size to average over the batch, which is not the fault.
+        if any("in training mode" in note for note in getattr(error, "__notes__", ())):
+            raise
         note = _note(error, _axes(shapes), shapes)
         if note:
             error.add_note(note)
@@ -124,8 +127,13 @@ def _note(
         advice = fixed
     elif len(found) > 1:
         advice = "write the same name for sizes that are always equal, or numbers"
+    elif message.startswith("float() argument"):
+        advice = "omit `float`: JAX computes with sizes (x / x.shape[0])"
+        return "\n".join(["", *lines, f"  help: {advice}"])
     else:
         advice = f"write a number instead of `{found[0]}`"
+        if message.endswith("cannot be interpreted as an integer"):  # by range, above all
+            advice += ", or jax.lax.fori_loop instead of range"
     if not constraints and "inconclusive" not in message:
         needs_integer = "_DimExpr" in message or "requires a constant" in message
         if needs_integer and (line := _map_of_rows(found, shapes)):

@@ -271,14 +271,20 @@ def check_arguments(
             "wrong-arguments",
             f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
-            help=_advice_on(signature, str(error), any_given=bool(args or kwargs)),
+            help=_advice_on(
+                signature, str(error), function and function[1], any_given=bool(args or kwargs)
+            ),
         ) from None
 
 
-def _advice_on(signature: inspect.Signature, message: str, *, any_given: bool) -> str:
-    """Returns advice for arguments that a function cannot be called with."""
+def _advice_on(
+    signature: inspect.Signature, message: str, name: str | None, *, any_given: bool
+) -> str:
+    """Returns advice for arguments that a function with a qualified name cannot be called with."""
     if not signature.parameters:
         return "it takes no arguments; if it returns the model, call it: load()"
+    if next(iter(signature.parameters)) == "self" and name and "." in name:
+        return f"`{name}` belongs to a class: pass an instance, or the same method of an instance"
     advice = f"its signature is {_without_annotations(signature)}"
     if not any_given:
         return f"{advice}; pass an array or a shape for each argument"

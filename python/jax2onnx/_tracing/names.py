@@ -13,6 +13,7 @@ from jax.tree_util import (
     tree_leaves_with_path,
 )
 
+from jax2onnx import _jax
 from jax2onnx._tracing.patterns import renamed
 from jax2onnx._tracing.walk import join
 from jax2onnx.errors import InvalidInputError
@@ -156,7 +157,7 @@ def component(key: Any) -> str:
 def signature_of(fn: Any) -> inspect.Signature | None:
     """Returns the signature of a callable, if it has one."""
     try:
-        return inspect.signature(fn)
+        return inspect.signature(_jax.mapped(fn))
     except (TypeError, ValueError):
         return None
 

@@ -235,6 +235,7 @@ def _is_method(value: Any) -> bool:
 
 def _code(fn: Any) -> types.CodeType | None:
     """Returns the code that runs first when the user's function is called."""
+    fn = _jax.mapped(fn)
     for _ in range(100):  # `__wrapped__` may be a cycle
         if (inner := getattr(fn, "__wrapped__", None)) is not None:
             fn = inner

@@ -44,6 +44,8 @@ pub(crate) struct Origin<'m> {
     /// The alternatives: the origins for other calls to the ONNX functions that contain the node,
     /// or for other lines that it may come from. It is unknown which one applies.
     pub(crate) others: Vec<Origin<'m>>,
+    /// `true` if the operation had no effect, so that the node does not compute it.
+    pub(crate) is_idle: bool,
 }
 
 impl<'m> Origin<'m> {
@@ -239,12 +241,12 @@ impl<'m> Index<'m> {
         }
         let site = site.map(|site| Frame { is_user: true, ..site });
         let (callers, merged): (Vec<_>, Vec<_>) = others.into_iter().partition(|other| other.0);
-        let own = Origin { site, scope: scope.clone(), rule, stack, others: Vec::new() };
+        let own = Origin { site, scope: scope.clone(), rule, stack, ..Origin::default() };
         let others = callers.into_iter().map(|(_, caller)| own.called_from(&caller)).collect();
         let merged = merged.into_iter().map(|(_, stack)| {
             let site = stack.iter().find(|frame| !frame.is_jax).cloned();
             let (scope, rule) = (scope.clone(), String::new());
-            Origin { site, scope, rule, stack, others: Vec::new() }
+            Origin { site, scope, rule, stack, ..Origin::default() }
         });
         std::iter::once(Origin { others, ..own.clone() }).chain(merged).collect()
     }
@@ -268,8 +270,9 @@ fn distinct<'m>(sources: Vec<Source<'m>>) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
     for source in sources.into_iter().take(MOST) {
         let origin = origin_of_map(source);
-        if !found.iter().any(|known| known.is_like(&origin)) {
-            found.push(origin);
+        match found.iter_mut().find(|known| known.is_like(&origin)) {
+            Some(known) => known.is_idle &= origin.is_idle,
+            None => found.push(origin),
         }
     }
     found
@@ -282,6 +285,7 @@ fn origin_of_map(source: Source<'_>) -> Origin<'_> {
         rule: source.rule,
         stack: source.stack.iter().map(frame_of_map).collect(),
         others: Vec::new(),
+        is_idle: source.is_idle,
     };
     let others = source.others.iter().map(|other| Origin {
         site: other.site.as_ref().map(frame_of_map),

@@ -124,7 +124,7 @@ fn value_in_branch(name: &str) -> Option<&str> {
     out_of_branch(name).map(|(_, rest)| rest).filter(|_| node_in_branch(name).is_none())
 }
 
-/// Returns the name that a value had before its branch, and the branches around that, were inlined.
+/// Returns the name that a value had before its branch and the enclosing branches were inlined.
 pub(super) fn in_branch(mut name: &str) -> &str {
     for _ in 0..STEPS {
         let Some(rest) = value_in_branch(name) else { break };

@@ -30,7 +30,7 @@ pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
         scope: scope.unwrap_or_default(),
         rule: classes.last().copied().unwrap_or_default().to_owned(),
         stack,
-        others: Vec::new(),
+        ..Origin::default()
     })
 }
 

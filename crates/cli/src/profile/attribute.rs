@@ -50,16 +50,20 @@ impl Attributed<'_> {
 }
 
 impl Target {
-    /// Returns the sources of the target, its own first.
+    /// Returns the sources of what the target computes, its own first.
     pub(crate) fn origins<'m>(&self, index: &Index<'m>) -> Vec<Origin<'m>> {
-        match self {
+        let mut origins = match self {
             Target::Node(node, chains, also) => {
                 let nodes = std::iter::once(node).chain(also);
                 nodes.flat_map(|node| index.origins_in(*node, chains)).collect()
             }
             Target::Exported(node) => index.exported_origins(*node),
             Target::Unknown => Vec::new(),
+        };
+        if origins.iter().any(|origin| !origin.is_idle && origin.site.is_some()) {
+            origins.retain(|origin| !origin.is_idle);
         }
+        origins
     }
 }
 

@@ -67,6 +67,9 @@ fn the_smallest_values_are_watched_within_a_limit() {
     insta::assert_snapshot!(format!("{}{}{}", all.output, some.output, some.errors));
     insta::assert_snapshot!(trouble(&format!("probe {MLP} --limit 10B --module norm")));
     assert!(trouble(&format!("probe {MLP} --limit 1B")).contains("more than 1 B; watch fewer"));
+    assert!(
+        trouble(&format!("probe {MLP} --limit 1B --node /Mul")).contains("1 value takes 256 B")
+    );
 }
 
 #[test]

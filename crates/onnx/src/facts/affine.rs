@@ -510,6 +510,33 @@ mod tests {
     }
 
     #[test]
+    fn computed_numbers_are_not_reversed() {
+        let reversed = |element: &str| {
+            let text = format!(
+                "g (float[L,4] x, int64 n) => (int64[L,1] y) {{ {COUNTED} seven = Constant <value_int = 7> ()
+                    d = {element} r = Slice (d, minus, all, front, minus) y = Unsqueeze (r, axis) }}"
+            );
+            first(&text)
+        };
+        assert_eq!(reversed("Add (range, seven)"), Some(vec![("L + 6".to_owned(), vec![-1])]));
+        assert_eq!(reversed("Add (range, n)"), None);
+        assert_eq!(reversed("Mod (range, seven)"), None);
+    }
+
+    #[test]
+    fn extremes_of_two_sizes_are_sizes() {
+        let of = |operands: &str| {
+            let text = format!(
+                "g (float[L,4] x) => (int64[1] y) {{ {COUNTED} low = Constant <value_int = -7> ()
+                    m = Max ({operands}) y = Unsqueeze (m, front) }}"
+            );
+            each(&text)
+        };
+        assert_eq!(of("count, low"), [Some(("L".to_owned(), vec![]))]);
+        assert_eq!(of("low, low, count"), [None]);
+    }
+
+    #[test]
     fn masks_are_half_spaces() {
         let text = format!(
             "g (float[L,4] x) => (bool[L,L] y) {{ {COUNTED}

@@ -1,7 +1,7 @@
 //! Facts about values that hold in every run of the model, found without running it.
 //!
-//! Each file is one domain: constants, intervals of integers and of floats, truth, affine forms, triangles, norms and
-//! sizes. Rewrites and rules ask [`Graph::facts`] and do not follow producers themselves.
+//! Each file is one domain: constants, intervals of integers and of floats, truth, affine forms, triangles, norms,
+//! scores and sizes. Rewrites and rules ask [`Graph::facts`] and do not follow producers themselves.
 //!
 //! # Invalidation
 //!
@@ -22,6 +22,7 @@ mod constant;
 mod float_interval;
 mod interval;
 mod norm;
+mod scores;
 mod size;
 mod triangle;
 mod truth;
@@ -38,6 +39,7 @@ pub use self::comparison::Comparison;
 pub use self::float_interval::FloatInterval;
 pub use self::interval::Interval;
 pub use self::norm::{NanSpread, NormBound, is_finite};
+pub use self::scores::{Factor, ScoreBound};
 pub use self::triangle::Triangle;
 use crate::{Graph, Node, ValueId};
 
@@ -135,6 +137,7 @@ struct Answers {
     affine_forms: Table<affine::Key, Option<Affine>>,
     norms: Table<ValueId, Option<NormBound>>,
     magnitudes: Table<ValueId, Option<f64>>,
+    scores: Table<ValueId, Option<ScoreBound>>,
 }
 
 impl Memo {

@@ -10,7 +10,7 @@ use tensor::division::product;
 use tensor::{DType, Dim, Norms};
 
 use super::Facts;
-use crate::{Attr, Node, ValueId, fold};
+use crate::{Node, ValueId, fold};
 
 /// A bound on a value that follows, row by row, from a normalized one.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,10 +106,7 @@ impl Facts<'_> {
             spread: if node.is("LayerNormalization") { NanSpread::All } else { NanSpread::Some },
         };
         // Without epsilon, equal elements would be NaN in a row that holds none.
-        let is_safe = match node.attr("epsilon") {
-            Some(Attr::Float(epsilon)) => *epsilon >= 1e-12,
-            _ => true,
-        };
+        let is_safe = node.float("epsilon", 1e-5) >= 1e-12;
         let outer = is_safe.then(|| self.norm_bound(node.input(0)?)).flatten();
         let outer = outer.filter(|outer| outer.rows.iter().flatten().all(|axis| *axis < first));
         let found = outer.unwrap_or(own);

@@ -152,7 +152,7 @@ pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 pub(crate) fn bit_shift(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let is_left = operation.node.string("direction") == Some("LEFT");
+    let is_left = operation.node.string("direction", "") == "LEFT";
     let shifted = |a: i128, b: i128| {
         let by = u32::try_from(b).ok().filter(|by| *by < operation.dtype.bits())?;
         Some(if is_left { a << by } else { a >> by })

@@ -196,7 +196,7 @@ pub(crate) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 /// Evaluates `Pad` with a constant. Negative pads crop.
 pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, pads) = (operation.input(0)?, operation.ints(1)?);
-    if operation.node.string("mode").unwrap_or("constant") != "constant" {
+    if operation.node.string("mode", "constant") != "constant" {
         return Err("the operator is not evaluated");
     }
     let (shape, rank) = (source.shape(), source.shape().len());

@@ -82,7 +82,7 @@ pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, kernel) = (operation.input(0)?, operation.input(1)?);
     let node = operation.node;
     let is_plain = operation.inputs.get(2).copied().flatten().is_none()
-        && matches!(node.string("auto_pad"), None | Some("NOTSET"));
+        && node.string("auto_pad", "NOTSET") == "NOTSET";
     let ([_, channels, sizes @ ..], [_, depth, window @ ..]) = (source.shape(), kernel.shape())
     else {
         return Err("there are no images");

@@ -80,7 +80,7 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     let is_written_once = sorted.windows(2).all(|pair| pair[0] != pair[1]);
-    match operation.node.string("reduction").unwrap_or("none") {
+    match operation.node.string("reduction", "none") {
         // The runtime decides which update wins.
         "none" if !is_written_once => Err("a place is written twice"),
         "none" => {

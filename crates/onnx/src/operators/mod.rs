@@ -73,6 +73,8 @@ pub enum Trait {
     /// Every element of a result is an element of the first operand. Operators that only reorder or
     /// reshape it need not say so.
     Selects,
+    /// The second operand holds indices into the first one.
+    Indexes,
     /// A sum, a mean or a norm, whose terms a kernel may accumulate in a wider type before it rounds
     /// the result.
     Sums,
@@ -165,18 +167,18 @@ impl Node {
 
     /// Returns the operations that the node applies to elements. A scatter may combine them.
     pub fn algebra(&self) -> Algebra {
-        match self.string("reduction") {
-            Some("add" | "mul") => Algebra::Ring,
-            Some("max" | "min") => Algebra::Order,
+        match self.string("reduction", "none") {
+            "add" | "mul" => Algebra::Ring,
+            "max" | "min" => Algebra::Order,
             _ => self.operator().algebra,
         }
     }
 
     /// Returns the precision class of the node. A scatter that adds is a sum with any number of terms.
     pub fn precision(&self) -> PrecisionClass {
-        match self.string("reduction") {
-            None | Some("none") => self.operator().precision,
-            Some(_) => PrecisionClass::Wide,
+        match self.string("reduction", "none") {
+            "none" => self.operator().precision,
+            _ => PrecisionClass::Wide,
         }
     }
 }
@@ -320,5 +322,34 @@ mod tests {
         let op = Op { domain: "com.microsoft", name: "Add" };
         assert!(!op.operator().is_elementwise());
         assert!(Op::onnx("Add").operator().is_elementwise());
+    }
+
+    /// The operators of each family. Rewrites and passes ask for these.
+    #[test]
+    fn families_are_complete() {
+        type Property = fn(&Operator) -> bool;
+        let families: [(Property, &str); 7] = [
+            (Operator::is_reshape, "Flatten Reshape Squeeze Unsqueeze"),
+            (Operator::is_movement, "Flatten Reshape Squeeze Transpose Unsqueeze"),
+            (
+                Operator::selects,
+                "Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity \
+                Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze",
+            ),
+            (
+                Operator::is_reduction,
+                "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean \
+                ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+            ),
+            (Operator::is_extremum, "ReduceMax ReduceMin"),
+            (
+                |op| op.has(Trait::Indexes),
+                "Gather GatherElements GatherND ScatterElements ScatterND",
+            ),
+            (|op| op.neutral().is_some(), "Add And Div Max Min Mul Or Sub"),
+        ];
+        for (property, expected) in families {
+            assert_eq!(names(property).join(" "), expected);
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::Axes::{
 };
 use super::Fold::{Function, Never, Whole};
 use super::PrecisionClass::{Follow, Light, Product, Wide};
-use super::Trait::{Commutative, Exact, Neutral, Random, Selects, Sums};
+use super::Trait::{Commutative, Exact, Indexes, Neutral, Random, Selects, Sums};
 use super::{Operator, row};
 
 /// The rows. Columns: name, type inference, elements as dimensions, evaluation, axes, algebra,
@@ -75,9 +75,9 @@ pub(super) static TABLE: &[Operator] = &[
     row("Flatten",                   Some(infer::movement::flatten),                  None,                             Whole(layout::reshape),           Reshape,     Movement, Follow,  &[]),
     row("Floor",                     Some(infer::elementwise::same),                  None,                             Whole(elementwise::floor),        Elementwise, Real,     Light,   &[Exact]),
     row("GRU",                       Some(infer::recurrent::gru),                     None,                             Never,                            Opaque,      Real,     Product, &[]),
-    row("Gather",                    Some(infer::indexing::gather),                   Some(content::gather),            Whole(gather::gather),            Gather,      Movement, Follow,  &[Selects]),
-    row("GatherElements",            Some(infer::indexing::gather_elements),          None,                             Whole(gather::gather_elements),   Opaque,      Movement, Follow,  &[Selects]),
-    row("GatherND",                  Some(infer::indexing::gather_nd),                None,                             Whole(gather::gather_nd),         Opaque,      Movement, Follow,  &[Selects]),
+    row("Gather",                    Some(infer::indexing::gather),                   Some(content::gather),            Whole(gather::gather),            Gather,      Movement, Follow,  &[Indexes, Selects]),
+    row("GatherElements",            Some(infer::indexing::gather_elements),          None,                             Whole(gather::gather_elements),   Opaque,      Movement, Follow,  &[Indexes, Selects]),
+    row("GatherND",                  Some(infer::indexing::gather_nd),                None,                             Whole(gather::gather_nd),         Opaque,      Movement, Follow,  &[Indexes, Selects]),
     row("Gelu",                      Some(infer::elementwise::gelu),                  None,                             Never,                            Elementwise, Real,     Light,   &[]),
     row("Gemm",                      Some(infer::linear::gemm),                       None,                             Never,                            Opaque,      Real,     Product, &[Sums]),
     row("GlobalAveragePool",         Some(infer::reduction::global_pool),             None,                             Never,                            Opaque,      Real,     Wide,    &[Sums]),
@@ -153,8 +153,8 @@ pub(super) static TABLE: &[Operator] = &[
     row("Round",                     Some(infer::elementwise::same),                  None,                             Whole(elementwise::round),        Elementwise, Real,     Light,   &[Exact]),
     row("STFT",                      None,                                            None,                             Never,                            Opaque,      Real,     Wide,    &[]),
     row("Scan",                      Some(infer::control_flow::scan),                 None,                             Never,                            Opaque,      Fixed,    Wide,    &[]),
-    row("ScatterElements",           Some(infer::indexing::scatter_elements),         None,                             Whole(scatter::scatter_elements), Opaque,      Movement, Follow,  &[]),
-    row("ScatterND",                 Some(infer::indexing::scatter_nd),               None,                             Whole(scatter::scatter_nd),       Opaque,      Movement, Follow,  &[]),
+    row("ScatterElements",           Some(infer::indexing::scatter_elements),         None,                             Whole(scatter::scatter_elements), Opaque,      Movement, Follow,  &[Indexes]),
+    row("ScatterND",                 Some(infer::indexing::scatter_nd),               None,                             Whole(scatter::scatter_nd),       Opaque,      Movement, Follow,  &[Indexes]),
     row("Selu",                      Some(infer::elementwise::same),                  None,                             Never,                            Elementwise, Real,     Light,   &[]),
     row("Shape",                     Some(infer::shape::shape),                       Some(content::shape),             Whole(fill::not_here),            Shape,       Reads,    Wide,    &[]),
     row("Shrink",                    None,                                            None,                             Never,                            Opaque,      Real,     Wide,    &[]),

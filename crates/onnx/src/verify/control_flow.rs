@@ -1,7 +1,7 @@
 //! Checks subgraphs and functions against the nodes that run them.
 
 use super::label;
-use crate::{Attr, BlockId, Error, Graph, Node, NodeId, Result, ValueId};
+use crate::{BlockId, Error, Graph, Node, NodeId, Result, ValueId};
 use tensor::DType;
 
 /// Checks the subgraphs of a control-flow node.
@@ -88,10 +88,7 @@ fn scan(graph: &Graph, node: &Node) -> Check {
 }
 
 fn subgraph(node: &Node, name: &str) -> std::result::Result<BlockId, String> {
-    match node.attr(name) {
-        Some(Attr::Graph(block)) => Ok(*block),
-        _ => Err(format!("attribute `{name}` is missing")),
-    }
+    node.subgraph(name).ok_or_else(|| format!("attribute `{name}` is missing"))
 }
 
 /// Fails unless two lists have the same length and element types.

@@ -9,7 +9,7 @@
 use std::panic::Location;
 
 use onnx::formula::formulas;
-use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
 use super::{Error, Legalizer};
@@ -42,9 +42,10 @@ pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Res
 /// Returns the scans of the second branch if `result` is that of an `If`.
 fn rarely_used_scans(graph: &Graph, result: ValueId) -> Vec<NodeId> {
     let choice = graph.producer(result).map(|id| graph.node(id));
-    let branch = choice.and_then(|node| node.attr("else_branch"));
-    let Some(Attr::Graph(branch)) = branch else { return Vec::new() };
-    graph.nodes_of(*branch).filter(|id| graph.node(*id).is("Scan")).collect()
+    let Some(branch) = choice.and_then(|node| node.subgraph("else_branch")) else {
+        return Vec::new();
+    };
+    graph.nodes_of(branch).filter(|id| graph.node(*id).is("Scan")).collect()
 }
 
 /// A layer with biases whose reset gate multiplies the product of the state and its weights.
@@ -70,9 +71,9 @@ impl Layer {
         if !node.is("GRU") || !node.op.domain.is_empty() || !is_plain {
             return None;
         }
-        let backwards: &[bool] = match node.attr("direction") {
-            Some(Attr::String(text)) if **text == *"bidirectional" => &[false, true],
-            Some(Attr::String(text)) if **text == *"reverse" => &[true],
+        let backwards: &[bool] = match node.string("direction", "forward") {
+            "bidirectional" => &[false, true],
+            "reverse" => &[true],
             _ => &[false],
         };
         let sequence = node.input(0).filter(|v| graph.ty(*v).dtype == DType::F32)?;

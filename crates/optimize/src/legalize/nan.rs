@@ -104,6 +104,12 @@ mod tests {
             "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) y = Mul (e, m)",
             "m = ReduceMin (x, a) d = Sub (x, m) y = Exp (d)",
             "m = ReduceMax (x, a) d = Sub (x, m) y = Exp (d)",
+            // The maximum behind operators that preserve its order.
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) q = Div (e, s)
+             c = Identity (m) y = Mul (q, c)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) q = Div (e, s)
+             t = Constant <value_ints = [2]> () r = Squeeze (m, a) c = Expand (r, t) u = Unsqueeze (c, a)
+             y = Mul (q, u)",
             // Sums of other elements than those of the maximum.
             "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
              s = ReduceSum (e, b) y = Div (e, s)",

@@ -45,7 +45,7 @@ fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Change
                         return Ok(changed);
                     }
                     let with = edit.graph().node(first).outputs.clone();
-                    edit.replace(PASS.name, id, &with, &[])?;
+                    edit.unite(PASS.name, id, &with)?;
                     changed = Changed::Yes;
                 }
             }

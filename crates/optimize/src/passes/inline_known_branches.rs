@@ -1,6 +1,6 @@
 //! Replaces an `If` with a constant condition by the nodes of the branch that it takes.
 
-use onnx::{Attr, BlockId, Graph, NodeId};
+use onnx::{BlockId, Graph, NodeId};
 
 use crate::{Changed, Editor, Error, Pass};
 
@@ -34,10 +34,7 @@ fn taken(graph: &Graph, id: NodeId) -> Option<BlockId> {
         true => "else_branch",
         false => "then_branch",
     };
-    match node.attr(branch) {
-        Some(Attr::Graph(block)) => Some(*block),
-        _ => None,
-    }
+    node.subgraph(branch)
 }
 
 #[cfg(test)]

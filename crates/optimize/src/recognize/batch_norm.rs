@@ -33,7 +33,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (shape, dtype) = (m.ty(y).shape.clone(), m.ty(y).dtype);
     let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
     let is_exact = m.forms().target.rounds_once;
-    if !(matches!(dtype, DType::F32 | DType::F64) || is_exact && dtype == DType::F16) {
+    let is_small = matches!(dtype, DType::F16 | DType::BF16);
+    if !(matches!(dtype, DType::F32 | DType::F64) || is_exact && is_small) {
         return Err("the type cannot represent the number".into());
     }
     // With an `Add` behind, that is the root.

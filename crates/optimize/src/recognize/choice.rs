@@ -107,6 +107,18 @@ impl Forms {
         Some(forms)
     }
 
+    /// Returns the opset of the operators that may be recognised if the user fixes none: that of the
+    /// target, or a newer one that operators need which the user asks for by name.
+    pub fn usable_opset(&self, target: Target) -> i64 {
+        let names = super::operators().into_iter();
+        let native = names.filter(|op| self.named.get(*op) == Some(&Form::Native));
+        let since = native.filter_map(|op| {
+            schema::versions(&Op::onnx(op)).iter().map(|version| version.since).min()
+        });
+        let newest = since.fold(target.opset, i64::max);
+        newest.min(target.newest_opset.max(target.opset))
+    }
+
     /// Returns the form of `op`.
     pub fn of(&self, op: &str) -> Form {
         self.named.get(op).copied().unwrap_or(self.default)

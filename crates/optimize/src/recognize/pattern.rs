@@ -108,8 +108,8 @@ impl Node {
         matches!(self.args.as_slice(), [_, last] if constant(last))
     }
 
-    /// Returns the node that is being recognised: this one, or the one that it only lays out
-    /// differently or scales.
+    /// Returns the most characteristic node of the pattern: this one, or the operand that it only
+    /// scales, shifts or lays out differently.
     pub(super) fn core(&self) -> &Node {
         let is_rest = |op| matches!(op, "Mul" | "Reshape" | "Transpose");
         match self.args.first() {

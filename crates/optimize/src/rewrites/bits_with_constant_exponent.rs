@@ -1,7 +1,7 @@
 //! `BitCast` of bits with a constant exponent → arithmetic on the fraction bits, which are an
 //! integer. Random numbers between one and two are generated this way.
 
-use onnx::{Attr, Attrs, ValueId, attrs};
+use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
 use crate::{Match, Rewrite, Roots, Skip};
@@ -52,7 +52,7 @@ fn word(m: &Match<'_>, x: ValueId) -> Option<i128> {
 fn length(m: &Match<'_>, x: ValueId) -> i32 {
     let all = m.ty(x).dtype.bits() as i32;
     let Some(node) = m.producer(x, &["BitShift", "Cast"]) else { return all };
-    let right = matches!(node.attr("direction"), Some(Attr::String(s)) if &**s == "RIGHT");
+    let right = node.string("direction", "") == "RIGHT";
     match (node.input(0), node.input(1)) {
         (Some(inner), None) if m.ty(inner).dtype.kind() == DTypeKind::Unsigned => {
             all.min(length(m, inner))

@@ -1,7 +1,7 @@
 //! Products of each element with the one at distance 1, then 2, then 4, … before or after it →
 //! `CumProd`.
 
-use onnx::{Attr, Attrs, Node, Part, ValueId, attrs};
+use onnx::{Attrs, Node, Part, ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use crate::recognize::check_unmeasured;
@@ -14,16 +14,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.forms().of("CumProd").is_native() {
         return Err("it was not requested".into());
     }
-    let last = Step::of(m, m.root()).ok_or("nothing is shifted")?;
+    let last = ShiftedProduct::of(m, m.root()).ok_or("nothing is shifted")?;
     let extent = m.ty(last.x).shape[last.axis].as_known().ok_or("the extent is not known")?;
     if last.distance < extent - last.distance {
         return Err("not all elements are multiplied".into());
     }
     let mut first = last;
     while first.distance > 1 {
-        let before = m.producer(first.x, &["Mul"]).and_then(|node| Step::of(m, node));
+        let before = m.producer(first.x, &["Mul"]).and_then(|node| ShiftedProduct::of(m, node));
         let before = before.ok_or("the distances are others")?;
-        let halved = Step { x: before.x, distance: first.distance / 2, ..first };
+        let halved = ShiftedProduct { x: before.x, distance: first.distance / 2, ..first };
         if before != halved || first.distance % 2 != 0 {
             return Err("the distances are others".into());
         }
@@ -42,7 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// A product of each element with the one at a distance along an axis, or with one at the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct ShiftedProduct {
     x: ValueId,
     axis: usize,
     distance: i64,
@@ -50,7 +50,7 @@ struct Step {
     reverse: bool,
 }
 
-impl Step {
+impl ShiftedProduct {
     fn of(m: &Match<'_>, product: &Node) -> Option<Self> {
         let (a, b) = (product.input(0)?, product.input(1)?);
         Self::shifted(m, a, b).or_else(|| Self::shifted(m, b, a))
@@ -60,10 +60,7 @@ impl Step {
     fn shifted(m: &Match<'_>, x: ValueId, other: ValueId) -> Option<Self> {
         let part = Part::of(m.graph(), m.producer(other, &["Slice"])?, other)?;
         let pad = m.producer(part.source, &["Pad"]).filter(|pad| pad.input(0) == Some(x))?;
-        let is_constant = match pad.attr("mode") {
-            Some(Attr::String(mode)) => &**mode == "constant",
-            _ => true,
-        };
+        let is_constant = pad.string("mode", "constant") == "constant";
         let is_one = m.number(pad.input(2)?) == Some(1.0);
         let (pads, axis) = (m.ints(pad.input(1)?)?, part.axis);
         let sides = pads.len() / 2;

@@ -1,6 +1,7 @@
 //! `i < 0 ? i + n : i` → `i`, if it indexes an axis of size `n` and the user promises that indices
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
+use onnx::operators::Trait;
 use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
@@ -9,7 +10,7 @@ use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_counting_from_the_end",
-    roots: Roots::Named(&["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"]),
+    roots: Roots::With(|op| op.has(Trait::Indexes)),
     try_at,
 };
 

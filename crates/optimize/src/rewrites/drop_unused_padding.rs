@@ -1,7 +1,7 @@
 //! `Slice(ScatterND(Pad(x)))` → `ScatterND(x)`, if the slice removes the padding and all indices
 //! are proved to be inside `x`. The padding only receives writes that are out of bounds.
 
-use onnx::{Attr, ValueId};
+use onnx::ValueId;
 use tensor::Dim;
 
 use crate::index_vectors::Element;
@@ -16,10 +16,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let indices = scatter.input(1).ok_or("an operand is missing")?;
     let pad = m.producer(padded, &["Pad"]).ok_or("nothing is padded")?;
     let x = pad.input(0).ok_or("an operand is missing")?;
-    let is_constant = match pad.attr("mode") {
-        Some(Attr::String(mode)) => &**mode == "constant",
-        _ => true,
-    };
+    let is_constant = pad.string("mode", "constant") == "constant";
     let rank = m.ty(x).rank();
     let pads = pad.input(1).and_then(|pads| m.ints(pads)).ok_or("the padding is computed")?;
     let is_behind =

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, Node, ValueId};
+use onnx::{Node, ValueId};
 use tensor::{DType, Tensor};
 
 use crate::{Match, Rewrite, Roots, Skip};
@@ -43,10 +43,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         Some(_) => numbers(m, &conv, 2)?,
         None => vec![0.0; scales.len()],
     };
-    let epsilon = match norm.attr("epsilon") {
-        Some(Attr::Float(epsilon)) => f64::from(*epsilon),
-        _ => 1e-5,
-    };
+    let epsilon = norm.float("epsilon", 1e-5);
     let factors: Vec<f64> =
         scales.iter().zip(&variances).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
     let mut weights = numbers(m, &conv, 1)?;

@@ -2,6 +2,7 @@
 //! interprets negative indices as counting from the end, including elements of index vectors and
 //! positions to write to. The test whether an index was in range is rewritten likewise.
 
+use onnx::operators::Trait;
 use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
@@ -11,14 +12,7 @@ use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "gather_from_the_end",
-    roots: Roots::Named(&[
-        "Equal",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "ScatterElements",
-        "ScatterND",
-    ]),
+    roots: Roots::With(|op| op.has(Trait::Indexes) || op.name == "Equal"),
     try_at,
 };
 
@@ -138,7 +132,7 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
         let node = m.graph().node(id);
         match node.op.name {
             "Equal" => true,
-            "Gather" | "GatherElements" | "GatherND" | "ScatterElements" | "ScatterND" => at == 1,
+            _ if node.operator().has(Trait::Indexes) => at == 1,
             "Concat" => is_of_vectors(m, id) && is_looked_up_only(m, node.outputs[0]),
             _ => keeps(m, id) && at == 0 && is_looked_up_only(m, node.outputs[0]),
         }

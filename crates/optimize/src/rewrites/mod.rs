@@ -5,6 +5,7 @@ mod arrange_product;
 mod bias_before_split;
 mod bits_with_constant_exponent;
 mod cast_before_reshape;
+mod center_variance;
 pub(crate) mod channels;
 mod compose_casts;
 mod compose_concats;
@@ -158,6 +159,7 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::Fuse, &merge_before_transpose::REWRITE),
     (Phase::Fuse, &pad_with_one_number::REWRITE),
     (Phase::Fuse, &write_into_buffers::REWRITE),
+    (Phase::Fuse, &center_variance::REWRITE),
     (Phase::Fuse, &cumulative_product::REWRITE),
     (Phase::Fuse, &repeat_pixels::REWRITE),
     (Phase::Fuse, &resize_nearest::REWRITE),

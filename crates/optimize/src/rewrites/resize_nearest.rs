@@ -33,7 +33,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// Returns the operand that a `Resize` repeats, and the number of repetitions along each axis.
 fn repeated(m: &Match<'_>, node: &Node) -> Option<(ValueId, Vec<i64>)> {
-    let is = |name, value| node.string(name) == Some(value);
+    let is = |name, value| node.string(name, "") == value;
     let repeats = is("mode", "nearest")
         && is("coordinate_transformation_mode", "asymmetric")
         && is("nearest_mode", "floor");

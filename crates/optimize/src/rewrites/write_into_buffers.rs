@@ -64,7 +64,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("it was not requested".into());
     }
     let (operand, indices, update) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-    if matches!(m.root().attr("reduction"), Some(Attr::String(how)) if &**how != "none") {
+    if m.root().string("reduction", "none") != "none" {
         return Err("elements are combined".into());
     }
     let run = Run::of(m, operand, indices)?;
@@ -147,7 +147,7 @@ impl Run {
                 && self.count.as_known().is_some_and(|count| count <= modulo);
             let is_bounded = start.is_at_least(graph, &Dim::Known(-1 << 30))
                 && start.is_at_most(graph, &Dim::Known(1 << 30));
-            // Beyond the largest integer, the sum wraps around.
+            // A sum that wraps around has another remainder, unless the length is a power of two.
             if !fits || !(is_bounded || modulo.count_ones() == 1) {
                 return Err(missed("the remainder is not that of the buffer's length"));
             }

@@ -78,6 +78,11 @@ impl Format {
         }
     }
 
+    /// Returns `true` if weights become integers.
+    pub fn is_integer(self) -> bool {
+        !matches!(self, Format::Keep | Format::Float(_))
+    }
+
     /// Returns the text that [`Format::parse`] accepts.
     pub fn to_text(self) -> String {
         match self {
@@ -97,8 +102,7 @@ impl Weights {
 
     /// Returns `true` if any weight may be stored as integers.
     pub fn has_integers(&self) -> bool {
-        let mut formats = self.formats.iter().flat_map(|(_, formats)| formats);
-        formats.any(|format| !matches!(format, Format::Keep | Format::Float(_)))
+        self.formats.iter().flat_map(|(_, formats)| formats).any(|format| format.is_integer())
     }
 
     /// Returns one pattern and its formats per line, such as `blocks.*=int4:32`, or `None` if the
@@ -119,6 +123,7 @@ impl Weights {
 impl std::fmt::Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            // Completes "stored as".
             Format::Keep => f.write_str("it is"),
             Format::Float(dtype) | Format::Bytes { dtype } => f.write_str(dtype.numpy_name()),
             Format::Columns { dtype } => write!(f, "{} by column", dtype.numpy_name()),

@@ -29,6 +29,7 @@ use crate::wildcard::matches;
 use formats::BLOCK;
 pub use formats::{ALL, Format, Weights};
 use plan::Plan;
+pub(crate) use readers::multiplies_stacks;
 use readers::{Reader, casts, readers};
 
 /// The first opset whose operators support blocks.
@@ -116,10 +117,9 @@ pub fn shrink(
     let parameters: Vec<ValueId> = tensors.filter(is_parameter).collect();
     let mut matched = vec![Matched::default(); weights.formats.len()];
     let mut report = Report::default();
-    for value in parameters {
+    for mut value in parameters {
         let Some(tensor) = edit.graph().tensor(value) else { continue };
         let (from, bytes) = (tensor.dtype(), tensor.byte_len());
-        let shape = tensor.shape().to_vec();
         let name = edit.graph().value(value).name.clone();
         let mut weight =
             Weight { name, from, bytes, format: None, stored: bytes, reason: String::new() };
@@ -130,6 +130,11 @@ pub fn shrink(
             let (pattern, formats) = &weights.formats[at];
             let matched = &mut matched[at];
             matched.any = true;
+            if formats.iter().any(|format| format.is_integer()) {
+                value = as_matrix(&mut edit, value);
+            }
+            let shape = edit.graph().tensor(value).map(|tensor| tensor.shape().to_vec());
+            let shape = shape.unwrap_or_default();
             for format in formats {
                 let format = &resolved(*format, &shape, opset, forms);
                 match suitable(edit.graph(), value, *format, pattern == ALL, forms) {
@@ -193,6 +198,25 @@ pub fn shrink(
         }
     }
     Ok(report)
+}
+
+/// Replaces a stack of one matrix by the matrix, if its products allow that. Returns the weight.
+fn as_matrix(edit: &mut Editor<'_>, value: ValueId) -> ValueId {
+    let graph = edit.graph();
+    let Some(stack) = graph.tensor(value) else { return value };
+    let &[1, rows, columns] = stack.shape() else { return value };
+    let Ok(matrix) = stack.reshaped(&[rows, columns]) else { return value };
+    if !multiplies_stacks(graph, value) {
+        return value;
+    }
+    let products: Vec<NodeId> = graph.value(value).consumers().collect();
+    let graph = edit.graph_mut();
+    let name = graph.take_name(value);
+    let matrix = graph.add_parameter(name, matrix);
+    for product in products {
+        edit.set_input(product, 1, Some(matrix));
+    }
+    matrix
 }
 
 /// Returns the smaller float type of a table in a checkpoint, if only its rows are looked up, so

@@ -109,6 +109,16 @@ fn is_lookup(graph: &Graph, node: &Node, index: usize) -> bool {
     is_gather && one_of_stack(graph, node, index).is_none()
 }
 
+/// Returns `true` if all consumers are products of stacks of matrices with the weight, for which a matrix and
+/// a stack of one are the same.
+pub(crate) fn multiplies_stacks(graph: &Graph, value: ValueId) -> bool {
+    graph.value(value).uses().all(|use_| {
+        let Use::Operand(id, 1) = use_ else { return false };
+        let node = graph.node(id);
+        node.is("MatMul") && is_stack(graph, node)
+    })
+}
+
 fn is_stack(graph: &Graph, node: &Node) -> bool {
     node.input(0).is_some_and(|value| graph.ty(value).rank() > 2)
 }

@@ -399,3 +399,27 @@ fn contributed_operators_read_the_integers() {
     assert!(!stored(&other, &both).contains("com.microsoft"), "{other}");
     assert!(!stored(&product("Gemm"), &both).contains("com.microsoft"));
 }
+
+#[test]
+fn a_stack_of_one_matrix_is_stored_as_a_matrix() {
+    let text = |x: &str, y: &str| {
+        format!(
+            "g (float[{x}] x) => (float[{y}] y) <float[1,48,32] w = {{{}}}> {{ y = MatMul (x, w) }}",
+            ones(48 * 32)
+        )
+    };
+    let columns = Format::Columns { dtype: DType::I8 };
+    for format in [Format::Blocks { dtype: DType::I8, size: 32 }, columns] {
+        let text = shrunk(&text("2,3,48", "2,3,32"), &[("w", format)]).unwrap();
+        assert!(text.contains("DequantizeLinear"), "{text}");
+    }
+    // The stack gives the result its rank.
+    assert!(shrunk(&text("3,48", "1,3,32"), &[("w", columns)]).is_err());
+    let native = [("MatMulNBits".to_owned(), Form::Native)].into();
+    let forms = Forms { named: native, ..Forms::auto(23) };
+    let mut origins = Origins::default();
+    let mut graph = graph(&text("2,3,48", "2,3,32"), &mut origins);
+    shrink(&mut graph, &mut origins, &weights("*=int4:16", false), 23, &forms).unwrap();
+    onnx::verify(&graph, None).unwrap();
+    assert!(print(&graph).contains("MatMulNBits"), "{}", print(&graph));
+}

@@ -7,8 +7,8 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{
-    CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry,
-    SourceMap, StackEntry, Tables, VERSION, default_output,
+    CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, IdleEntry, NodeEntry,
+    OriginEntry, SourceMap, StackEntry, Tables, VERSION, default_output,
 };
 use crate::stack::LinkId;
 use crate::{CallId, Emitter, Frame, FrameKind, OriginId, Origins, ScopeId, StackId, Stacks};
@@ -80,6 +80,7 @@ struct Builder<'a> {
     emitters: Interner<EmitterEntry>,
     calls: Interner<CallEntry>,
     callers: Vec<CallersEntry>,
+    idle: Vec<IdleEntry>,
     known_links: FxHashMap<LinkId, i64>,
     known_scopes: FxHashMap<ScopeId, u32>,
     known_emitters: FxHashMap<Emitter, u32>,
@@ -115,6 +116,7 @@ impl SourceMap {
             emitters: Interner::new(),
             calls: Interner::new(),
             callers: Vec::new(),
+            idle: Vec::new(),
             known_links: FxHashMap::default(),
             known_scopes: FxHashMap::default(),
             known_emitters: FxHashMap::default(),
@@ -135,6 +137,7 @@ impl SourceMap {
             calls: builder.calls.finish(),
             callers: builder.callers,
             origins: builder.entries,
+            idle: builder.idle,
             inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
         };
@@ -159,7 +162,7 @@ impl Builder<'_> {
             return *known;
         }
         let origin = self.origins.get(id);
-        let also = origin.also.iter().map(|other| self.origin(*other)).collect();
+        let also: Vec<u32> = origin.also.iter().map(|other| self.origin(*other)).collect();
         let call = match (origin.call, self.function) {
             (Some(call), _) => self.call(call),
             (None, Some(function)) => {
@@ -173,6 +176,9 @@ impl Builder<'_> {
         let scope = *self.known_scopes.entry(scope).or_insert_with(path);
         let emitter = self.emitter(&origin.emitter);
         let position = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        if let idle @ [_, ..] = &also[origin.computed..] {
+            self.idle.push(IdleEntry(position, idle.to_vec()));
+        }
         self.entries.push(OriginEntry(call, scope, emitter, also));
         self.known_origins.insert(id, position);
         position

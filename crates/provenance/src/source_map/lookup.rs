@@ -17,6 +17,8 @@ pub(super) struct Index {
     inputs: FxHashSet<String>,
     /// Positions of callers, by the first call.
     callers: FxHashMap<u32, usize>,
+    /// Positions of entries about merged origins without effect, by the origin.
+    idle: FxHashMap<u32, usize>,
 }
 
 /// The maximum number of frames returned per stack. Python's default recursion limit is a thousand.
@@ -70,6 +72,8 @@ pub struct Source<'a> {
     /// The alternatives: other calls to the functions that contain the node, innermost function
     /// first.
     pub others: Vec<OtherCall<'a>>,
+    /// `true` if the operation had no effect, so that the node does not compute it.
+    pub is_idle: bool,
 }
 
 /// Another call to a function, as seen by a node of its body.
@@ -97,6 +101,8 @@ impl SourceMap {
         }
         let callers = tables.callers.iter().enumerate();
         index.callers.extend(callers.map(|(position, entry)| (entry.0, position)));
+        let idle = tables.idle.iter().enumerate();
+        index.idle.extend(idle.map(|(position, entry)| (entry.0, position)));
         index.inputs.extend(tables.inputs.iter().cloned());
         Self { tables, index }
     }
@@ -151,8 +157,12 @@ impl SourceMap {
         let own = entry.1 as usize;
         let others = self.tables.origins[own].3.iter().take(MOST).map(|other| *other as usize);
         let mut frames = FRAMES;
-        let all = std::iter::once(own).chain(others);
-        all.map(|origin| self.source(origin, calls, &mut frames)).collect()
+        let idle = self.index.idle.get(&entry.1).map(|position| &self.tables.idle[*position].1);
+        let idle: FxHashSet<usize> =
+            idle.into_iter().flatten().take(MOST).map(|origin| *origin as usize).collect();
+        let all = std::iter::once((own, false)).chain(others.map(|o| (o, idle.contains(&o))));
+        all.map(|(origin, is_idle)| Source { is_idle, ..self.source(origin, calls, &mut frames) })
+            .collect()
     }
 
     /// Returns the own source of a node.
@@ -232,7 +242,14 @@ impl SourceMap {
         let site = site(&stack);
         let own = Cow::Borrowed(tables.scopes[origin.1 as usize].as_str());
         let scope = self.scope_in(own, &calls[..known.len()]);
-        Source { site, scope, rule, stack, others: self.others(&chain, &known, frames) }
+        Source {
+            site,
+            scope,
+            rule,
+            stack,
+            others: self.others(&chain, &known, frames),
+            is_idle: false,
+        }
     }
 
     /// Returns the positions of a call and of the calls that enclose it.

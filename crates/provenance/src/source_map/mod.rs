@@ -53,6 +53,8 @@ struct Tables {
     callers: Vec<CallersEntry>,
     #[serde(deserialize_with = "text::bounded")]
     origins: Vec<OriginEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "text::bounded")]
+    idle: Vec<IdleEntry>,
     #[serde(deserialize_with = "text::bounded")]
     inputs: Vec<String>,
     #[serde(deserialize_with = "text::bounded")]
@@ -86,6 +88,10 @@ struct CallersEntry(u32, Vec<u32>);
 /// Call, scope, emitter, the origins that were merged into it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct OriginEntry(i64, u32, u32, Vec<u32>);
+
+/// An origin, and those of the origins merged into it whose operations had no effect.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct IdleEntry(u32, Vec<u32>);
 
 /// Name, origin, the nodes whose results it reads, and the names of all its results if one of them
 /// differs from `<name>_output_<i>`.

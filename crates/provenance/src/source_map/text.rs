@@ -167,6 +167,11 @@ impl Tables {
                 within(*other, self.origins.len(), "origin")?;
             }
         }
+        for idle in &self.idle {
+            for origin in std::iter::once(&idle.0).chain(&idle.1) {
+                within(*origin, self.origins.len(), "origin")?;
+            }
+        }
         for node in &self.nodes {
             within(node.1, self.origins.len(), "origin")?;
             for input in &node.2 {
@@ -188,7 +193,9 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::{Call, Emitter, Frame, FrameKind, MapNode, Origins, Sources, Span, Stacks, Stage};
+    use crate::{
+        Call, Emitter, Frame, FrameKind, MapNode, Merged, Origins, Sources, Span, Stacks, Stage,
+    };
 
     fn frame(function: &str, line: u32, kind: FrameKind) -> Frame {
         let span = Span { line, column: 4, end_line: line, end_column: 9 };
@@ -216,7 +223,7 @@ mod tests {
         let scope = origins.scope(Origins::ROOT, "blocks.0");
         let a = origins.origin(Some(outer), scope, emitter);
         let b = origins.origin(Some(inner), scope, emitter);
-        let b = origins.absorb(b, &[a]);
+        let b = origins.absorb(b, &[(a, Merged::Yes)]);
         let nodes = [
             MapNode {
                 name: "/Sin".into(),

@@ -199,8 +199,9 @@ impl Probe {
         let limit = scaled(self.limit, "B");
         if !all || kept == 0 {
             let (n, shown) = (count(values.len(), "value"), scaled(total, "B"));
+            let take = if values.len() == 1 { "takes" } else { "take" };
             return Err(Failure::Request(format!(
-                "{n} take {shown} per run, more than {limit}; watch fewer, or raise `--limit`"
+                "{n} {take} {shown} per run, more than {limit}; watch fewer, or raise `--limit`"
             )));
         }
         let dropped = values.split_off(kept);

@@ -13,6 +13,8 @@ fn matrix_products() {
         "MatMul" "f32[2,3]", "f64[3,5]" {} => "MatMul: operands are f32[2,3] and f64[3,5]";
         "MatMul" "f32[]", "f32[3]" {} => "MatMul: input 0 is f32[], but its rank must be at least 1";
         "MatMulInteger" "u8[b,3]", "i8[3,4]", "u8[]", "i8[4]" {} => "i32[b,4]";
+        "MatMulInteger" "u8[b,3]", "i8[3,4]", "i8[]" {} => "MatMulInteger: operands are u8[b,3] and i8[]";
+        "MatMulInteger" "u8[b,3]", "i8[3,4]", "u8[]", "u8[4]" {} => "MatMulInteger: operands are i8[3,4] and u8[4]";
         "MatMulInteger" "f32[b,3]", "i8[3,4]" {} => "MatMulInteger: input 0 is f32[b,3], but must be i8 or u8";
         "Gemm" "f32[3,b]", "f32[4,3]", "f32[4]" { transA: true, transB: true } => "f32[b,4]";
         "Gemm" "f32[b,3]", "f32[3,4]" {} => "f32[b,4]";

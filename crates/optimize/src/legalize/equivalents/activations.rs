@@ -1,17 +1,9 @@
 //! Activation functions in double precision, by their definitions.
 
 use onnx::formula::{Num, formulas};
-use onnx::{Attr, Attrs, Builder, Node};
+use onnx::{Attrs, Builder, Node};
 
 use super::{Results, formula};
-
-/// Returns the float attribute `name`, or `default`.
-fn float(node: &Node, name: &str, default: f32) -> f64 {
-    match node.attr(name) {
-        Some(Attr::Float(value)) => f64::from(*value),
-        _ => f64::from(default),
-    }
-}
 
 /// Selects `negative` where `x` is below zero, and `x` elsewhere.
 fn if_negative<'f>(x: Num<'f>, negative: Num<'f>) -> Num<'f> {
@@ -23,18 +15,18 @@ fn elu_of(x: Num<'_>, alpha: f64) -> Num<'_> {
 }
 
 pub(super) fn elu(b: &mut Builder<'_>, node: &Node) -> Results {
-    formula(b, node, |[x]| elu_of(x, float(node, "alpha", 1.0)))
+    formula(b, node, |[x]| elu_of(x, node.float("alpha", 1.0)))
 }
 
 pub(super) fn selu(b: &mut Builder<'_>, node: &Node) -> Results {
     // The defaults of the specification.
-    let alpha = float(node, "alpha", 1.673_263_2);
-    let gamma = float(node, "gamma", 1.050_701);
+    let alpha = node.float("alpha", 1.673_263_2);
+    let gamma = node.float("gamma", 1.050_701);
     formula(b, node, |[x]| elu_of(x, alpha) * gamma)
 }
 
 pub(super) fn leaky_relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    formula(b, node, |[x]| if_negative(x, x * float(node, "alpha", 0.01)))
+    formula(b, node, |[x]| if_negative(x, x * node.float("alpha", 0.01)))
 }
 
 pub(super) fn prelu(b: &mut Builder<'_>, node: &Node) -> Results {
@@ -42,7 +34,7 @@ pub(super) fn prelu(b: &mut Builder<'_>, node: &Node) -> Results {
 }
 
 pub(super) fn thresholded_relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    formula(b, node, |[x]| x.greater(float(node, "alpha", 1.0)).select(x, 0.0))
+    formula(b, node, |[x]| x.greater(node.float("alpha", 1.0)).select(x, 0.0))
 }
 
 pub(super) fn softsign(b: &mut Builder<'_>, node: &Node) -> Results {
@@ -64,7 +56,7 @@ pub(in crate::legalize) fn mish(b: &mut Builder<'_>, node: &Node) -> Results {
 }
 
 pub(super) fn hard_sigmoid(b: &mut Builder<'_>, node: &Node) -> Results {
-    let (alpha, beta) = (float(node, "alpha", 0.2), float(node, "beta", 0.5));
+    let (alpha, beta) = (node.float("alpha", 0.2), node.float("beta", 0.5));
     formula(b, node, |[x]| (x * alpha + beta).clip(0.0, 1.0))
 }
 
@@ -75,7 +67,7 @@ pub(in crate::legalize) fn hard_swish(b: &mut Builder<'_>, node: &Node) -> Resul
 /// Computes `Swish` for any float. Runtimes have no kernel for it, and do not expand its function
 /// body at every opset.
 pub(in crate::legalize) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
-    let alpha = float(node, "alpha", 1.0);
+    let alpha = node.float("alpha", 1.0);
     formula(b, node, |[x]| {
         let wide = x.widened();
         (wide * (wide * alpha).sigmoid()).cast(x.dtype())

@@ -6,7 +6,7 @@
 use std::f64::consts::FRAC_1_SQRT_2;
 
 use onnx::formula::Num;
-use onnx::{Attr, Builder, Node};
+use onnx::{Builder, Node};
 
 use super::{Lack, Results, formula};
 
@@ -60,7 +60,7 @@ fn erf_of(x: Num<'_>) -> Num<'_> {
 
 /// Computes `x / 2 (1 + erf(x / √2))`. The approximation by `tanh` needs no replacement.
 pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
-    if matches!(node.attr("approximate"), Some(Attr::String(how)) if &**how != "none") {
+    if node.string("approximate", "none") != "none" {
         return Err(Lack::Because("only the exact one has an equivalent"));
     }
     formula(b, node, |[x]| {

@@ -1,6 +1,6 @@
 //! Maxima and minima of numbers that may include NaN, which takes precedence.
 
-use onnx::{Attr, Attrs, Builder, Node, ValueId, attrs};
+use onnx::{Attrs, Builder, Node, ValueId, attrs};
 use tensor::DType;
 
 use super::{Lack, operand};
@@ -33,9 +33,9 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
 /// Scatters the larger or the smaller number, and separately scatters flags for NaN.
 pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let (data, indices, updates) = (operand(node, 0)?, operand(node, 1)?, operand(node, 2)?);
-    let last = match node.attr("reduction") {
-        Some(Attr::String(how)) if how.as_ref() == "max" => f64::NEG_INFINITY,
-        Some(Attr::String(how)) if how.as_ref() == "min" => f64::INFINITY,
+    let last = match node.string("reduction", "none") {
+        "max" => f64::NEG_INFINITY,
+        "min" => f64::INFINITY,
         _ => return Err(Lack::Because("it does not compare")),
     };
     let dtype = b.dtype(data);

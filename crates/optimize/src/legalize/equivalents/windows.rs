@@ -1,6 +1,6 @@
 //! The windows of convolutions and pooling, one strided slice per position in the kernel.
 
-use onnx::{Attr, Attrs, Builder, Node, Result, ValueId};
+use onnx::{Attrs, Builder, Node, Result, ValueId};
 use tensor::Dim;
 
 use super::{Lack, operand};
@@ -18,10 +18,11 @@ impl Windows {
     /// Reads the attributes of `node`, whose kernel has the given sizes.
     pub(super) fn new(node: &Node, kernel: Vec<i64>) -> std::result::Result<Self, Lack> {
         let rank = kernel.len();
-        let auto = matches!(node.attr("auto_pad"), Some(Attr::String(how)) if &**how != "NOTSET");
-        if auto && !matches!(node.attr("auto_pad"), Some(Attr::String(how)) if &**how == "VALID") {
-            return Err(Lack::Because("its padding is not explicit"));
-        }
+        let none = match node.string("auto_pad", "NOTSET") {
+            "NOTSET" => false,
+            "VALID" => true,
+            _ => return Err(Lack::Because("its padding is not explicit")),
+        };
         if node.int("ceil_mode", 0) != 0 {
             return Err(Lack::Because("its last windows reach beyond the padding"));
         }
@@ -30,7 +31,7 @@ impl Windows {
         Ok(Self {
             strides: list("strides", 1, rank),
             dilations: list("dilations", 1, rank),
-            pads: if auto { vec![0; 2 * rank] } else { list("pads", 0, 2 * rank) },
+            pads: if none { vec![0; 2 * rank] } else { list("pads", 0, 2 * rank) },
             kernel,
         })
     }

@@ -118,14 +118,16 @@ pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
         return found;
     }
     for id in graph.all_nodes().into_iter().rev() {
-        let mut uses = graph.node(id).outputs.iter().flat_map(|value| graph.value(*value).uses());
+        let uses = graph.node(id).outputs.iter().flat_map(|value| graph.value(*value).uses());
+        let mut uses = uses.peekable();
         let is_dropped = |by: Use| match by {
             Use::Operand(node, index) => {
                 found.contains(&node) || index == 0 && simpler.contains(&node)
             }
             Use::Output(..) => false,
         };
-        if !simpler.contains(&id) && uses.all(is_dropped) {
+        // Nothing removes a node here that was unused before.
+        if !simpler.contains(&id) && uses.peek().is_some() && uses.all(is_dropped) {
             found.insert(id);
         }
     }

@@ -113,13 +113,6 @@ fn layer_of(graph: &Graph, value: ValueId) -> Option<(NodeId, usize)> {
     Some((id, node.outputs.iter().position(|v| *v == result)?)).filter(|_| is_layer)
 }
 
-fn direction(node: &Node) -> &str {
-    match node.attr("direction") {
-        Some(Attr::String(text)) => text,
-        _ => "forward",
-    }
-}
-
 impl Pair {
     fn at(graph: &Graph, concat: NodeId) -> Option<Self> {
         let node = graph.get(concat).filter(|node| node.is("Concat"))?;
@@ -132,7 +125,7 @@ impl Pair {
             return None;
         }
         let title = LAYERS.iter().find(|(op, _)| one.is(op))?.1;
-        match (direction(one), direction(other)) {
+        match (one.string("direction", "forward"), other.string("direction", "forward")) {
             ("forward", "reverse") => Some(Self { title, forth: a, back: b, is_swapped: false }),
             ("reverse", "forward") => Some(Self { title, forth: b, back: a, is_swapped: true }),
             _ => None,

@@ -1,6 +1,6 @@
 //! `Gemm` in half precision → `MatMul` and `Add`, for targets that return single precision.
 
-use onnx::{Attr, Attrs, Builder, Node, NodeId, Result, ValueId};
+use onnx::{Attrs, Builder, Node, NodeId, Result, ValueId};
 use tensor::DType;
 
 use crate::Roots;
@@ -32,13 +32,12 @@ fn turned(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<Va
 }
 
 fn scaled(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<ValueId> {
-    match node.attr(attr) {
-        Some(Attr::Float(factor)) if *factor != 1.0 => {
-            let factor = b.scalar(DType::F16, f64::from(*factor))?;
-            b.op("Mul", &[x, factor], Attrs::new())
-        }
-        _ => Ok(x),
+    let factor = node.float(attr, 1.0);
+    if factor == 1.0 {
+        return Ok(x);
     }
+    let factor = b.scalar(DType::F16, factor)?;
+    b.op("Mul", &[x, factor], Attrs::new())
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 //! size of the result, which is written first. An `Add` behind a product is fused with what follows
 //! instead.
 
-use onnx::{Graph, NodeId, Use, ValueId};
+use onnx::{Graph, NodeId, ValueId};
 
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
+use crate::weights::multiplies_stacks;
 
 pub(in crate::targets) static RAISED_WEIGHTS: Bug =
     Bug { name: "raised_weights", roots: Roots::Named(&["Add"]), avoid };
@@ -36,13 +37,8 @@ fn weights_of(graph: &Graph, value: ValueId) -> Option<ValueId> {
     graph.only_reader(value)?;
     let product = graph.node(graph.producer(value)?);
     let weights = product.input(1).filter(|_| product.is("MatMul"))?;
-    let is_raised = |place: Use| {
-        let Use::Operand(id, 1) = place else { return false };
-        let node = graph.node(id);
-        node.is("MatMul") && node.input(0).is_some_and(|x| graph.ty(x).rank() > 2)
-    };
     let is_matrix = graph.ty(weights).rank() == 2 && graph.tensor(weights).is_some();
-    (is_matrix && graph.value(weights).uses().all(is_raised)).then_some(weights)
+    (is_matrix && multiplies_stacks(graph, weights)).then_some(weights)
 }
 
 #[cfg(test)]

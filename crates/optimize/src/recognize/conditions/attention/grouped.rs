@@ -71,7 +71,7 @@ impl Cache {
                 let shape = m.ty(new).shape.clone();
                 Ok(Self { update, past, new, shape, order, position, grows: true })
             }
-            "ScatterND" if matches!(node.string("reduction"), None | Some("none")) => {
+            "ScatterND" if node.string("reduction", "none") == "none" => {
                 let (past, new) = (input(0)?, input(2)?);
                 let run = Run::of(m, past, input(1)?)
                     .map_err(|_| missed("the positions in its cache are computed otherwise"))?;

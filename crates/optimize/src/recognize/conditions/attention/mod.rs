@@ -10,7 +10,7 @@ mod rotated;
 mod sinks;
 
 use onnx::{NodeId, ValueId, attrs, fold};
-use tensor::Dim;
+use tensor::{DType, Dim};
 
 use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Movement};
@@ -89,7 +89,9 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("queries and keys have different types".into());
     }
     let forms = found.m.forms();
-    let is_slower = |case| forms.target.measured.is_slower("Attention", case, dtype);
+    let small = rounded_from(found, [&q, &k, &v]).filter(|_| forms.target.rounds_once);
+    let computed = if forms.narrows { DType::F16 } else { small.unwrap_or(dtype) };
+    let is_slower = |case| forms.target.measured.is_slower("Attention", case, computed);
     let cases = plan.roles.cases(&atoms);
     if forms.of("Attention") == Form::Auto && cases.into_iter().any(is_slower) {
         return Err("the elementary form is faster in the runtime".into());
@@ -131,6 +133,18 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let after = atoms.plan(&plan.layouts[3], atoms.layout(result));
     found.move_result(after.ok_or("the result cannot be moved")?);
     Ok(())
+}
+
+/// Returns the type that all operands were widened from. Attention is computed in this type if the target
+/// accumulates in float32.
+fn rounded_from(found: &Found<'_, '_>, operands: [&Operand; 3]) -> Option<DType> {
+    let before = |operand: &Operand| {
+        let cast = found.m.producer(operand.source, &["Cast"])?;
+        Some(found.m.ty(cast.input(0)?).dtype)
+    };
+    let [q, k, v] = operands.map(|operand| (before(operand), found.m.ty(operand.source).dtype));
+    let small = q.0.filter(|small| matches!(small, DType::F16 | DType::BF16))?;
+    [k, v].iter().all(|(before, own)| *before == Some(small) || *own == small).then_some(small)
 }
 
 /// Returns the factor of the scores, which must be positive.

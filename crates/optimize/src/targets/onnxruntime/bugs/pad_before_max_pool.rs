@@ -4,7 +4,7 @@
 //! others instead of zero. It does not match a `Pad` with axes. Before opset 18, `Pad` has no axes,
 //! so a second `Pad` that repeats the edge zero times separates the two.
 
-use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
+use onnx::{Graph, NodeId, ValueId, attrs};
 
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
@@ -49,20 +49,14 @@ fn padding(graph: &Graph, mut x: ValueId) -> Option<NodeId> {
         let id = graph.producer(x)?;
         let node = graph.node(id);
         if node.is("Pad") {
-            return is_constant(node).then_some(id).filter(|_| node.input(3).is_none());
+            let is_constant = node.string("mode", "constant") == "constant";
+            return (is_constant && node.input(3).is_none()).then_some(id);
         }
         // Nodes that onnxruntime may have removed or moved before the fusion.
         if !(node.is_movement() || node.is("Cast") || node.is("Identity")) {
             return None;
         }
         x = node.input(0)?;
-    }
-}
-
-fn is_constant(pad: &Node) -> bool {
-    match pad.attr("mode") {
-        Some(Attr::String(mode)) => &**mode == "constant",
-        _ => true,
     }
 }
 

@@ -258,8 +258,8 @@ class GraphListing:
     def unused_inputs(self) -> list[str]:
         """Returns the inputs of the model that nothing reads."""
 
-    def readers(self, name: str) -> list[str]:
-        """Returns the operators of the nodes that read a value."""
+    def readers(self, name: str) -> list[tuple[str, list[str]]]:
+        """Returns the operators of the nodes that read a value, and the names of their results."""
 
     def integer(self, value: str, attribute: str) -> int | None:
         """Returns an integer attribute of the node that computes a value."""

@@ -11,6 +11,7 @@ generation.save("llama", decode, cache, about)
 """
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ import numpy as np
 from jax2onnx import _core
 from jax2onnx._export import progress, to_onnx_set
 from jax2onnx._export.to_onnx import Converted
-from jax2onnx._generation import genai, observations, published
+from jax2onnx._generation import genai, observations, padding, published
 from jax2onnx._generation.decoder_cache import (
     Layout,
     Storage,
@@ -38,11 +39,10 @@ from jax2onnx._tracing.names import signature_of
 
 __all__ = ["Description", "save", "save_checkpoint"]
 
+_log = logging.getLogger("jax2onnx")
+
 # Arguments of a decode function that runtimes provide.
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
-
-# The operator of onnxruntime that updates a shared buffer and attends to its used part.
-_GROUPED = "GroupQueryAttention"
 
 # Other operators of onnxruntime that save time in a decoder.
 _FUSED = ("GatherBlockQuantized", "MatMulNBits", "SkipSimplifiedLayerNormalization")
@@ -195,10 +195,14 @@ def save(
     """Writes a folder that onnxruntime-genai generates text with.
 
     The function takes token ids `input_ids` [batch, sequence], the cache, and if it has arguments
-    of these names, `attention_mask` [batch, past + sequence] and `position_ids` [batch, sequence],
-    all int32. It returns the logits, [batch, sequence, vocabulary] or those of the last token,
-    [batch, vocabulary], and the new cache: `decode(input_ids, cache) -> logits, cache`. Arrays that
-    it refers to, such as those of a model, become the weights.
+    of these names, `attention_mask` [batch, past + sequence], `position_ids` [batch, sequence] and
+    `last_token` [batch], the index of each row's last token without padding, all int32. It returns
+    the logits, [batch, sequence, vocabulary] or those of the last token, [batch, vocabulary], and
+    the new cache: `decode(input_ids, cache) -> logits, cache`. Arrays that it refers to, such as
+    those of a model, become the weights.
+
+    If prompts of a batch cannot have several lengths, the logger `jax2onnx` and the folder's README
+    say why.
 
     Args:
         folder: The folder, which is replaced as a whole.
@@ -276,7 +280,10 @@ def save(
                 chunk=1 if one_token and prefill is None else None,
                 search=search or {},
             )
-            readme = genai.readme(about, list(stages), storage, has_tokenizer=bool(files))
+            equal = decoder.needs_equal_lengths(models, storage)
+            if equal is not None:
+                _log.warning("all prompts of a batch must have the same length: %s", equal)
+            readme = genai.readme(about, list(stages), storage, equal, has_tokenizer=bool(files))
             folder_name = os.path.basename(os.path.abspath(name))
             files += [
                 (genai.CONFIG, text.encode()),
@@ -291,13 +298,13 @@ def save(
 
 
 def _counts(decode: Callable[..., Any], options: Mapping[str, Any]) -> bool:
-    """Returns `True` if positions may be counted from the length of the past, as the runtime does.
+    """Returns `True` if positions may be counted from the mask, as the runtime does.
 
-    A function with a mask may expect padding, so it is asked for its positions and its mask, unless
+    A function with a mask may expect any mask, so its positions and its mask become inputs, unless
     `GroupQueryAttention` is requested.
     """
     forms = options.get("operators")
-    form = forms.get(_GROUPED, "auto") if isinstance(forms, Mapping) else "auto"
+    form = forms.get(padding.GROUPED, "auto") if isinstance(forms, Mapping) else "auto"
     signature = signature_of(decode) if callable(decode) else None
     has_mask = signature is not None and "attention_mask" in signature.parameters
     return bool(form == "native" or (form == "auto" and not has_mask))
@@ -331,8 +338,9 @@ class _Decoder:
             past = total - sequence
             forms = options.get("operators", {})
             forms = forms if isinstance(forms, Mapping) else {"*": forms}
-            native = dict.fromkeys((_GROUPED, *_FUSED), "native")
-            options = {**options, "operators": {**native, **forms}}
+            native = dict.fromkeys((padding.GROUPED, *_FUSED), "native")
+            assumed = [*_names(options.get("assume")), padding.ASSUMPTION]
+            options = {**options, "operators": {**native, **forms}, "assume": assumed}
         else:
             batch, sequence, past_and_one = jax.export.symbolic_shape(
                 "batch, sequence, past_and_one", constraints=[f"sequence <= {limit}"]
@@ -355,6 +363,9 @@ class _Decoder:
         self._options = options
         self._cache_dtype = cache_dtype
         self.names: dict[str, tuple[list[str], list[str]]] = {}
+        self._one_token = one_token
+        self._returns_last = False
+        self._taken: set[str] = set()
         self.hidden_size = about.hidden_size or about.heads * about.head_size
 
     def observe(self, name: str, converted: Converted) -> None:
@@ -387,6 +398,7 @@ class _Decoder:
     ) -> to_onnx_set.Entry:
         """Returns the wrapped function as an entry of a set."""
         arguments, cache_argument = self._arguments(name, fn)
+        self._taken |= set(arguments)
         takes_cache = cache_argument is not None
         if not takes_cache and not is_prompt:
             raise invalid(
@@ -402,8 +414,8 @@ class _Decoder:
 
         def run(*values: Any) -> Any:
             given = dict(zip(order, values, strict=True))
-            if self._counts:
-                given |= _counted(given["input_ids"].shape, given["attention_mask"].shape)
+            if "attention_mask" in given:
+                given = padding.counted(given["input_ids"].shape, given["attention_mask"]) | given
             used = given["position_ids"][0, 0] if needs_used else None
             past = {
                 (layer, kind): given[genai.PAST.format(i=layer, kind=kind)]
@@ -424,6 +436,7 @@ class _Decoder:
             logits, cache = result
             logits = _checked_logits(logits, given["input_ids"].shape, about.vocabulary)
             length = given["input_ids"].shape[1]
+            self._returns_last |= logits.shape[1] != length
             present = layout.outside(cache, length if takes_cache else length - self._scope["past"])
             return logits, *present.values()
 
@@ -464,19 +477,20 @@ class _Decoder:
             p.name
             for p in signature.parameters.values()
             if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-            and (p.default is empty or p.name in (*_KNOWN, *self._extra))
+            and (p.default is empty or p.name in (*_KNOWN, padding.LAST, *self._extra))
         ]
         if "input_ids" not in arguments:
             raise invalid(
                 f"`{name}` has no argument `input_ids`",
                 f"its arguments are: {', '.join(arguments) or 'none'}",
             )
-        others = [a for a in arguments if a not in (*_KNOWN, *self._extra)]
+        others = [a for a in arguments if a not in (*_KNOWN, padding.LAST, *self._extra)]
         if len(others) > 1:
             listed = ", ".join(f"`{other}`" for other in others)
             raise invalid(
                 f"`{name}` has the arguments {listed}, but only one can be the cache",
-                "name others `attention_mask` or `position_ids`, or list them in `extra_inputs`",
+                "name others `attention_mask`, `position_ids` or `last_token`, or list them in "
+                "`extra_inputs`",
             )
         return arguments, others[0] if others else None
 
@@ -490,7 +504,7 @@ class _Decoder:
         """Returns the types of the model's inputs, in order."""
         tokens = self._tokens(one_token=one_token)
         found: dict[str, Any] = {"input_ids": tokens}
-        if "attention_mask" in arguments or self._counts:
+        if not {"attention_mask", padding.LAST}.isdisjoint(arguments) or self._counts:
             past = self._scope["past"] if takes_cache else 0
             total = past + tokens.shape[1]
             found["attention_mask"] = jax.ShapeDtypeStruct((tokens.shape[0], total), jnp.int32)
@@ -518,8 +532,8 @@ class _Decoder:
             past, present = (
                 pattern.format(i=layer, kind=kind) for pattern in (genai.PAST, genai.PRESENT)
             )
-            ops = (makers.get(present, ""), *graph.readers(past))
-            return len(ops) == 2 and all(op.endswith(_GROUPED) for op in ops)
+            ops = (makers.get(present, ""), *(op for op, _ in graph.readers(past)))
+            return len(ops) == 2 and all(op.endswith(padding.GROUPED) for op in ops)
 
         if all(is_shared(layer, kind) for layer, kind in self.layout.boundary()):
             windows = {}
@@ -529,8 +543,20 @@ class _Decoder:
                 if window is not None and graph.integer(present, "sliding_window_cache"):
                     windows[layer] = window
             return Storage.WINDOWED if windows else Storage.SHARED, windows
-        is_mixed = any(op.endswith(_GROUPED) for op in makers.values())
+        is_mixed = any(op.endswith(padding.GROUPED) for op in makers.values())
         return None if is_mixed and self.layout.grows else usual, {}
+
+    def needs_equal_lengths(self, models: Mapping[str, Any], storage: Storage) -> str | None:
+        """Returns the reason why prompts of a batch must have the same length, or None."""
+        if self.layout.batch == 1:
+            return None
+        return padding.needs_equal_lengths(
+            _core.GraphListing(models[next(iter(models))].skeleton()),
+            storage,
+            self._taken,
+            returns_last=self._returns_last,
+            one_token=self._one_token,
+        )
 
     def check_windows(self, windows: Mapping[int, int]) -> None:
         """Raises if caches of windows are requested and there are none, or of several sizes."""
@@ -540,7 +566,7 @@ class _Decoder:
             raise invalid(
                 f"`assume` has {_WINDOWED!r}, but no layer has a cache of its window",
                 f"a window has to be less than the context length, {self._about.context_length}, "
-                f"the cache has to grow, and attention has to be `{_GROUPED}`: "
+                f"the cache has to grow, and attention has to be `{padding.GROUPED}`: "
                 "`jax2onnx show --missed` says why it is not",
             )
         if len(sizes := {*windows.values()}) > 1:
@@ -567,18 +593,6 @@ class _Decoder:
                     f"`extra_inputs` has `{name}`, which is not an argument of the function",
                     "name the arguments as the function does",
                 )
-
-
-def _counted(tokens: Sequence[Any], mask: Sequence[Any]) -> dict[str, Any]:
-    """Returns the positions and the mask that onnxruntime-genai passes, from the shapes of the new
-    tokens and of the mask.
-    """
-    past = mask[1] - tokens[1]
-    positions = past + jnp.arange(tokens[1], dtype=jnp.int32)
-    return {
-        "position_ids": jnp.broadcast_to(positions, tokens),
-        "attention_mask": jnp.ones(mask, jnp.int32),
-    }
 
 
 def _names(assumed: Any) -> list[Any]:

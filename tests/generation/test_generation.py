@@ -645,30 +645,34 @@ def test_plain_onnxruntime_runs_it(tmp_path):
     assert tokens == greedy(decode, empty_cache(style), PROMPT, COUNT)
 
 
-@pytest.mark.slow
-def test_prompts_with_padding_on_the_left(tmp_path):
-    """With the mask and the positions of a padded batch, rows do not affect each other."""
+def attends_to_its_mask(input_ids, attention_mask, position_ids, cache):
+    """A decoder of one layer for padded prompts."""
     params = parameters(Style())
     weights = params["layers"][0]
 
     def heads(x, count):
         return x.reshape(*x.shape[:2], count, -1).transpose(0, 2, 1, 3)
 
-    def decode(input_ids, attention_mask, position_ids, cache):
-        x = params["embedding"][input_ids] + jnp.sin(position_ids)[..., None]
-        k = jnp.concatenate([cache["k"], heads(x @ weights["k"], GROUPS)], 2)
-        v = jnp.concatenate([cache["v"], heads(x @ weights["v"], GROUPS)], 2)
-        q = heads(x @ weights["q"], HEADS)
-        scores = q @ jnp.repeat(k, HEADS // GROUPS, 1).swapaxes(2, 3) / np.sqrt(SIZE)
-        places = jnp.arange(k.shape[2])
-        mask = places <= k.shape[2] - x.shape[1] + jnp.arange(x.shape[1])[:, None]
-        mask = mask & (attention_mask[:, None, None] > 0)
-        mixed = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ jnp.repeat(v, HEADS // GROUPS, 1)
-        x = x + mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
-        return x @ params["head"], {"k": k, "v": v}
+    x = params["embedding"][input_ids] + jnp.sin(position_ids)[..., None]
+    k = jnp.concatenate([cache["k"], heads(x @ weights["k"], GROUPS)], 2)
+    v = jnp.concatenate([cache["v"], heads(x @ weights["v"], GROUPS)], 2)
+    q = heads(x @ weights["q"], HEADS)
+    scores = q @ jnp.repeat(k, HEADS // GROUPS, 1).swapaxes(2, 3) / np.sqrt(SIZE)
+    places = jnp.arange(k.shape[2])
+    mask = places <= k.shape[2] - x.shape[1] + jnp.arange(x.shape[1])[:, None]
+    mask = mask & (attention_mask[:, None, None] > 0)
+    mixed = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ jnp.repeat(v, HEADS // GROUPS, 1)
+    x = x + mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+    return x @ params["head"], {"k": k, "v": v}
 
+
+@pytest.mark.slow
+def test_prompts_with_padding_on_the_left(tmp_path):
+    """With the mask and the positions of a padded batch, rows do not affect each other."""
     shape = cache_shape(Style())
-    generation.save(tmp_path / "m", decode, {"k": shape, "v": shape}, described(layers=1))
+    generation.save(
+        tmp_path / "m", attends_to_its_mask, {"k": shape, "v": shape}, described(layers=1)
+    )
     session = onnxruntime.InferenceSession(
         tmp_path / "m" / "model.onnx", providers=["CPUExecutionProvider"]
     )
@@ -683,5 +687,34 @@ def test_prompts_with_padding_on_the_left(tmp_path):
     alone = {"k": empty[:1], "v": empty[:1]}
     for row, start in ((0, 2), (1, 0)):
         ids = tokens[row : row + 1, start:]
-        wanted, _ = decode(ids, np.ones_like(ids), np.arange(ids.shape[1])[None], alone)
+        places = np.arange(ids.shape[1])[None]
+        wanted, _ = attends_to_its_mask(ids, np.ones_like(ids), places, alone)
         np.testing.assert_allclose(found[row, start:], wanted[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_prompts_of_several_lengths(tmp_path):
+    """onnxruntime-genai masks the token for padding, and later positions do not count it."""
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    pad = VOCABULARY - 2
+    shape, about = cache_shape(Style()), described(layers=1, pad=pad)
+    generation.save(tmp_path / "m", attends_to_its_mask, {"k": shape, "v": shape}, about)
+    prompts = [[3, 7, 9], [4, 1, 8, 2, 6]]
+    model = genai.Model(str(tmp_path / "m"))
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=LENGTH, batch_size=2)
+    generator = genai.Generator(model, params)
+    generator.append_tokens(np.array([[*prompts[0], pad, pad], prompts[1]], np.int32))
+    for _ in range(4):
+        generator.generate_next_token()
+    empty = np.zeros((1, GROUPS, 0, SIZE), np.float32)
+    for row, prompt in enumerate(prompts):
+        tokens = np.array([[*prompt, *generator.get_sequence(row)[5:]]])
+        places = np.arange(tokens.shape[1])[None]
+        logits, _ = attends_to_its_mask(
+            tokens, np.ones_like(tokens), places, {"k": empty, "v": empty}
+        )
+        likely = np.argmax(logits[0, len(prompt) - 1 : -1], -1)
+        np.testing.assert_array_equal(likely, tokens[0, len(prompt) :])

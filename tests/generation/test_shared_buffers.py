@@ -274,6 +274,9 @@ def test_a_function_with_a_mask_keeps_it_unless_asked(tmp_path):
         assert is_shared(folder) == (name == "counted")
         inputs = {v.name for v in graph_of(folder).input}
         assert ("position_ids" in inputs) == (name == "kept")
+        readme = (folder / "README.md").read_text()
+        # The function ignores the mask.
+        assert ("must have the same length" in readme) == (name == "kept")
 
 
 def test_only_on_request_in_other_models():

@@ -18,17 +18,22 @@ pub enum Assumption {
     /// Past and present of an attention with a window are one buffer, of at least the window's
     /// size, and rows that no later query sees may be evicted.
     WindowedCaches,
+    /// The input `attention_mask` is all ones, except for zeros at the padding that follows shorter
+    /// prompts of a batch. Padding leaves no gap in the cache of an attention: the tokens of an
+    /// example overwrite it.
+    PaddedPrompts,
 }
 
 impl Assumption {
     /// All assumptions.
-    pub const ALL: [Assumption; 6] = [
+    pub const ALL: [Assumption; 7] = [
         Assumption::IndicesInRange,
         Assumption::NoNan,
         Assumption::CastsInRange,
         Assumption::Finite,
         Assumption::VisibleKeys,
         Assumption::WindowedCaches,
+        Assumption::PaddedPrompts,
     ];
 
     /// Returns the name that users write.
@@ -40,6 +45,7 @@ impl Assumption {
             Assumption::Finite => "finite",
             Assumption::VisibleKeys => "visible_keys",
             Assumption::WindowedCaches => "windowed_caches",
+            Assumption::PaddedPrompts => "padded_prompts",
         }
     }
 

@@ -13,7 +13,7 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use crate::facts::Memo;
 use crate::uses::{Use, Uses};
-use crate::{Assumptions, Attr, Attrs};
+use crate::{Assumption, Assumptions, Attr, Attrs};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -303,6 +303,16 @@ impl Graph {
     /// Returns the value behind an id.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
+    }
+
+    /// Returns the input `attention_mask`, [batch, tokens], if it may hide the padding of prompts.
+    pub fn mask_of_padding(&self) -> Option<ValueId> {
+        let is_mask = |id: &ValueId| {
+            let value = self.value(*id);
+            value.name == "attention_mask" && value.ty.rank() == 2 && value.ty.dtype.is_integer()
+        };
+        let is_padded = self.assumptions.contains(Assumption::PaddedPrompts);
+        is_padded.then(|| self.block(Self::MAIN).inputs.iter().copied().find(is_mask))?
     }
 
     /// Returns the type of a value.

@@ -84,8 +84,8 @@ impl GraphListing {
         self.0.unused_inputs()
     }
 
-    /// Returns the operators of the nodes that read a value.
-    fn readers(&self, name: &str) -> Vec<&str> {
+    /// Returns the operators of the nodes that read a value, and the names of their results.
+    fn readers(&self, name: &str) -> Vec<(&str, Vec<&str>)> {
         self.0.readers(name)
     }
 

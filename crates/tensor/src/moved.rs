@@ -108,16 +108,17 @@ fn copy(source: &[u8], target: &mut [u8], axes: &[Axis], start: isize, width: us
     }
     both.sort_by_key(|(axis, _)| std::cmp::Reverse(axis.stride.unsigned_abs()));
     match width {
-        1 => scatter::<1>(source, target, &both, start, 0),
-        2 => scatter::<2>(source, target, &both, start, 0),
-        4 => scatter::<4>(source, target, &both, start, 0),
-        8 => scatter::<8>(source, target, &both, start, 0),
+        1 => scatter::<1, 16>(source, target, &both, start, 0),
+        2 => scatter::<2, 8>(source, target, &both, start, 0),
+        4 => scatter::<4, 4>(source, target, &both, start, 0),
+        8 => scatter::<8, 2>(source, target, &both, start, 0),
         _ => scatter_any(source, target, &both, start, 0, width),
     }
 }
 
 /// Copies elements along `axes`; `from` counts elements of the source, `to` bytes of the target.
-fn scatter<const W: usize>(
+/// `N` elements of `W` bytes fill a register.
+fn scatter<const W: usize, const N: usize>(
     source: &[u8],
     target: &mut [u8],
     axes: &[(Axis, usize)],
@@ -140,12 +141,12 @@ fn scatter<const W: usize>(
             }
         }
         [(across, step), along] if *step == W && along.0.stride == 1 => {
-            tiles::<W>(source, target, *across, *along, from, to);
+            tiles::<W, N>(source, target, *across, *along, from, to);
         }
         [(axis, step), rest @ ..] => {
             for i in 0..axis.size {
                 let from = from + i.cast_signed() * axis.stride;
-                scatter::<W>(source, target, rest, from, to + i * step);
+                scatter::<W, N>(source, target, rest, from, to + i * step);
             }
         }
     }
@@ -155,15 +156,13 @@ fn scatter<const W: usize>(
 const LINE: usize = 256;
 /// The number of target rows that are assembled at a time.
 const ROWS: usize = 256;
-/// The number of elements that are moved by one store.
-const TOGETHER: usize = 8;
 
 /// Transposes in tiles. Elements are contiguous along `along` in the source, and along `across` in
 /// the target.
 ///
 /// Each tile passes through a buffer that fits into the fast caches. Rows of the target are often
 /// a power of two apart, so that only a few of them fit into a cache at the same time.
-fn tiles<const W: usize>(
+fn tiles<const W: usize, const N: usize>(
     source: &[u8],
     target: &mut [u8],
     across: Axis,
@@ -184,17 +183,25 @@ fn tiles<const W: usize>(
                 let first = (from + place).cast_unsigned();
                 elements.get(first..first.wrapping_add(rows)).unwrap_or_default()
             };
-            let whole = columns_here - columns_here % TOGETHER;
-            for j in (0..whole).step_by(TOGETHER) {
-                let runs: [&[[u8; W]]; TOGETHER] = std::array::from_fn(|k| run(j + k));
-                let length = runs.iter().map(|run| run.len()).min().unwrap_or_default();
-                let runs = runs.map(|run| &run[..length]);
-                #[expect(clippy::needless_range_loop, reason = "it counts elements of all runs")]
-                for i in 0..length {
-                    let line: [[u8; W]; TOGETHER] = std::array::from_fn(|k| runs[k][i]);
-                    if let Some(place) = cells.get_mut(i * columns + j..i * columns + j + TOGETHER)
+            let whole = columns_here - columns_here % N;
+            for j in (0..whole).step_by(N) {
+                let runs: [&[[u8; W]]; N] = std::array::from_fn(|k| run(j + k));
+                let blocks = runs.map(|run| run.as_chunks::<N>());
+                let count = blocks.iter().map(|(blocks, _)| blocks.len()).min().unwrap_or_default();
+                for i in 0..count {
+                    let block = transposed(std::array::from_fn(|k| blocks[k].0[i]));
+                    let lines = cells.chunks_exact_mut(columns).skip(i * N);
+                    for (line, elements) in lines.zip(block) {
+                        if let Some(place) = line.get_mut(j..j + N) {
+                            place.copy_from_slice(&elements);
+                        }
+                    }
+                }
+                for (k, (_, rest)) in blocks.iter().enumerate() {
+                    for (line, element) in
+                        cells.chunks_exact_mut(columns).skip(count * N).zip(*rest)
                     {
-                        place.copy_from_slice(&line);
+                        line[j + k] = *element;
                     }
                 }
             }
@@ -211,6 +218,20 @@ fn tiles<const W: usize>(
             }
         }
     }
+}
+
+/// Transposes a square block whose rows fit into one register. Each step interleaves the first half
+/// of the rows with the second half, which is one instruction for each row.
+#[inline]
+fn transposed<T: Copy, const N: usize>(mut rows: [[T; N]; N]) -> [[T; N]; N] {
+    for _ in 0..N.trailing_zeros() {
+        rows = std::array::from_fn(|i| {
+            let (a, b) = (rows[i / 2], rows[i / 2 + N / 2]);
+            let from = i % 2 * (N / 2);
+            std::array::from_fn(|k| if k % 2 == 0 { a[from + k / 2] } else { b[from + k / 2] })
+        });
+    }
+    rows
 }
 
 fn scatter_any(

@@ -67,6 +67,7 @@ Assumption = Literal[
     "finite",
     "visible_keys",
     "windowed_caches",
+    "padded_prompts",
 ]
 Target = Literal[
     "any",
@@ -294,9 +295,10 @@ def to_onnx(
             its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats
             that are converted to integers fit), "finite" (no number is NaN or infinite),
             "visible_keys" (masks leave each query of an attention at least one key),
-            "windowed_caches" (the caches of attention with a window have its size). Results equal
-            JAX's while the assumptions hold, and are undefined otherwise. The model's metadata
-            lists them.
+            "windowed_caches" (the caches of attention with a window have its size),
+            "padded_prompts" (the input `attention_mask` has zeros only at padding that follows
+            prompts, and caches have no gaps). Results equal JAX's while the assumptions hold, and
+            are undefined otherwise. The model's metadata lists them.
         compute: Computes matrix products, and operators that only pass on their results, in
             "float16" or "bfloat16" instead of float32. Sums, norms, exponentials and products that
             feed no other product stay in float32, unless "float16:all" is given. A mapping chooses

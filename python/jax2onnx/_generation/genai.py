@@ -153,9 +153,16 @@ def config(
 
 
 def readme(
-    about: "Description", stages: Sequence[str], storage: Storage, *, has_tokenizer: bool
+    about: "Description",
+    stages: Sequence[str],
+    storage: Storage,
+    equal_lengths: str | None,
+    *,
+    has_tokenizer: bool,
 ) -> str:
-    """Returns the text of the README, which describes the folder and its use."""
+    """Returns the text of the README, which describes the folder and its use. `equal_lengths` is
+    the reason why prompts of a batch must have the same length, if they must.
+    """
     cache = {
         Storage.GROWS: "grow with every token",
         Storage.BUFFER: f"are buffers for {about.context_length} tokens, updated in place",
@@ -182,6 +189,10 @@ def readme(
         if has_tokenizer
         else (f"[{about.eos_tokens[0]}]", "print(tokens)  # the ids of the tokens")
     )
+    batch = """The prompts of a batch are an array of [batch, length]. Shorter ones are filled with
+`pad_token_id` of `genai_config.json` at the end, not at the beginning."""
+    if equal_lengths is not None:
+        batch = f"All prompts of a batch must have the same length: {equal_lengths}."
     back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
     rewind, remark = "generator.rewind_to(kept)", ""
     if storage is Storage.WINDOWED:
@@ -227,6 +238,8 @@ kept = len(tokens) - {back}
 {rewind}
 generator.append_tokens([*tokens[kept:], *new_tokens])
 ```
+
+{batch}
 """
 
 

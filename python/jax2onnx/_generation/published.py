@@ -104,6 +104,9 @@ def read(
     if changes is not None:
         changes.check(tensors)
 
+    def all_logits(params: Any, input_ids: Any, position_ids: Any, cache: Any) -> Any:
+        return model.decode(params, input_ids, position_ids, cache)
+
     def names(parameter: str) -> str | Stored | Computed:
         tensor = stored(parameter)
         change = None if changes is None else changes.change(tensor)
@@ -118,7 +121,7 @@ def read(
         model.sizes,
         length,
         params,
-        functools.partial(model.decode, params, last_logits=last_logits),
+        functools.partial(model.decode if last_logits else all_logits, params),
         Checkpoint(folder, names, cast=True),
         tokens,
         search,

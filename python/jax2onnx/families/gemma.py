@@ -101,10 +101,11 @@ class Gemma:
         input_ids: jax.Array,
         position_ids: jax.Array,
         cache: Any,
-        *,
-        last_logits: bool = False,
+        last_token: jax.Array | None = None,
     ) -> Any:
-        """Returns the logits, of all tokens or only of the last one, and the new cache."""
+        """Returns the logits and the new cache. The logits are those of all tokens, or of the one
+        with the index `last_token` in each text.
+        """
         c, model = self.sizes, params["model"]
         x = model["embed_tokens"]["weight"][input_ids] * c.width**0.5
         new_cache = []
@@ -113,7 +114,7 @@ class Gemma:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, window, old)
             new_cache.append(new)
-        logits = layers.logits(params, x, c.epsilon, last=last_logits, norm=rms_norm)
+        logits = layers.logits(params, x, c.epsilon, last=last_token, norm=rms_norm)
         if self.logit_cap is not None:
             logits = self.logit_cap * jnp.tanh(logits / self.logit_cap)
         return logits, new_cache

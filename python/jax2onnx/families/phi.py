@@ -56,10 +56,11 @@ class Phi:
         input_ids: jax.Array,
         position_ids: jax.Array,
         cache: Any,
-        *,
-        last_logits: bool = False,
+        last_token: jax.Array | None = None,
     ) -> Any:
-        """Returns the logits, of all tokens or only of the last one, and the new cache."""
+        """Returns the logits and the new cache. The logits are those of all tokens, or of the one
+        with the index `last_token` in each text.
+        """
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
         length = cache[0]["key"].shape[2] + input_ids.shape[1]
@@ -70,7 +71,7 @@ class Phi:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, angles, mask, old)
             new_cache.append(new)
-        return layers.logits(params, x, c.epsilon, last=last_logits), new_cache
+        return layers.logits(params, x, c.epsilon, last=last_token), new_cache
 
     def layer(
         self,

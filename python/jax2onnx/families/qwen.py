@@ -72,10 +72,11 @@ class Qwen:
         input_ids: jax.Array,
         position_ids: jax.Array,
         cache: Any,
-        *,
-        last_logits: bool = False,
+        last_token: jax.Array | None = None,
     ) -> Any:
-        """Returns the logits, of all tokens or only of the last one, and the new cache."""
+        """Returns the logits and the new cache. The logits are those of all tokens, or of the one
+        with the index `last_token` in each text.
+        """
         c, model = self.sizes, params["model"]
         angles = self.rotary.angles(position_ids)
         x = model["embed_tokens"]["weight"][input_ids]
@@ -85,7 +86,7 @@ class Qwen:
             with jax.named_scope(f"layers.{i}"):
                 x, new = self.layer(p, x, position_ids, angles, window, old)
             new_cache.append(new)
-        return layers.logits(params, x, c.epsilon, last=last_logits), new_cache
+        return layers.logits(params, x, c.epsilon, last=last_token), new_cache
 
     def layer(
         self,

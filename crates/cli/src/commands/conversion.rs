@@ -39,8 +39,8 @@ pub struct Conversion {
     #[arg(long, value_name = "[OPERATOR=]FORM")]
     pub operators: Vec<String>,
     /// Skip runtime guards for a condition you guarantee: `indices_in_range`, `no_nan`,
-    /// `casts_in_range`, `finite`, `visible_keys` or `windowed_caches`. The model's metadata
-    /// records it.
+    /// `casts_in_range`, `finite`, `visible_keys`, `windowed_caches` or `padded_prompts`. The
+    /// model's metadata records it.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
     /// Compute in `float16` or `bfloat16`. Sums, norms, exponentials and the last products stay in

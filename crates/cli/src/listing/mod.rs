@@ -268,11 +268,11 @@ impl Listing {
         inputs.iter().map(|value| value.name.as_str()).filter(|name| !read.contains(name)).collect()
     }
 
-    /// Returns the operators of the nodes that read the value `name`.
-    pub fn readers(&self, name: &str) -> Vec<&str> {
+    /// Returns the operators of the nodes that read the value `name`, and the names of their results.
+    pub fn readers(&self, name: &str) -> Vec<(&str, Vec<&str>)> {
         let nodes = self.nodes.iter();
         let readers = nodes.filter(|node| node.inputs.iter().any(|input| input == name));
-        readers.map(|node| node.op.as_str()).collect()
+        readers.map(|node| (node.op.as_str(), node.results().collect())).collect()
     }
 
     /// Returns an integer attribute of the node that computes `value`.

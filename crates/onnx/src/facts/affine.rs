@@ -48,6 +48,8 @@ pub struct Base {
 pub(super) enum Terms {
     /// Any first number, symbolic or not, and any steps, but no computed term.
     Known,
+    /// Like `Known`, for a batch without padding: the mask of padding is all ones.
+    Unpadded,
     /// A first number that is known, steps of one, and a computed term.
     Computed,
 }
@@ -62,6 +64,11 @@ impl Facts<'_> {
     /// Returns the progression that the integers `value` are.
     pub fn progression(&self, value: ValueId) -> Option<Progression> {
         Some(self.affine(value, None, Terms::Known)?.progression)
+    }
+
+    /// Returns the progression that the integers `value` are in a batch without padding.
+    pub fn unpadded_progression(&self, value: ValueId) -> Option<Progression> {
+        Some(self.affine(value, None, Terms::Unpadded)?.progression)
     }
 
     /// Returns `true` if `value` is a vector of the integers below `size`, in order, or of these integers as floats.
@@ -135,12 +142,14 @@ impl Facts<'_> {
     fn find_affine(&self, value: ValueId, selection: Selection, terms: Terms) -> Option<Affine> {
         let (shape, dtype) = (self.shape(value), self.graph.ty(value).dtype);
         let rank = shape.len();
-        if terms == Terms::Known && !counts_sizes(dtype) {
+        let is_known = matches!(terms, Terms::Known | Terms::Unpadded);
+        if is_known && !counts_sizes(dtype) {
             return None;
         }
-        if terms == Terms::Known
-            && let Some([first]) = self.graph.content(value).as_deref()
-        {
+        if terms == Terms::Unpadded && self.graph.mask_of_padding() == Some(value) {
+            return Some(Affine::number(ONE, rank));
+        }
+        if is_known && let Some([first]) = self.graph.content(value).as_deref() {
             return Some(Affine::number(first.clone(), rank));
         }
         let node = self.node(value)?;
@@ -164,6 +173,10 @@ impl Facts<'_> {
             }
             "Cast" => operand(0).filter(|form| self.keeps_integers(node, dtype, form)),
             "Expand" | "Identity" => operand(0),
+            "ReduceSum" if terms == Terms::Unpadded => {
+                let each = self.affine(node.input(0)?, None, terms)?.as_number()?;
+                Some(Affine::number(product(self.terms_of_sums(node)?, each)?, rank))
+            }
             "Concat" => self.concatenated(node, selection?, rank, terms),
             "Gather" if selection.is_none() => {
                 self.gathered(node, terms).or_else(|| self.taken(node, terms))
@@ -340,7 +353,7 @@ impl Affine {
     fn has_only(&self, terms: Terms) -> bool {
         let Progression { first, steps } = &self.progression;
         match terms {
-            Terms::Known => self.base.is_none() && self.modulo.is_none(),
+            Terms::Known | Terms::Unpadded => self.base.is_none() && self.modulo.is_none(),
             Terms::Computed => {
                 first.as_known().is_some() && steps.iter().all(|step| matches!(step, 0 | 1))
             }
@@ -473,8 +486,8 @@ mod tests {
     use provenance::Origins;
 
     use super::*;
-    use crate::Graph;
     use crate::text::parse;
+    use crate::{Assumption, Graph};
 
     /// Returns the progressions of the first result of a graph, if all elements of its vectors are some.
     fn first(text: &str) -> Option<Vec<(String, Vec<i64>)>> {
@@ -566,6 +579,24 @@ mod tests {
         let shown = |one: &Progression| (one.first.to_string(), one.steps.clone());
         let expected = [("0".to_owned(), vec![1, -1]), ("1".to_owned(), vec![-1, 1])];
         assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn positions_in_a_batch_without_padding_follow_the_past() {
+        let text = "g (int64[B,T] attention_mask) => (int64[B,1] y) {
+            axes = Constant <value_ints = [1]> () one = Constant <value_int = 1> ()
+            zero = Constant <value_int = 0> ()
+            total = ReduceSum <keepdims = 1> (attention_mask, axes)
+            past = Sub (total, one) y = Max (past, zero) }";
+        let mut graph = parse(text, &mut Origins::default()).unwrap();
+        let first = |graph: &Graph| {
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            assert_eq!(graph.facts().progression(y), None);
+            graph.facts().unpadded_progression(y).map(|found| found.first.to_string())
+        };
+        assert_eq!(first(&graph), None);
+        graph.assumptions = std::iter::once(Assumption::PaddedPrompts).collect();
+        assert_eq!(first(&graph.clone()), Some("T - 1".to_owned()));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Facts<'_> {
     }
 
     /// Returns progressions along the axes of `mask`, which is true exactly where none of them is
-    /// negative.
+    /// negative, in a batch without padding.
     pub fn half_spaces(&self, mask: ValueId) -> Option<Vec<Progression>> {
         let node = self.node(mask)?;
         let (from, to) = (self.shape(node.input(0)?), self.shape(mask));
@@ -72,7 +72,7 @@ impl Facts<'_> {
             all.into_iter().map(|one| one.with_rank(to.len())).collect::<Option<Vec<_>>>()
         };
         if let Some(comparison) = Comparison::of(node) {
-            let form = |value| self.affine(value, None, Terms::Known)?.with_rank(to.len());
+            let form = |value| self.affine(value, None, Terms::Unpadded)?.with_rank(to.len());
             let Comparison { low, high, strict } = comparison.try_map(form)?;
             let mut found = high.plus(low.times(-1)?)?.progression;
             if strict {

@@ -127,6 +127,9 @@ impl Facts<'_> {
                 _ => of_type,
             };
         }
+        if self.graph.mask_of_padding() == Some(value) {
+            return Interval::new(Dim::Known(0), Dim::Known(1));
+        }
         let Producer::Node(_, index) = *self.graph.value(value).producer() else { return of_type };
         let Some(node) = self.node(value) else { return of_type };
         let found = self.computed_interval(node, index, dtype).unwrap_or_default();

@@ -137,11 +137,13 @@ def logits(
     x: jax.Array,
     epsilon: float,
     *,
-    last: bool,
+    last: jax.Array | None,
     norm: Callable[[Any, jax.Array, float], jax.Array] = rms_norm,
 ) -> jax.Array:
     """Normalises, and returns a score for each token of the vocabulary: those of all positions, or
-    only of the last one.
+    of one position in each text.
     """
-    x = norm(p["model"]["norm"], x[:, -1:] if last else x, epsilon)
+    x = norm(p["model"]["norm"], x, epsilon)
+    if last is not None:
+        x = x[jnp.arange(x.shape[0])[:, None], last[:, None]]
     return linear(p["lm_head"] if "lm_head" in p else p["model"]["embed_tokens"], x)

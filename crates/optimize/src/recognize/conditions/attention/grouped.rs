@@ -3,7 +3,7 @@
 //! buffer, and writes into the buffer if past and present are the same memory.
 
 use onnx::schema::CONTRIB;
-use onnx::{Assumption, Attr, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Assumption, Attr, Graph, NodeId, Op, Use, ValueId, attrs};
 use tensor::bounds::{at_least, same};
 use tensor::{DType, Dim, Type};
 
@@ -80,7 +80,7 @@ impl Cache {
                 }
                 let base = match &run.start.base {
                     None => Some(Dim::Known(0)),
-                    Some(base) => m.facts().progression(base.value).and_then(|found| {
+                    Some(base) => m.facts().unpadded_progression(base.value).and_then(|found| {
                         found.steps.iter().all(|step| *step == 0).then_some(found.first)
                     }),
                 };
@@ -237,7 +237,7 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     movement::emit(m, result, &after, &[])
 }
 
-/// Emits the index of the last token of each example, and the number of all tokens.
+/// Emits the index of the last token of each example, and the number of all tokens of the longest one.
 fn lengths(
     m: &mut Match<'_>,
     keys: &Cache,
@@ -257,6 +257,15 @@ fn lengths(
     };
     let all = m.op("Cast", &[all], attrs! { to: DType::I32 })?;
     let one = m.scalar(DType::I32, 1.0)?;
+    if let Some(mask) = m.graph().mask_of_padding() {
+        if m.root().block() != Graph::MAIN {
+            return Err(missed("it is in a loop or a function, and prompts may be padded"));
+        }
+        let mask = m.op("Cast", &[mask], attrs! { to: DType::I32 })?;
+        let axis = m.i64s(&[1]);
+        let count = m.op("ReduceSum", &[mask, axis], attrs! { keepdims: 0 })?;
+        return Ok((m.op("Sub", &[count, one], attrs! {})?, all));
+    }
     let mut last = m.op("Sub", &[all, one], attrs! {})?;
     let batch = m.ty(query).shape[0].clone();
     if batch != ONE {

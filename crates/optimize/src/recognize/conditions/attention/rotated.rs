@@ -61,7 +61,7 @@ impl Rotation {
         };
         // Rows that are looked up by position must be in order.
         let is_counted = |ids: ValueId| {
-            let found = m.facts().progression(ids);
+            let found = m.facts().unpadded_progression(ids);
             found.is_some_and(|found| found.first == Dim::Known(0) && found.steps == [0, 1])
         };
         if operand(3).is_some_and(|ids| !is_counted(ids) && *count != ONE) {
@@ -202,7 +202,7 @@ impl Positions<'_> {
 
     /// Returns `true` if `value` holds the positions, which may be the same for several examples.
     fn are(&self, m: &Match<'_>, value: ValueId) -> bool {
-        let Some(found) = m.facts().progression(value) else { return false };
+        let Some(found) = m.facts().unpadded_progression(value) else { return false };
         let shape = &m.ty(value).shape;
         let mut steps = found.steps.iter().zip(shape).filter(|(step, _)| **step != 0);
         let is_along = match (steps.next(), steps.next()) {

@@ -417,3 +417,21 @@ def test_rings_of_different_lengths(tmp_path):
             tmp_path / "m", ring([8, LENGTH]), [(s, s) for s in shapes], ABOUT, one_token=True
         )
     assert "the leaf `0.0` of the cache holds 8 tokens, but `1.0` holds 48" in str(error.value)
+
+
+@pytest.mark.parametrize("cache", ["grows", "buffer"])
+def test_sizes_may_be_fixed_when_the_model_is_loaded(cache, tmp_path):
+    """onnxruntime then computes lengths before the operator checks their type."""
+    save(tmp_path, Style(cache=cache))
+    sizes = {
+        dim.dim_param
+        for value in graph_of(tmp_path).input
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
+    options = onnxruntime.SessionOptions()
+    for name in sizes:
+        options.add_free_dimension_override_by_name(name, 1 if name == "batch" else 4)
+    path, providers = tmp_path / "model.onnx", ["CPUExecutionProvider"]
+    assert len(grouped(graph_of(tmp_path))) == LAYERS
+    onnxruntime.InferenceSession(path, options, providers)

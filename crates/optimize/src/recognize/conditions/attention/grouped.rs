@@ -255,6 +255,11 @@ fn lengths(
         }
         Err(reason) => return Err(reason),
     };
+    // The runtime computes known sizes when it loads a model, and takes the result of a cast for 64-bit
+    // integers, which the operator refuses. It stops at the cast of a scalar.
+    let axis = m.i64s(&[0]);
+    let total = m.op("Squeeze", &[all, axis], attrs! {})?;
+    let total = m.op("Cast", &[total], attrs! { to: DType::I32 })?;
     let all = m.op("Cast", &[all], attrs! { to: DType::I32 })?;
     let one = m.scalar(DType::I32, 1.0)?;
     if let Some(mask) = m.graph().mask_of_padding() {
@@ -264,7 +269,7 @@ fn lengths(
         let mask = m.op("Cast", &[mask], attrs! { to: DType::I32 })?;
         let axis = m.i64s(&[1]);
         let count = m.op("ReduceSum", &[mask, axis], attrs! { keepdims: 0 })?;
-        return Ok((m.op("Sub", &[count, one], attrs! {})?, all));
+        return Ok((m.op("Sub", &[count, one], attrs! {})?, total));
     }
     let mut last = m.op("Sub", &[all, one], attrs! {})?;
     let batch = m.ty(query).shape[0].clone();
@@ -272,8 +277,7 @@ fn lengths(
         let sizes = m.sizes(&[batch], query)?;
         last = m.op("Expand", &[last, sizes], attrs! {})?;
     }
-    // The operator also takes a vector of one number.
-    Ok((last, all))
+    Ok((last, total))
 }
 
 /// Checks that the updated cache is read by the product and returned, and not used otherwise: the new

@@ -463,8 +463,8 @@ def test_code_that_needs_an_integer_may_see_a_batch_of_one() -> None:
     line = "lambda x, w: jax.vmap(lambda x: jax.tree.map(lambda out: out[0], fn(x[None], w)))(x)"
     assert lines == [
         "`B` is axis 0 of the input `x`",
-        "  help: write a number instead of `B`. If rows of `B` do not depend on each other, "
-        "export a map over batches of one:",
+        "  help: write a number instead of `B` (in a loop: jax.lax.fori_loop instead of range). "
+        "If rows of `B` do not depend on each other, export a map over batches of one:",
         f"    {line}",
     ]
     mapped = eval(line, {"jax": jax, "fn": fn})

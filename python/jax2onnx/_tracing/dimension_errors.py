@@ -133,7 +133,7 @@ def _note(
     else:
         advice = f"write a number instead of `{found[0]}`"
         if message.endswith("cannot be interpreted as an integer"):  # by range, above all
-            advice += ", or jax.lax.fori_loop instead of range"
+            advice += " (in a loop: jax.lax.fori_loop instead of range)"
     if not constraints and "inconclusive" not in message:
         needs_integer = "_DimExpr" in message or "requires a constant" in message
         if needs_integer and (line := _map_of_rows(found, shapes)):

@@ -14,6 +14,7 @@ import pytest
 import jax2onnx
 from harness.checkpoints import flat, write
 from harness.decoders import (
+    ABOUT,
     GROUPS,
     HEADS,
     LAYERS,
@@ -30,15 +31,6 @@ from harness.decoders import (
 from jax2onnx import InvalidInputError, generation
 from jax2onnx._generation.genai import _SETTINGS, check_search
 
-ABOUT = generation.Description(
-    layers=LAYERS,
-    heads=HEADS,
-    key_value_heads=GROUPS,
-    head_size=SIZE,
-    vocabulary=VOCABULARY,
-    context_length=LENGTH,
-    eos=VOCABULARY - 1,
-)
 PROMPT = [3, 7, 9, 4, 1]
 COUNT = 20
 

@@ -1,5 +1,6 @@
 """Batches of prompts of several lengths: onnxruntime-genai fills the shorter ones at the end."""
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from harness import decoders
 from harness.checkpoints import publish
 from harness.decoders import (
     GROUPS,
@@ -30,16 +32,7 @@ PAD, END = 0, 1
 PROMPTS = [[3, 7, 9, 4, 2, 8, 5], [6, 11, 3], [9, 2, 2, 13, 5]]
 COUNT = 8
 NATIVE = {"GroupQueryAttention": "native"}
-ABOUT = generation.Description(
-    layers=LAYERS,
-    heads=HEADS,
-    key_value_heads=GROUPS,
-    head_size=SIZE,
-    vocabulary=VOCABULARY,
-    context_length=LENGTH,
-    eos=END,
-    pad=PAD,
-)
+ABOUT = dataclasses.replace(decoders.ABOUT, eos=END, pad=PAD)
 
 
 def save(folder, decode, style=None, about=ABOUT, **options):

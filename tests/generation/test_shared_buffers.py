@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from harness.decoders import (
+    ABOUT,
     GROUPS,
     HEADS,
     LAYERS,
@@ -26,15 +27,6 @@ from harness.decoders import (
 )
 from jax2onnx import InvalidInputError, allclose, generation, to_onnx
 
-ABOUT = generation.Description(
-    layers=LAYERS,
-    heads=HEADS,
-    key_value_heads=GROUPS,
-    head_size=SIZE,
-    vocabulary=VOCABULARY,
-    context_length=LENGTH,
-    eos=VOCABULARY - 1,
-)
 PROMPT = [3, 7, 9, 4, 1]
 NATIVE = {"GroupQueryAttention": "native"}
 ELEMENTARY = {"GroupQueryAttention": "elementary"}

@@ -8,9 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from harness.checking import quick
+from jax2onnx import generation
 
 LAYERS, WIDTH, HEADS, GROUPS, VOCABULARY, LENGTH = 2, 32, 4, 2, 50, 48
 SIZE = WIDTH // HEADS
+ABOUT = generation.Description(
+    layers=LAYERS,
+    heads=HEADS,
+    key_value_heads=GROUPS,
+    head_size=SIZE,
+    vocabulary=VOCABULARY,
+    context_length=LENGTH,
+    eos=VOCABULARY - 1,
+)
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the sizes of the axes that a slice is written along, and the value with its place. Axes that all
-/// indices are written to have no size.
+/// Returns the sizes of the axes in which the place of a slice varies, and the value with its place. An axis
+/// that is written as a whole is `None`.
 fn update(graph: &Graph, id: NodeId) -> Option<(Vec<Option<i64>>, ValueId)> {
     let node = graph.node(id);
     let operands: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();

@@ -92,6 +92,7 @@ def _jitted(model, inputs):
             graph, state = nnx.split(model)
             # Taking the state apart in each call would count as time of the model.
             leaves, tree = jax.tree.flatten(state)
+            leaves = jax.device_put(leaves, jax.devices()[0])
             merged = jax.jit(lambda s, *x: nnx.merge(graph, tree.unflatten(s))(*x))
             return lambda: jax.block_until_ready(merged(leaves, *inputs))
     compiled = jax.jit(lambda *x: model(*x))

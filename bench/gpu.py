@@ -331,7 +331,12 @@ def main():
         ort.preload_dlls()  # NVIDIA's libraries, if they are packages of Python
     device = jax.devices()[0]
     print(f"{device.device_kind}, onnxruntime {ort.__version__}, JAX {jax.__version__}", flush=True)
-    rows = []
+    run = {
+        "device": device.device_kind,
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": {"onnxruntime": ort.__version__, "jax": jax.__version__},
+        "rows": (rows := []),
+    }
     BUILD.mkdir(exist_ok=True)
     jobs = [(name, dtype) for name in options.models for dtype in options.dtype]
     with tempfile.TemporaryDirectory() as folder:
@@ -348,7 +353,7 @@ def main():
             for row in measured:
                 show(row)
             rows += measured
-            (BUILD / "bench-gpu.json").write_text(json.dumps(rows, indent=1) + "\n")
+            (BUILD / "bench-gpu.json").write_text(json.dumps(run, indent=1) + "\n")
 
 
 if __name__ == "__main__":

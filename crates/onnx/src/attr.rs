@@ -19,8 +19,6 @@ pub enum Attr {
     Tensor(Tensor),
     /// A subgraph: a block of the same arena.
     Graph(BlockId),
-    /// Several subgraphs.
-    Graphs(Vec<BlockId>),
 }
 
 /// The attributes of a node, in the order that they are written in.

@@ -320,6 +320,16 @@ impl<'a> Editor<'a> {
     fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[Gone]) {
         let producers = values.iter().filter_map(|value| self.graph.producer(*value));
         let producers: Few<_> = producers.collect();
+        let heirs = if producers.is_empty() { readers } else { &producers };
+        let mut known = SmallSet::default();
+        known.extend(gone.iter().map(|(id, _)| self.equation(*id)));
+        let represents = |reader: &NodeId| {
+            let node = self.graph.get(*reader);
+            node.is_some_and(|node| known.contains(&self.equation(node.origin)))
+        };
+        if !readers.iter().any(represents) {
+            return self.inherit(heirs, gone);
+        }
         let mut equations: FxHashMap<EquationInModule, Gone> =
             gone.iter().map(|gone| (self.equation(gone.0), *gone)).collect();
         for &node in &producers {
@@ -337,7 +347,7 @@ impl<'a> Editor<'a> {
         let others =
             gone.iter().copied().filter(|(id, _)| !represented.contains(&self.equation(*id)));
         let others: Few<_> = others.collect();
-        self.inherit(if producers.is_empty() { readers } else { &producers }, &others);
+        self.inherit(heirs, &others);
     }
 
     /// Returns the consumers of a value, each once.
@@ -474,6 +484,9 @@ impl<'a> Editor<'a> {
 
     /// Passes the origins of removed nodes on to nodes that stay, which represent their equations from now on.
     fn inherit(&mut self, heirs: &[NodeId], gone: &[Gone]) {
+        if gone.is_empty() {
+            return;
+        }
         let graph = &*self.graph;
         let work = |heir: &NodeId| graph.get(*heir).map_or(Work::None, |node| own(node).1);
         let one_computes = heirs.iter().any(|heir| work(heir) == Work::Computes);

@@ -149,14 +149,10 @@ impl Node {
 
     /// Returns the blocks of the subgraph attributes.
     pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
-        self.attrs
-            .iter()
-            .flat_map(|(_, attr)| match attr {
-                Attr::Graph(block) => std::slice::from_ref(block),
-                Attr::Graphs(blocks) => blocks,
-                _ => &[],
-            })
-            .copied()
+        self.attrs.iter().filter_map(|(_, attr)| match attr {
+            Attr::Graph(block) => Some(*block),
+            _ => None,
+        })
     }
 }
 

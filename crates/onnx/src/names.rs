@@ -118,12 +118,9 @@ fn block_owners(graph: &Graph) -> FxHashMap<BlockId, String> {
     for id in graph.all_nodes() {
         let node = graph.node(id);
         for (attribute, value) in &node.attrs {
-            let blocks = match value {
-                Attr::Graph(block) => std::slice::from_ref(block),
-                Attr::Graphs(blocks) => blocks,
-                _ => &[],
-            };
-            owners.extend(blocks.iter().map(|b| (*b, format!("{}_{attribute}", node.name))));
+            if let Attr::Graph(block) = value {
+                owners.insert(*block, format!("{}_{attribute}", node.name));
+            }
         }
     }
     owners

@@ -61,6 +61,8 @@ mod tests {
             ("*.kernel", "a.b.kernel"),
             ("b?.q*", "b1.q"),
             ("*a*b*", "xxaxxbab"),
+            ("*a", "a"),
+            ("a*b*", "ab"),
         ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }

@@ -422,40 +422,55 @@ mod tests {
 
     use super::*;
 
-    fn sample() -> SourceMap {
+    /// Returns a map of these nodes: the name, the nodes whose results it reads, and the name of its result.
+    fn map(nodes: &[(&'static str, &[usize], &'static str)]) -> SourceMap {
         let mut origins = Origins::default();
         let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
         let origin = origins.origin(None, Origins::ROOT, emitter);
-        let node = |name: &'static str, inputs, output| MapNode {
-            name: name.into(),
+        let node = |(name, inputs, output): &(&'static str, &[usize], &'static str)| MapNode {
+            name: (*name).into(),
             origin,
-            inputs,
+            inputs: inputs.to_vec(),
             outputs: vec![output],
         };
-        let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
+        let nodes: Vec<_> = nodes.iter().map(node).collect();
         let sources = Sources { text: None, library: None, embed: false, edited: &[] };
         SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
     }
 
+    /// Returns the nodes that a fused node with these inputs and this output stands for.
+    fn fused(map: &SourceMap, inputs: &[&str], output: &str) -> Vec<usize> {
+        let inputs: Vec<String> = inputs.iter().map(|name| (*name).to_owned()).collect();
+        let outputs = [output.to_owned()];
+        let node = OptimizedNode {
+            name: "fused",
+            op: "Fused",
+            body: 0,
+            inputs: &inputs,
+            outputs: &outputs,
+        };
+        Fused::new(map, vec![node]).exported(0)
+    }
+
     #[test]
     fn a_fused_node_stands_for_everything_between_its_inputs_and_outputs() {
-        let map = sample();
-        let between = |inputs: &[&str], output: &str| {
-            let inputs: Vec<String> = inputs.iter().map(|name| (*name).to_owned()).collect();
-            let outputs = [output.to_owned()];
-            let node = OptimizedNode {
-                name: "fused",
-                op: "Fused",
-                body: 0,
-                inputs: &inputs,
-                outputs: &outputs,
-            };
-            Fused::new(&map, vec![node]).exported(0)
-        };
+        let map = map(&[("/Sin", &[], "/Sin_output_0"), ("/Cos", &[0], "y")]);
+        let between = |inputs: &[&str], output| fused(&map, inputs, output);
         assert_eq!(between(&[], "y"), [1]);
         assert_eq!(between(&["/Sin_output_0"], "y"), [1]);
         assert_eq!(between(&["x"], "y"), [1, 0], "up to the model's own input");
         assert_eq!(between(&["/Sin"], "/Cos"), [1], "results by the names of their nodes");
         assert_eq!(between(&["?"], "y"), [1], "an unknown input is not a boundary");
+    }
+
+    #[test]
+    fn a_fused_chain_and_a_fused_diamond_are_followed_to_the_end() {
+        let nodes: [(&str, &[usize], &str); 4] =
+            [("/A", &[], "a"), ("/B", &[0], "b"), ("/C", &[0, 1], "c"), ("/D", &[2], "y")];
+        let map = map(&nodes);
+        assert_eq!(fused(&map, &["x"], "y"), [3, 2, 0, 1], "each node once");
+        assert_eq!(fused(&map, &["a"], "y"), [3, 2, 1]);
+        assert_eq!(fused(&map, &["b", "a"], "y"), [3, 2]);
+        assert_eq!(fused(&map, &["a"], "b"), [1]);
     }
 }

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::{model, output, run, run_with};
+use crate::{model, output, run, run_with, written};
 
 /// onnxruntime's message if the model's loop receives a wrong matrix.
 const NESTED: &str = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running \
@@ -276,4 +276,60 @@ fn data_files_that_are_missing_or_too_short_lead_to_parameters() {
                blocks.0.up.kernel offset: 64 size to read: 64 given file_length: 100 are out of bounds or \
                can not be read in full.";
     assert_snapshot!("truncated_data", output(&["explain", &model("map.onnx"), log]));
+}
+
+/// Returns the names of the nodes in the findings about a message.
+fn found(model: &str, log: &str) -> Vec<String> {
+    let json = run(&["explain", model, log, "--json"]).output;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let findings = json["findings"].as_array().unwrap().iter();
+    findings.map(|finding| finding["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn shapes_select_the_nodes_that_may_not_broadcast() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = written(
+        &folder,
+        "sums.onnx",
+        "sums (float[2,3] a, float[3] b, float[B,3] c, float[2,1] d) =>
+           (float[2,3] equal, float[B,3] one, float[S,3] open, float[2,3] single, float[2,3] same, float[B,3] cos) {
+           [equal] equal = Add(a, b)
+           [one] one = Mul(b, c)
+           [open] open = Sub(a, c)
+           [single] single = Div(a, d)
+           [same] same = Mul(a, a)
+           [cos] cos = Cos(c)
+         }",
+    );
+    let log = "Attempting to broadcast an axis by a dimension other than 1. 2 by 5";
+    assert_eq!(found(&model, log), ["open"]);
+}
+
+#[test]
+fn sizes_select_the_nodes_that_may_reshape() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = written(
+        &folder,
+        "reshapes.onnx",
+        "reshapes (float[2,3] a, float[B,3] b) =>
+           (float[3,2] known, float[6] flat, float[1,B,3] open, float[2,3] sum) {
+           pair = Constant <value_ints: ints = [3, 2]> ()
+           all = Constant <value_ints: ints = [6]> ()
+           more = Constant <value_ints: ints = [1, -1, 3]> ()
+           [known] known = Reshape(a, pair)
+           [flat] flat = Reshape(a, all)
+           [open] open = Reshape(b, more)
+           [sum] sum = Add(a, a)
+         }",
+    );
+    let log = |to: &str| format!("reshape changes volume. Reshaping (7) to {to}.");
+    assert_eq!(found(&model, &log("3,2")), ["known"]);
+    assert_eq!(found(&model, &log("3, -1")), ["known"]);
+    assert_eq!(found(&model, &log("1,9,3")), ["open"]);
+    assert_eq!(found(&model, &log("1,9,4")), [""], "the whole model");
+    assert_eq!(found(&model, &log("2,3")), [""]);
+    assert_eq!(found(&model, &log("6")), ["flat"]);
+    assert_eq!(found(&model, &log("0,2")), ["known"]);
+    assert_eq!(found(&model, &log("9,9,9")), [""]);
 }

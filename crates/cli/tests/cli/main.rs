@@ -60,3 +60,14 @@ pub(crate) fn output(arguments: &[&str]) -> String {
     assert_eq!((run.status, run.errors.as_str()), (0, ""), "{arguments:?}");
     run.output
 }
+
+/// Writes the graph with this text to a model in `folder`, and returns its path.
+pub(crate) fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let mut origins = provenance::Origins::default();
+    let mut graph = onnx::text::parse(text, &mut origins).unwrap();
+    onnx::assign_names(&mut graph, &origins);
+    let model = onnx_file::encode(&graph, &onnx_file::EncodeOptions::new(23)).unwrap();
+    let path = folder.path().join(name);
+    model.save(&path, onnx_file::Placement::Inline).unwrap();
+    path.to_str().unwrap().to_owned()
+}

@@ -52,6 +52,7 @@ where "mod(b, 2) == 0"
       bits=0x7ff8000000000001
       table={1, 2}:i64[2]
       one=True:bool[]
+      mask={False, True}:bool[2]
     ] g 2.5:f32[] {1.0, -2.0}:c64[] 0x7fc00001:f32[] 1.5:bf16[] {0x38, 0x7f}:f8e4m3fn[2] True:bool[]
     = debug_print[fmt="a \"quoted\"\\ line\nand another"] h :: external
     i:f32[2,2] = scatter-add e f

@@ -86,7 +86,6 @@ pub enum AttrKind {
     Strings,
     Tensor,
     Graph,
-    Graphs,
     /// A kind that [`Attr`] does not support.
     Other,
 }
@@ -103,7 +102,6 @@ impl AttrKind {
             Attr::Strings(_) => Self::Strings,
             Attr::Tensor(_) => Self::Tensor,
             Attr::Graph(_) => Self::Graph,
-            Attr::Graphs(_) => Self::Graphs,
         }
     }
 }

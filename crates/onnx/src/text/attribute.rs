@@ -35,10 +35,6 @@ impl<'a> Parser<'a> {
         let at = self.at;
         match ty {
             Some("graph") => return Ok(Argument::Graph(self.body(true)?)),
-            Some("graphs") => {
-                self.expect('[')?;
-                return Ok(Argument::Graphs(self.list(']', |p| p.body(true))?));
-            }
             Some("tensor") => return self.tensor().map(Argument::Plain),
             None | Some("int" | "float" | "string" | "ints" | "floats" | "strings") => {}
             Some(other) => return fail(at, format!("unsupported attribute type `{other}`")),

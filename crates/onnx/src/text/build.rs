@@ -238,10 +238,6 @@ impl<'a, 'o> Reader<'a, 'o> {
             let attr = match argument {
                 Argument::Plain(attr) => attr.clone(),
                 Argument::Graph(body) => Attr::Graph(self.subgraph(body)?),
-                Argument::Graphs(bodies) => {
-                    let blocks = bodies.iter().map(|body| self.subgraph(body));
-                    Attr::Graphs(blocks.collect::<Read<_>>()?)
-                }
             };
             attrs.push((intern(&name.text), attr));
         }

@@ -46,9 +46,6 @@ fn collect_calls(body: &Body, names: &FxHashMap<(&str, &str), usize>, calls: &mu
             match argument {
                 Argument::Plain(_) => {}
                 Argument::Graph(body) => collect_calls(body, names, calls),
-                Argument::Graphs(bodies) => {
-                    bodies.iter().for_each(|body| collect_calls(body, names, calls));
-                }
             }
         }
     }

@@ -169,7 +169,7 @@ impl Printer<'_> {
         }
         let dot = if node.op.domain.is_empty() { "" } else { "." };
         self.put(&format!(" = {}{dot}{}", node.op.domain, node.op.name));
-        let is_graph = |attr: &Attr| matches!(attr, Attr::Graph(_) | Attr::Graphs(_));
+        let is_graph = |attr: &Attr| matches!(attr, Attr::Graph(_));
         let (graphs, plain): (Vec<_>, Vec<_>) = node.attrs.iter().partition(|(_, a)| is_graph(a));
         self.attributes(&plain);
         self.put(" (");
@@ -213,20 +213,10 @@ impl Printer<'_> {
                 ("tensor", text + "}")
             }
             Attr::Graph(_) => ("graph", String::new()),
-            Attr::Graphs(_) => ("graphs", String::new()),
         };
         self.put(&format!("{}: {ty} = {text}", quotable(name)));
-        match attr {
-            Attr::Graph(block) => self.body(name, *block, false),
-            Attr::Graphs(blocks) => {
-                self.put("[");
-                for (i, block) in blocks.iter().enumerate() {
-                    self.put(if i > 0 { ", " } else { "" });
-                    self.body(name, *block, false);
-                }
-                self.put("]");
-            }
-            _ => {}
+        if let Attr::Graph(block) = attr {
+            self.body(name, *block, false);
         }
     }
 }

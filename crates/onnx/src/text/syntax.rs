@@ -46,7 +46,6 @@ pub(super) struct Statement {
 pub(super) enum Argument {
     Plain(Attr),
     Graph(Body),
-    Graphs(Vec<Body>),
 }
 
 /// A function and its domain.

@@ -383,13 +383,6 @@ impl<'a> Encoder<'a> {
                 let graph = self.subgraph(*block, format!("{owner}/{name}"), depth)?;
                 (AttributeType::Graph, AttributeProto { g: Some(Box::new(graph)), ..empty })
             }
-            Attr::Graphs(blocks) => {
-                let blocks = blocks.iter().enumerate();
-                let graphs = blocks
-                    .map(|(i, block)| self.subgraph(*block, format!("{owner}/{name}_{i}"), depth))
-                    .collect::<Result<_>>()?;
-                (AttributeType::Graphs, AttributeProto { graphs, ..empty })
-            }
         };
         Ok(attribute(name, kind, content))
     }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use onnx::{Attr, Attrs, Graph, Op, assign_names};
+use onnx::{Attrs, Graph, Op, assign_names};
 use onnx_file::{EncodeOptions, encode};
 use tensor::{DType, Tensor};
 
@@ -136,17 +136,4 @@ fn many_equal_names_are_handled_quickly() {
     assign_names(&mut s.graph, &s.origins);
     let nodes = s.graph.nodes_of(Graph::MAIN).map(|id| s.graph.node(id).name.as_str());
     assert_eq!(nodes.collect::<BTreeSet<_>>().len(), 100_000);
-}
-
-#[test]
-fn several_subgraphs_of_one_attribute_have_distinct_inputs() {
-    let mut s = Sample::empty();
-    let ty = f32_type(&[]);
-    let blocks = [s.graph.add_block(), s.graph.add_block()];
-    let inputs = blocks.map(|block| s.graph.add_input(block, ty.clone()));
-    let attrs = vec![("branches", Attr::Graphs(blocks.to_vec()))];
-    s.node(Graph::MAIN, ("m", Op::onnx("Switch")), &[], attrs, &[]);
-    assign_names(&mut s.graph, &s.origins);
-    let names = inputs.map(|id| s.graph.value(id).name.clone());
-    assert_eq!(names, ["/m/Switch_branches_in_0", "/m/Switch_branches_in_0_1"]);
 }

@@ -82,7 +82,7 @@ fn hash(node: &Node) -> u64 {
                 let bytes = v.bytes().unwrap_or_default();
                 (v.dtype(), v.shape(), &bytes[..bytes.len().min(64)]).hash(&mut hasher);
             }
-            Attr::Floats(_) | Attr::Strings(_) | Attr::Graph(_) | Attr::Graphs(_) => {}
+            Attr::Floats(_) | Attr::Strings(_) | Attr::Graph(_) => {}
         }
     }
     hasher.finish()
@@ -109,7 +109,7 @@ fn are_same(a: &Attrs, b: &Attrs) -> bool {
         (Attr::Float(a), Attr::Float(b)) => a.to_bits() == b.to_bits(),
         (Attr::Floats(a), Attr::Floats(b)) => bits(a) == bits(b),
         (Attr::Tensor(a), Attr::Tensor(b)) => Tensor::eq(a, b),
-        (Attr::Graph(_) | Attr::Graphs(_), _) => false,
+        (Attr::Graph(_), _) => false,
         (a, b) => a == b,
     };
     a.len() == b.len() && a.iter().zip(b).all(|((i, x), (j, y))| i == j && same(x, y))

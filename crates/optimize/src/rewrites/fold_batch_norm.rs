@@ -174,14 +174,14 @@ mod tests {
     fn batch_norms_in_the_type_of_the_convolution_are_folded() {
         for dtype in ["float", "float16"] {
             let text = format!(
-                "g ({dtype}[1,1,4,4] x) => ({dtype}[1,2,4,4] y)
-                <{dtype}[2,1,1,1] w = {{0.5, 3.0}}, {dtype}[2] c = {{1.0, -1.0}}, {dtype}[2] s = {{4.0, 8.0}},
+                "g ({dtype}[1,2,4,4] x) => ({dtype}[1,2,4,4] y)
+                <{dtype}[2,2,1,1] w = {{0.5, 1.5, 3.0, 1.0}}, {dtype}[2] c = {{1.0, -1.0}}, {dtype}[2] s = {{4.0, 8.0}},
                  {dtype}[2] b = {{7.0, 0.0}}, {dtype}[2] mean = {{1.0, 2.0}}, {dtype}[2] v = {{3.0, 15.0}}> {{
                     p = Conv (x, w, c) y = BatchNormalization <epsilon = 1.0> (p, s, b, mean, v)
                 }}"
             );
             let found = after(&text, rounding_once());
-            assert!(found.contains("\"w/BatchNormalization\" = {1.0, 6.0}"), "{found}");
+            assert!(found.contains("\"w/BatchNormalization\" = {1.0, 3.0, 6.0, 2.0}"), "{found}");
             assert!(found.contains("\"b/BatchNormalization\" = {7.0, -6.0}"), "{found}");
             assert!(after(&text, Target::default()).contains("BatchNormalization <"));
         }

@@ -290,3 +290,53 @@ pub(super) fn store(edit: &mut Editor<'_>, value: ValueId, widened: Widened) -> 
     graph.move_name(value, values);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tensor::DType::{BF16, F16, F32, F64, I4, I8, I16, I32, U4, U8};
+
+    use super::*;
+
+    #[test]
+    fn casts_that_round_or_wrap_change_numbers() {
+        for (from, to) in [
+            (I4, I8),
+            (I8, I32),
+            (U4, U8),
+            (U8, I16),
+            (U8, F16),
+            (I8, F32),
+            (F16, F32),
+            (BF16, F64),
+            (F32, F64),
+            // Zero points are 8-bit integers in any type.
+            (I32, F32),
+            (F32, I16),
+            (I32, I16),
+        ] {
+            assert!(keeps(from, to), "{from} to {to}");
+        }
+        for (from, to) in [
+            (I8, U8),
+            (U8, I8),
+            (I32, I8),
+            (I8, BF16),
+            (F32, F16),
+            (F16, BF16),
+            (F64, F32),
+            (F32, I8),
+        ] {
+            assert!(!keeps(from, to), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn differences_need_another_bit() {
+        for (from, to) in [(U8, F16), (I8, F32), (I4, I8), (U8, I16)] {
+            assert!(is_exact(from, to), "{from} in {to}");
+        }
+        for (from, to) in [(U8, BF16), (I8, I8), (U8, I8), (U4, U8)] {
+            assert!(!is_exact(from, to), "{from} in {to}");
+        }
+    }
+}

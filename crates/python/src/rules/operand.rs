@@ -118,13 +118,13 @@ pub(super) fn attribute(op: &Op, name: &str, value: &Bound<'_, PyAny>) -> Result
             AttrKind::Ints => value.extract().ok().map(Attr::Ints),
             AttrKind::Floats => value.extract().ok().map(Attr::Floats),
             AttrKind::Strings => value.extract::<Vec<String>>().ok().map(strings),
-            AttrKind::Tensor | AttrKind::Graph | AttrKind::Graphs | AttrKind::Other => None,
+            AttrKind::Tensor | AttrKind::Graph | AttrKind::Other => None,
         })
     };
     match (as_kind()?, spec.kind) {
         (Some(attr), _) => Ok(attr),
         (None, AttrKind::Tensor) => Ok(Attr::Tensor(tensor(value, None)?)),
-        (None, AttrKind::Graph | AttrKind::Graphs) => {
+        (None, AttrKind::Graph) => {
             Err("rules cannot emit operators with subgraphs".to_owned().into())
         }
         (None, kind) => {

@@ -3,7 +3,8 @@
     python scripts/gen_filetests.py [NAME ...]
     INSTA_UPDATE=always cargo test -p pipeline --test files
 
-The second command adds the resulting graphs. Without names, all programs are written; files from
+The second command adds the resulting graphs. `sort.of_cuda` names one program, `of_cuda` all that
+end like this, and `conversions` a whole folder. Without names, all programs are written; files from
 other sources are left unchanged. Graphs that would be too long are summarised by their operators.
 The programs of `conversions.py` have options, which are part of their files.
 """
@@ -91,10 +92,18 @@ def head(model: re.Match[str]) -> str:
 
 
 def main(names: set[str]) -> None:
+    unused = set(names)
+
+    def is_wanted(path: str) -> bool:
+        group, _, name = path.partition("/")
+        found = names & {path, group, name, name.partition(".")[2]}
+        unused.difference_update(found)
+        return not names or bool(found)
+
     for group, files in GROUPS.items():
         for name, (function, *operands) in files.items():
             path = f"{group}/{name}"
-            if path in other_versions.PROGRAMS or (names and not {name, path} & names):
+            if path in other_versions.PROGRAMS or not is_wanted(path):
                 continue
             try:
                 write(path, trace(function, *map(type_of, operands)))
@@ -102,16 +111,18 @@ def main(names: set[str]) -> None:
                 print(f"{path}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
     for name, (function, options, *operands) in conversions.PROGRAMS.items():
         path = f"conversions/{name}"
-        if not names or {name, path, "conversions"} & names:
+        if is_wanted(path):
             write(path, trace(function, *map(type_of, operands), **options))
-    for name, (source, replaced) in other_versions.PROGRAMS.items():
-        if names and not {name, Path(name).name} & names:
+    for path, (source, replaced) in other_versions.PROGRAMS.items():
+        if not is_wanted(path):
             continue
         text = (FOLDER / f"{source}.jaxpr").read_text().partition("// gives:\n")[0]
         program = text.partition("\n")[2]
         for old, new in replaced.items():
             program = program.replace(old, new)
-        write(name, program)
+        write(path, program)
+    if unused:
+        sys.exit(f"no program is called {', '.join(sorted(unused))}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ __all__ = [
     "Safetensors",
     "Source",
     "SourceMap",
+    "Target",
     "Tensors",
     "Value",
     "Walker",
@@ -43,7 +44,6 @@ __all__ = [
     "is_precision",
     "is_weight_format",
     "main",
-    "newest_versions",
     "operators",
     "primitives",
     "read_recording",
@@ -536,11 +536,25 @@ def is_precision(text: str) -> bool:
 def is_weight_format(text: str) -> bool:
     """Returns `True` if a text lists formats of weights, such as `int4:64,float16`."""
 
-def targets() -> list[str]:
-    """Returns the names of the targets."""
+@final
+class Target:
+    """A target: its runtime and the versions that it loads."""
 
-def newest_versions(target: str) -> tuple[int, int] | None:
-    """Returns the newest opset and IR version that a target loads, or None for another name."""
+    @property
+    def runtime(self) -> str:
+        """The description of the runtime in the documentation."""
+    @property
+    def lowest_opset(self) -> int:
+        """The opset below which models are written only on request."""
+    @property
+    def newest_opset(self) -> int:
+        """The newest opset that the target loads."""
+    @property
+    def newest_ir_version(self) -> int:
+        """The newest version of the file format that the target loads."""
+
+def targets() -> dict[str, Target]:
+    """Returns all targets by their names, in alphabetical order."""
 
 def assumptions() -> list[str]:
     """Returns the names of the assumptions of `to_onnx`."""

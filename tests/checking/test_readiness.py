@@ -69,11 +69,10 @@ def test_older_releases_limit_the_opset_and_the_ir_version(path: Path) -> None:
 
 @pytest.mark.parametrize("target", _core.targets())
 def test_limits_of_targets_are_those_of_exports(target: Any) -> None:
-    limits = _core.newest_versions(target)
-    assert limits is not None
-    to_onnx(jnp.tanh, [("B", 4)], target=target, opset=limits[0])
+    newest = _core.targets()[target].newest_opset
+    to_onnx(jnp.tanh, [("B", 4)], target=target, opset=newest)
     with pytest.raises(InvalidInputError):
-        to_onnx(jnp.tanh, [("B", 4)], target=target, opset=limits[0] + 1)
+        to_onnx(jnp.tanh, [("B", 4)], target=target, opset=newest + 1)
 
 
 @pytest.mark.parametrize("target", ["any", "cuda", "rten", "tensorrt", "webgpu"])
@@ -115,7 +114,7 @@ def test_a_runtime_that_is_not_installed_is_an_error(
 
 
 def test_other_runtimes_are_an_error(path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, iree, mnn, onnxruntime"):
+    with pytest.raises(InvalidInputError, match="choose one of: any, cuda, "):
         readiness(path, "toaster")  # type: ignore[arg-type]
 
 

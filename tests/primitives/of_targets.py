@@ -7,12 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jax2onnx import _core
 from primitives.operands import Programs, f32, i32, symbolic
 
-TARGETS = (
-    *("any", "cuda", "iree", "mnn", "onnxruntime-web", "openvino", "rten", "tensorrt", "tract"),
-    *("webgpu", "onnxruntime>=1.17"),
-)
+# The default is the target of all other programs, and one release stands for the others.
+TARGETS = [
+    name
+    for name in _core.targets()
+    if name != "onnxruntime" and (">=" not in name or name == "onnxruntime>=1.17")
+]
 
 
 def _kernel(*shape: int) -> Any:

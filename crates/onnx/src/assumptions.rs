@@ -62,10 +62,10 @@ pub struct Assumptions(u8);
 impl Assumptions {
     /// Returns `true` if the set contains `one` or an assumption that includes it.
     pub fn contains(self, one: Assumption) -> bool {
-        self.names(one) || one == Assumption::NoNan && self.names(Assumption::Finite)
+        self.lists(one) || one == Assumption::NoNan && self.lists(Assumption::Finite)
     }
 
-    fn names(self, one: Assumption) -> bool {
+    fn lists(self, one: Assumption) -> bool {
         self.0 & (1 << one as u8) != 0
     }
 
@@ -89,7 +89,7 @@ impl FromIterator<Assumption> for Assumptions {
 
 impl fmt::Display for Assumptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Assumption::ALL.into_iter().filter(|one| self.names(*one));
+        let names = Assumption::ALL.into_iter().filter(|one| self.lists(*one));
         f.write_str(&names.map(Assumption::name).collect::<Vec<_>>().join(" "))
     }
 }

@@ -43,17 +43,25 @@ pub(crate) fn is_precision(text: &str) -> bool {
     Precision::parse(text).is_some()
 }
 
-/// Returns the names of all targets.
-#[pyfunction]
-pub(crate) fn targets() -> Vec<&'static str> {
-    pipeline::Target::all().map(|target| target.name).collect()
+/// A target: its runtime and the versions that it loads.
+#[pyclass(frozen, get_all, module = "jax2onnx._core")]
+pub(crate) struct Target {
+    runtime: &'static str,
+    lowest_opset: i64,
+    newest_opset: i64,
+    newest_ir_version: i64,
 }
 
-/// Returns the newest opset and the newest IR version that a target loads.
+/// Returns all targets by their names, in alphabetical order.
 #[pyfunction]
-pub(crate) fn newest_versions(target: &str) -> Option<(i64, i64)> {
-    let target = pipeline::Target::find(target)?;
-    Some((target.newest_opset, target.newest_ir_version))
+pub(crate) fn targets() -> BTreeMap<&'static str, Target> {
+    let described = |target: pipeline::Target| Target {
+        runtime: target.runtime,
+        lowest_opset: target.lowest_opset,
+        newest_opset: target.newest_opset,
+        newest_ir_version: target.newest_ir_version,
+    };
+    pipeline::Target::all().map(|target| (target.name, described(target))).collect()
 }
 
 /// Returns the names of all assumptions.

@@ -45,8 +45,7 @@ mod _core {
     use super::copies::{Copier, Copies};
     #[pymodule_export]
     use super::forms::{
-        assumptions, element_types, is_precision, is_weight_format, newest_versions, operators,
-        targets,
+        Target, assumptions, element_types, is_precision, is_weight_format, operators, targets,
     };
     #[pymodule_export]
     use super::graph::GraphListing;

@@ -7,14 +7,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jax2onnx import _core
 from jax2onnx._checking import onnxruntime_web
 from jax2onnx._checking.runtime import Runnable, dtype_of
-from jax2onnx._export.to_onnx import Target
+from jax2onnx._export.target_names import Target
 from jax2onnx.errors import InvalidInputError, bad_option
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ def readiness(model: Any, target: Target = "onnxruntime") -> Readiness:
     Returns:
         The report, which is printed as text. `ready` is its result.
     """
-    limits = _core.newest_versions(target)
+    limits = _core.targets().get(target)
     if limits is None:
-        raise bad_option("target", target, get_args(Target))
+        raise bad_option("target", target, tuple(_core.targets()))
     runnable = Runnable(model)
     loads = f"{target} loads its opset and IR version"
     checks = [
         _checked("the model is valid", lambda: _validate(model, runnable)),
-        _checked(loads, lambda: _load(runnable, target, *limits)),
+        _checked(loads, lambda: _load(runnable, target, limits)),
     ]
     runs_itself = target in _PACKAGES or target == "onnxruntime-web"
     name = target if runs_itself else "onnxruntime"
@@ -141,17 +141,17 @@ def _try(runnable: Runnable, target: str) -> None:
             _run_file(runnable, target, feeds)
 
 
-def _load(runnable: Runnable, target: str, opset: int, ir_version: int) -> None:
+def _load(runnable: Runnable, target: str, limits: _core.Target) -> None:
     proto = runnable.proto
     versions = [e.version for e in proto.opset_import if e.domain in ("", "ai.onnx")]
     found = max(versions, default=0)
-    if found > opset:
+    if found > limits.newest_opset:
         advice = f"export it with target={target!r}"
-        raise ValueError(f"opset {found} is newer than {opset}; {advice}")
-    if proto.ir_version > ir_version:
+        raise ValueError(f"opset {found} is newer than {limits.newest_opset}; {advice}")
+    if proto.ir_version > limits.newest_ir_version:
         raise ValueError(
-            f"IR version {proto.ir_version} is newer than {ir_version}; export it with "
-            f"target={target!r} and without `stacktrace_metadata`"
+            f"IR version {proto.ir_version} is newer than {limits.newest_ir_version}; export it "
+            f"with target={target!r} and without `stacktrace_metadata`"
         )
 
 

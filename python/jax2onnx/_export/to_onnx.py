@@ -26,6 +26,7 @@ from jax2onnx._export.options import (
 )
 from jax2onnx._export.provenance_level import Level
 from jax2onnx._export.stored_weights import stored_weights
+from jax2onnx._export.target_names import Target
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing import concretization_errors, training
@@ -68,26 +69,6 @@ Assumption = Literal[
     "visible_keys",
     "windowed_caches",
     "padded_prompts",
-]
-Target = Literal[
-    "any",
-    "cuda",
-    "iree",
-    "mnn",
-    "onnxruntime",
-    "onnxruntime-web",
-    "onnxruntime>=1.17",
-    "onnxruntime>=1.18",
-    "onnxruntime>=1.19",
-    "onnxruntime>=1.20",
-    "onnxruntime>=1.21",
-    "onnxruntime>=1.22",
-    "onnxruntime>=1.23",
-    "openvino",
-    "rten",
-    "tensorrt",
-    "tract",
-    "webgpu",
 ]
 
 # The pattern of all weights.

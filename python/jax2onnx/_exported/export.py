@@ -11,7 +11,8 @@ from jax2onnx._export import progress
 from jax2onnx._export.option_names import IN_EXPORT, NOT_IN_EXPORT
 from jax2onnx._export.options import check_options, flag, unknown_option
 from jax2onnx._export.provenance_level import LEVELS, Level, Provenance
-from jax2onnx._export.to_onnx import Assumption, Form, Path, Target, convert, option_names
+from jax2onnx._export.target_names import Target
+from jax2onnx._export.to_onnx import Assumption, Form, Path, convert, option_names
 from jax2onnx._exported.boundary import Outputs, input_options, output_options
 from jax2onnx._exported.exported_model import ExportedModel, ExternalData, Source, own_words
 from jax2onnx._python.garbage import collected_rarely

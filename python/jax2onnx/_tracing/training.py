@@ -69,7 +69,7 @@ def training_calls(closed: Any) -> list[TrainingCall]:
     unless a layer for training makes them. Nor do draws from keys that are inputs.
     """
     known: dict[int, tuple[bool, bool]] = {}
-    draws, sums = _kinds(closed.jaxpr, known)
+    draws, sums = _draws_and_sums(closed.jaxpr, known)
     found: list[TrainingCall] = []
     if sums:
         found += _batch_norms(closed.jaxpr, (), known)
@@ -84,10 +84,11 @@ def training_calls(closed: Any) -> list[TrainingCall]:
 
 
 def training_errors(calls: Sequence[TrainingCall]) -> list[InvalidInputError]:
-    """Returns an error for layers in training mode and one for other draws, which may also be
-    warnings.
+    """Returns an error for layers in training mode and one for other draws. Callers may issue them
+    as warnings.
     """
-    layers, others = ([call for call in calls if bool(call.help) is of] for of in (True, False))
+    layers = [call for call in calls if call.help]
+    others = [call for call in calls if not call.help]
     errors = []
     if layers:
         advice = list(dict.fromkeys(layer.help for layer in layers))
@@ -119,7 +120,7 @@ def _listed(calls: Sequence[TrainingCall]) -> str:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds a note to errors that frameworks raise, about layers in training mode above all."""
+    """Adds advice to errors that frameworks raise, mostly about layers in training mode."""
     try:
         yield
     except Exception as error:
@@ -139,8 +140,8 @@ def explained() -> Iterator[None]:
         raise
 
 
-def _kinds(jaxpr: Any, known: dict[int, tuple[bool, bool]]) -> tuple[bool, bool]:
-    """Returns `True` for draws and for sums of batch norms if there are any in a jaxpr."""
+def _draws_and_sums(jaxpr: Any, known: dict[int, tuple[bool, bool]]) -> tuple[bool, bool]:
+    """Returns two flags: a jaxpr draws random numbers, and it computes sums, as batch norms do."""
     if id(jaxpr) not in known:
         known[id(jaxpr)] = (False, False)
         draws = sums = False
@@ -149,7 +150,7 @@ def _kinds(jaxpr: Any, known: dict[int, tuple[bool, bool]]) -> tuple[bool, bool]
             draws |= name in _DRAWS
             sums |= name == _SUM
             for inner in _jax.bodies_of(eqn):
-                more = _kinds(_jax.open_jaxpr(inner), known)
+                more = _draws_and_sums(_jax.open_jaxpr(inner), known)
                 draws, sums = draws | more[0], sums | more[1]
         known[id(jaxpr)] = (draws, sums)
     return known[id(jaxpr)]

@@ -31,15 +31,15 @@ const PASSES: usize = 3;
 /// Matches the nodes of two models.
 pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
     let mut tokens = Tokens::default();
-    let looks = |side: &Side<'_>, tokens: &mut Tokens| {
+    let describe = |side: &Side<'_>, tokens: &mut Tokens| {
         let nodes = 0..side.index.nodes.len();
         nodes.map(|node| tokens.of(side, node)).collect::<Vec<_>>()
     };
     let (same_a, same_b) = (tokens.structure(a), tokens.structure(b));
-    let (looks_a, looks_b) = (looks(a, &mut tokens), looks(b, &mut tokens));
+    let (described_a, described_b) = (describe(a, &mut tokens), describe(b, &mut tokens));
     let mut matching = Matching {
-        of_a: vec![None; looks_a.len()],
-        of_b: vec![None; looks_b.len()],
+        of_a: vec![None; described_a.len()],
+        of_b: vec![None; described_b.len()],
         bodies: roots(a, b),
         by_body: FxHashMap::default(),
     };
@@ -69,10 +69,10 @@ pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
             left_a.retain(|node| matching.of_a[*node].is_none());
             left_b.retain(|node| matching.of_b[*node].is_none());
             for pass in 0..PASSES {
-                let of = |looks: &[[u32; PASSES]], nodes: &[usize]| {
-                    nodes.iter().map(|node| looks[*node][pass]).collect::<Vec<u32>>()
+                let of = |tokens: &[[u32; PASSES]], nodes: &[usize]| {
+                    nodes.iter().map(|node| tokens[*node][pass]).collect::<Vec<u32>>()
                 };
-                for (x, y) in pairs(&of(&looks_a, &left_a), &of(&looks_b, &left_b)) {
+                for (x, y) in pairs(&of(&described_a, &left_a), &of(&described_b, &left_b)) {
                     matching.of_a[left_a[x]] = Some(left_b[y]);
                     matching.of_b[left_b[y]] = Some(left_a[x]);
                     found.push((left_a[x], left_b[y]));
@@ -189,8 +189,8 @@ impl Tokens {
                     Operand::Other(name) => format!("\0{name}"),
                 });
             }
-            let anywhere = self.number(format!("{key}\0{}", side.index.results(node)));
-            let here = self.number(format!("{anywhere} in {}", side.scopes[position]));
+            let anywhere = self.intern(format!("{key}\0{}", side.index.results(node)));
+            let here = self.intern(format!("{anywhere} in {}", side.scopes[position]));
             found.push([here, anywhere]);
         }
         found
@@ -205,11 +205,12 @@ impl Tokens {
         let rule = rule.split(':').next().unwrap_or_default();
         let (op, results) = (entry.op(), side.index.results(entry));
         let computes = format!("{op}\0{results}\0{}", attributes(entry.proto));
-        let looks = format!("{computes}\0{function}\0{rule}");
-        [self.number(looks), self.number(computes), self.number(format!("{op}\0{function}"))]
+        let strictest = format!("{computes}\0{function}\0{rule}");
+        [self.intern(strictest), self.intern(computes), self.intern(format!("{op}\0{function}"))]
     }
 
-    fn number(&mut self, text: String) -> u32 {
+    /// Returns the token of a description.
+    fn intern(&mut self, text: String) -> u32 {
         let next = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         *self.known.entry(text).or_insert(next)
     }

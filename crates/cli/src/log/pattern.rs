@@ -33,6 +33,8 @@ fn split(pattern: &str) -> (&str, &str) {
     pattern.split_at(pattern.find('{').unwrap_or(pattern.len()))
 }
 
+/// Matches `pattern`, which starts with a blank or is empty, with the text at `at`. Returns the end
+/// of the match.
 fn fill<'p, 't>(
     mut pattern: &'p str,
     text: &'t str,

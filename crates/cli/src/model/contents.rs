@@ -37,7 +37,7 @@ impl Contents {
     /// location. Returns `None` if the tensor is stored in a form without bytes.
     pub(crate) fn of(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
         if tensor.data_location() == DataLocation::External {
-            return Self::outside(tensor, model);
+            return Self::external(tensor, model);
         }
         if let Some(raw) = &tensor.raw_data {
             return Ok(Some(Self::in_memory(tensor, raw.to_vec())));
@@ -69,7 +69,7 @@ impl Contents {
         Self { length, source: Box::new(Cursor::new(bytes)), start: 0, names }
     }
 
-    fn outside(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
+    fn external(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
         let location = property(tensor, "location").unwrap_or_default();
         let inner = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         if !Path::new(location).components().all(inner) {

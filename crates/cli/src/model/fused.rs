@@ -99,7 +99,7 @@ impl<'m> Fused<'m> {
         Self { map, nodes, introduced, computed, groups, reshaped, calls, bodies, spent }
     }
 
-    /// Returns the sources of a node, and `true` if it has only one of them and it is unknown which.
+    /// Returns the sources of a node, and `true` if only one of them is right and it is unknown which.
     /// The sources of the exported node with the same operator or name come first.
     pub fn possible_sources(&self, node: usize) -> (Vec<Source<'m>>, bool) {
         let node = self.represented(node);
@@ -178,7 +178,7 @@ impl<'m> Fused<'m> {
     }
 
     /// Returns the nodes of the source map that a node represents, in the order of
-    /// [`Fused::sources`].
+    /// [`Fused::possible_sources`].
     pub fn exported(&self, node: usize) -> Vec<usize> {
         self.found(self.represented(node)).nodes
     }
@@ -406,6 +406,7 @@ fn groups(
     several.flat_map(|group| group.clone().into_iter().map(move |n| (n, group.clone()))).collect()
 }
 
+/// Returns the representative of the set that contains `position`, and shortens the path to it.
 fn leader(leaders: &mut [usize], mut position: usize) -> usize {
     while leaders[position] != position {
         leaders[position] = leaders[leaders[position]];

@@ -107,7 +107,7 @@ impl Parts {
 
     /// Returns the squares of the moduli, which are real.
     #[track_caller]
-    pub(crate) fn square(self, cx: &mut Context<'_>) -> Result<ValueId> {
+    pub(crate) fn squared_modulus(self, cx: &mut Context<'_>) -> Result<ValueId> {
         Ok(number_at(cx, Location::caller(), [self], |[a]| a.norm().into())?.re())
     }
 

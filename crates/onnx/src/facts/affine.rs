@@ -14,7 +14,7 @@ pub(super) const ONE: Dim = Dim::Known(1);
 /// The largest number of elements of index vectors, which have one for each axis at most.
 const LONGEST: usize = 64;
 
-/// Integers that are equally far apart along each axis.
+/// Evenly spaced integers: the first one, and a step along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progression {
     /// The integer at the beginning of all axes.
@@ -61,12 +61,12 @@ type Selection = Option<(usize, usize)>;
 pub(super) type Key = (ValueId, Selection, Terms);
 
 impl Facts<'_> {
-    /// Returns the progression that the integers `value` are.
+    /// Returns the integers in `value` as a progression.
     pub fn progression(&self, value: ValueId) -> Option<Progression> {
         Some(self.affine(value, None, Terms::Known)?.progression)
     }
 
-    /// Returns the progression that the integers `value` are in a batch without padding.
+    /// Does the same as [`Facts::progression`], for a batch without padding.
     pub fn unpadded_progression(&self, value: ValueId) -> Option<Progression> {
         Some(self.affine(value, None, Terms::Unpadded)?.progression)
     }
@@ -81,8 +81,8 @@ impl Facts<'_> {
             && integers.and_then(|integers| self.progression(integers)).is_some_and(|p| p == iota)
     }
 
-    /// Returns a progression for each element of the vectors in the last axis of `value`, along the axes before it;
-    /// `None` for other elements.
+    /// Returns a progression over the other axes for each index along the last axis of `value`, or `None` if the
+    /// integers at this index are not evenly spaced.
     pub fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         let last = self.shape(value).len().checked_sub(1)?;
         let count = usize::try_from(self.shape(value)[last].as_known()?).ok()?;
@@ -97,13 +97,13 @@ impl Facts<'_> {
         Some((0..count).map(element).collect())
     }
 
-    /// Returns the form of the element at `index` of the vectors in the last axis of `indices`, with steps of one.
+    /// Returns the form of the integers at `index` along the last axis of `indices`, with steps of one.
     pub fn index_form(&self, indices: ValueId, index: usize) -> Option<Affine> {
         let last = self.shape(indices).len().checked_sub(1)?;
         self.affine(indices, Some((last, index)), Terms::Computed)
     }
 
-    /// Returns the single elements that the vectors in the last axis of `value` are concatenated from.
+    /// Returns the operands of `value` if it concatenates vectors of one element along the last axis.
     pub fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
         let node = self.graph.node(self.graph.producer(value)?);
         let rank = self.shape(value).len();
@@ -290,14 +290,14 @@ impl Facts<'_> {
         Some(form.moved(&kept))
     }
 
-    /// Returns the positive constant that a remainder is of, if it has the sign of the divisor.
+    /// Returns the divisor of a `Mod`, if it is a positive constant and remainders have its sign.
     fn modulo(&self, node: &Node) -> Option<i64> {
         let by = self.stored(node.input(1)?)?.to_i64s()?;
         let (&[by], 0) = (by.as_slice(), node.int("fmod", 0)) else { return None };
         (by > 0).then_some(by)
     }
 
-    /// Returns the form after whole axes were reversed.
+    /// Returns the form of the result of a `Slice` that reverses whole axes.
     fn reversed(
         &self,
         node: &Node,
@@ -324,7 +324,7 @@ fn counts_sizes(dtype: DType) -> bool {
 }
 
 impl Progression {
-    /// Adds axes before the others.
+    /// Adds axes of size one before the others.
     #[must_use]
     pub fn with_rank(mut self, rank: usize) -> Option<Self> {
         let added = rank.checked_sub(self.steps.len())?;
@@ -342,7 +342,7 @@ impl Affine {
         Self::of(Progression { first, steps: vec![0; rank] })
     }
 
-    /// Returns the form of a value as it is, if one element of it is selected from each vector.
+    /// Returns the form that consists of `value` itself, unless some of its elements are selected.
     fn computed(value: ValueId, shape: &[Dim], selection: Selection) -> Option<Self> {
         let axes = (0..shape.len()).map(|axis| (shape[axis] != ONE).then_some(axis)).collect();
         let form = Self::number(Dim::Known(0), shape.len());
@@ -360,21 +360,19 @@ impl Affine {
         }
     }
 
-    /// Returns the integer that all of them are.
+    /// Returns the integer that all elements are equal to.
     fn as_number(&self) -> Option<i64> {
-        let is_same = self.progression.steps.iter().all(|step| *step == 0);
-        let is_known = self.base.is_none() && self.modulo.is_none();
-        self.progression.first.as_known().filter(|_| is_same && is_known)
+        self.as_size()?.as_known()
     }
 
-    /// Returns the size that all of them are.
+    /// Returns the dimension that all elements are equal to.
     fn as_size(&self) -> Option<Dim> {
         let is_same = self.progression.steps.iter().all(|step| *step == 0);
         let is_known = self.base.is_none() && self.modulo.is_none();
         (is_same && is_known).then(|| self.progression.first.clone())
     }
 
-    /// Adds axes before the others.
+    /// Adds axes of size one before the others.
     pub(super) fn with_rank(mut self, rank: usize) -> Option<Self> {
         let added = rank.checked_sub(self.progression.steps.len())?;
         self.progression = self.progression.with_rank(rank)?;
@@ -384,7 +382,7 @@ impl Affine {
         Some(self)
     }
 
-    /// Changes the axes: `axes` are those of the old ones that the new ones are; `None` for new axes of size one.
+    /// Rearranges the axes. `axes` has the old axis for each new one; `None` for a new axis of size one.
     pub(super) fn moved(&self, axes: &[Option<usize>]) -> Self {
         let new = |old: &usize| axes.iter().position(|axis| *axis == Some(*old));
         let base = self.base.as_ref().map(|Base { value, axes }| {
@@ -470,7 +468,7 @@ fn stored(tensor: &Tensor, selection: Selection) -> Option<Affine> {
     Some(Affine::of(Progression { first: Dim::Known(first), steps }))
 }
 
-/// Returns the axis of `from` that each axis of `to` is, if only axes of size one are added or removed; `None` for these.
+/// Returns the axis of `from` for each axis of `to`, if the shapes differ only in axes of size one. These have none.
 pub(super) fn kept_axes(from: &[Dim], to: &[Dim]) -> Option<Vec<Option<usize>>> {
     let mut rest = from.iter().enumerate().filter(|(_, size)| **size != ONE);
     let kept = |size: &Dim| match *size == ONE {
@@ -489,7 +487,7 @@ mod tests {
     use crate::text::parse;
     use crate::{Assumption, Graph};
 
-    /// Returns the progressions of the first result of a graph, if all elements of its vectors are some.
+    /// Returns the progressions of the first result of a graph, if there is one at each index.
     fn first(text: &str) -> Option<Vec<(String, Vec<i64>)>> {
         each(text).into_iter().collect()
     }

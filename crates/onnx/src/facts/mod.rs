@@ -50,11 +50,11 @@ const STEPS: u32 = 128;
 #[derive(Debug)]
 pub struct Facts<'g> {
     graph: &'g Graph,
-    /// The number of values that are being looked at, one for the sake of another.
+    /// The number of nested questions that are being answered.
     depth: Cell<u32>,
     /// The number of values that may still be looked at.
     left: Cell<u32>,
-    /// `true` if the limit was reached since the innermost of these values was entered.
+    /// `true` if the limit was reached during the innermost question.
     was_cut: Cell<bool>,
 }
 
@@ -107,7 +107,7 @@ impl<'g> Facts<'g> {
         node.op.domain.is_empty().then_some(node)
     }
 
-    /// Returns the elements of a constant, except for parameters: a person may give these other elements.
+    /// Returns the tensor of a constant. Parameters have none, because users may replace their elements.
     fn stored(&self, value: ValueId) -> Option<&'g Tensor> {
         self.graph.constant(value)
     }
@@ -131,7 +131,7 @@ pub(crate) struct Memo {
 struct Answers {
     constants: Table<ValueId, Option<Tensor>>,
     intervals: Table<ValueId, Interval>,
-    /// By the sizes that may be zero elsewhere, but not where this is asked.
+    /// Keyed by the sizes that are positive at the node that asks, although they may be zero elsewhere.
     float_intervals: Table<(ValueId, Vec<Dim>), FloatInterval>,
     truths: Table<(ValueId, Vec<Dim>), Option<bool>>,
     affine_forms: Table<affine::Key, Option<Affine>>,

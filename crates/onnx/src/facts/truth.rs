@@ -28,7 +28,7 @@ impl Facts<'_> {
         let (a, b) = (node.input(0)?, node.input(1));
         let dtype = |value| self.graph.ty(value).dtype;
         let one = |value| self.truth_within(value, positive);
-        // Returns `decisive` if either operand is, which decides the result.
+        // An operand that is `decisive` decides the result.
         let either = |decisive: bool| match (one(a), one(b?)) {
             (Some(x), _) | (_, Some(x)) if x == decisive => Some(decisive),
             (Some(_), Some(_)) => Some(!decisive),

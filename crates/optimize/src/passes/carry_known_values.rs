@@ -43,6 +43,10 @@ impl Known {
         // The counterpart of each value in the next iteration.
         let mut next: FxHashMap<ValueId, ValueId> =
             state.iter().map(|carried| (carried.inside, carried.next)).collect();
+        let mut by_operands: FxHashMap<&[Option<ValueId>], Vec<NodeId>> = FxHashMap::default();
+        for &id in &body {
+            by_operands.entry(&graph.node(id).inputs).or_default().push(id);
+        }
         let mut nodes = Vec::new();
         for &id in &body {
             let node = graph.node(id);
@@ -56,12 +60,13 @@ impl Known {
             let Some(operands) = node.inputs.iter().map(later).collect::<Option<Vec<_>>>() else {
                 continue;
             };
-            let is_it = |other: &&NodeId| {
-                graph.node(**other).inputs == operands
+            let repeats = |other: &&NodeId| {
+                **other != id
                     && computes_alike(graph, id, **other)
                     && !is_returned(graph, found, **other)
             };
-            let Some(&later) = body.iter().filter(|other| **other != id).find(is_it) else {
+            let alike = by_operands.get(operands.as_slice());
+            let Some(&later) = alike.and_then(|alike| alike.iter().find(repeats)) else {
                 continue;
             };
             let results = node.outputs.iter().copied();

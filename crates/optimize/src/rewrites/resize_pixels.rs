@@ -19,10 +19,10 @@ const LARGEST: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let between = m.operand(0)?;
-    let (outer, last) = repeats(m, m.root()).ok_or("other places are looked up")?;
+    let (outer, last) = repeats(m, m.root()).ok_or("the indices do not repeat elements")?;
     let node = m.producer(between, &["Gather"]).filter(|_| m.is_used_once(between));
     let node = node.ok_or("one axis is repeated")?;
-    let (inner, first) = repeats(m, node).ok_or("other places are looked up")?;
+    let (inner, first) = repeats(m, node).ok_or("the indices do not repeat elements")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     if m.ty(x).rank() != 4 || outer.min(inner) != 2 || outer.max(inner) != 3 {
         return Err("channels come last".into());
@@ -46,7 +46,8 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     repeats.then_some((axis, count))
 }
 
-/// Repeats each element of `x` along each axis, if the user and the runtime allow `Resize`.
+/// Emits a `Resize` that repeats each element of `x` `counts` times along the axes, if the user and
+/// the target allow it.
 pub(super) fn resize(m: &mut Match<'_>, x: ValueId, counts: &[i64]) -> Result<ValueId, Skip> {
     if m.forms().of("Resize") == Form::Elementary {
         return Err("the elementary form was requested".into());

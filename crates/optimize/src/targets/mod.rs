@@ -65,10 +65,12 @@ pub struct Spec {
     pub name: &'static str,
     /// The name in messages.
     pub title: &'static str,
+    /// The description of the runtime in the documentation.
+    pub runtime: &'static str,
     /// The newest opset whose operators models use for speed. Only operators that they need raise it.
     pub opset: i64,
     /// The opset below which models are written only on request.
-    pub(crate) lowest_opset: i64,
+    pub lowest_opset: i64,
     /// The newest opset that the target loads.
     pub newest_opset: i64,
     /// The newest version of the file format that the target loads.

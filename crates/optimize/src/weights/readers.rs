@@ -109,8 +109,8 @@ fn is_lookup(graph: &Graph, node: &Node, index: usize) -> bool {
     is_gather && one_of_stack(graph, node, index).is_none()
 }
 
-/// Returns `true` if all consumers are products of stacks of matrices with the weight, for which a matrix and
-/// a stack of one are the same.
+/// Returns `true` if all consumers multiply stacks of matrices by the weight, which may then be a matrix or a
+/// stack of one.
 pub(crate) fn multiplies_stacks(graph: &Graph, value: ValueId) -> bool {
     graph.value(value).uses().all(|use_| {
         let Use::Operand(id, 1) = use_ else { return false };

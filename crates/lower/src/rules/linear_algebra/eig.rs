@@ -127,10 +127,10 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
 fn normalized(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let norm = reflectors::norm_of_columns(cx, x)?;
     let x = x.over(cx, norm)?;
-    let square = x.square(cx)?;
+    let square = x.squared_modulus(cx)?;
     let largest = cx.op("ArgMax", &[square], attrs! { axis: -2, keepdims: true })?;
     let largest = x.pick(cx, -2, largest)?;
-    let modulus = largest.square(cx)?;
+    let modulus = largest.squared_modulus(cx)?;
     let modulus = cx.op("Sqrt", &[modulus], Attrs::new())?;
     let phase = largest.conj(cx)?.over(cx, modulus)?;
     x.mul(cx, phase)

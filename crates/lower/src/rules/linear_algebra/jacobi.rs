@@ -139,7 +139,7 @@ fn modulus_and_phase(cx: &mut Context<'_>, c: Parts) -> Result<(ValueId, Option<
     if c.im().is_none() {
         return Ok((c.re(), None));
     }
-    let square = c.square(cx)?;
+    let square = c.squared_modulus(cx)?;
     let modulus = cx.op("Sqrt", &[square], Attrs::new())?;
     let (zero, one) = (cx.scalar_like(c.re(), 0.0)?, cx.scalar_like(c.re(), 1.0)?);
     let some = cx.op("Greater", &[modulus, zero], Attrs::new())?;

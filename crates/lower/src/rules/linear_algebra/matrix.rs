@@ -195,7 +195,7 @@ pub(crate) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
 /// Returns the sums (…, 1, 1) of the squares of all elements.
 #[track_caller]
 pub(crate) fn sum_of_squares(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
-    let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
+    let (squares, axes) = (x.squared_modulus(cx)?, cx.i64s(&[-2, -1]));
     Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
 }
 

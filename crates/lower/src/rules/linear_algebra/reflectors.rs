@@ -124,7 +124,7 @@ pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Parts) -> Result<ValueId>
     let (zero, one) = (cx.scalar_like(largest, 0.0)?, cx.scalar_like(largest, 1.0)?);
     let nothing = cx.op("Equal", &[largest, zero], Attrs::new())?;
     let scale = cx.op("Where", &[nothing, one, largest], Attrs::new())?;
-    let square = x.over(cx, scale)?.square(cx)?;
+    let square = x.over(cx, scale)?.squared_modulus(cx)?;
     let sum = cx.op("ReduceSum", &[square, axes], attrs! { keepdims: true })?;
     let root = cx.op("Sqrt", &[sum], Attrs::new())?;
     Ok(cx.op("Mul", &[root, scale], Attrs::new())?)

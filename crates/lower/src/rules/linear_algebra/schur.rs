@@ -146,7 +146,7 @@ impl Limits {
         let root = half.mul(cx, half)?.add(cx, product)?;
         let root = square_root(cx, root)?;
         let (plus, minus) = (half.add(cx, root)?, half.sub(cx, root)?);
-        let (p, m) = (plus.square(cx)?, minus.square(cx)?);
+        let (p, m) = (plus.squared_modulus(cx)?, minus.squared_modulus(cx)?);
         let larger = cx.op("GreaterOrEqual", &[p, m], Attrs::new())?;
         let divisor = plus.or(cx, larger, minus)?;
         let (size, none) = (divisor.size(cx)?, cx.scalar_like(x.re(), 0.0)?);

@@ -223,7 +223,7 @@ fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> R
 /// Returns the squared lengths of rows.
 #[track_caller]
 fn length(cx: &mut Context<'_>, rows: Parts) -> Result<ValueId> {
-    let square = rows.square(cx)?;
+    let square = rows.squared_modulus(cx)?;
     Ok(Parts::Real(square).sum(cx, -1)?.re())
 }
 

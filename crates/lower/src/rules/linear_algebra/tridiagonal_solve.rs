@@ -153,7 +153,7 @@ fn modulus(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     if x.im().is_none() {
         return x.size(cx);
     }
-    let square = x.square(cx)?;
+    let square = x.squared_modulus(cx)?;
     Ok(cx.op("Sqrt", &[square], Attrs::new())?)
 }
 

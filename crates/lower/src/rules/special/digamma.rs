@@ -16,7 +16,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 /// Computes the derivative of the logarithm of the gamma function, which is NaN at its poles.
 pub(crate) fn digamma(x: Num<'_>) -> Num<'_> {
     let lanczos = Lanczos::at(x);
-    let plain = lanczos.log_base() - lanczos.fall() / lanczos.sum() - 7.0 / lanczos.base();
+    let plain =
+        lanczos.log_base() - lanczos.negated_derivative() / lanczos.sum() - 7.0 / lanczos.base();
     // ψ(1 - x) = ψ(x) + π cot πx, with the argument reduced to half a period.
     let angle = (x - (x + 0.5).floor()) * PI;
     let mirrored = plain - angle.cos() / angle.sin() * PI;

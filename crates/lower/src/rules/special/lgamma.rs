@@ -61,8 +61,8 @@ impl<'f> Lanczos<'f> {
         let reflected = x.less(0.5);
         let z = reflected.select(-x, x - 1.0);
         let terms = (1_u8..).zip(NUMERATORS).map(|(i, numerator)| {
-            let place = z + f64::from(i);
-            (numerator / place, place)
+            let denominator = z + f64::from(i);
+            (numerator / denominator, denominator)
         });
         Self { reflected, terms: terms.collect(), z }
     }
@@ -83,7 +83,9 @@ impl<'f> Lanczos<'f> {
     }
 
     /// Returns the negated derivative of the series.
-    pub(crate) fn fall(&self) -> Num<'f> {
-        self.terms.iter().fold(self.z.constant(0.0), |sum, (term, place)| sum + *term / *place)
+    pub(crate) fn negated_derivative(&self) -> Num<'f> {
+        self.terms
+            .iter()
+            .fold(self.z.constant(0.0), |sum, (term, denominator)| sum + *term / *denominator)
     }
 }

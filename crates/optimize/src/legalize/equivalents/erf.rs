@@ -1,14 +1,12 @@
-//! `Erf` and `Gelu` in double precision.
+//! `Erf` in double precision.
 //!
 //! Two fits at Chebyshev nodes: `erf(x) / x` in `x²` up to 1, and `erfc(x) exp(x²)` in `(x - 3) /
 //! (x + 3)` from 1 to 6, beyond which the result is one. The highest powers come first.
 
-use std::f64::consts::FRAC_1_SQRT_2;
-
 use onnx::formula::Num;
 use onnx::{Builder, Node};
 
-use super::{Lack, Results, formula};
+use super::{Results, formula};
 
 const NEAR: [f64; 12] = [
     -7.795898827002142e-10,
@@ -44,10 +42,10 @@ const FAR: [f64; 15] = [
 ];
 
 pub(super) fn erf(b: &mut Builder<'_>, node: &Node) -> Results {
-    formula(b, node, |[x]| erf_of(x))
+    formula(b, node, |[x]| approximation(x))
 }
 
-fn erf_of(x: Num<'_>) -> Num<'_> {
+fn approximation(x: Num<'_>) -> Num<'_> {
     let near = x.squared().polynomial(&NEAR) * x;
     let size = x.abs();
     let far = size.clip(1.0, 6.0);
@@ -56,17 +54,6 @@ fn erf_of(x: Num<'_>) -> Num<'_> {
     let far = (1.0 - complement) * x.sign();
     // NaN is not greater, and the first fit preserves it.
     size.greater(1.0).select(far, near)
-}
-
-/// Computes `x / 2 (1 + erf(x / √2))`. The approximation by `tanh` needs no replacement.
-pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
-    if node.string("approximate", "none") != "none" {
-        return Err(Lack::Because("only the exact one has an equivalent"));
-    }
-    formula(b, node, |[x]| {
-        let sum = erf_of(x * FRAC_1_SQRT_2) + 1.0;
-        x * 0.5 * sum
-    })
 }
 
 #[cfg(test)]
@@ -95,11 +82,5 @@ mod tests {
         let all: Vec<f64> = grid.chain(small).flat_map(|x| [x, -x]).collect();
         assert_f64("Erf", &all, erf);
         assert_f64("Erf", &[f64::NAN], |x| x);
-    }
-
-    #[test]
-    fn gelu_follows() {
-        let gelu = |x: f64| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2));
-        assert_f64("Gelu", &[-2.0, -0.5, 0.0, 0.5, 1.0, 3.0, 20.0], gelu);
     }
 }

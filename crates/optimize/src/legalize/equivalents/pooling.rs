@@ -1,4 +1,4 @@
-//! Pooling in double precision: sums of windows, and reductions for global pooling.
+//! Average pooling in double precision, as sums of windows.
 
 use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -36,21 +36,6 @@ fn ones_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     let one = Tensor::scalar(DType::F64, 1.0).and_then(|one| one.reshaped(&[1]).ok());
     let one = one.ok_or_else(|| onnx::Error::Graph("no constant for 1".to_owned()))?;
     b.op("ConstantOfShape", &[shape], attrs! { value: one })
-}
-
-pub(super) fn global_average(b: &mut Builder<'_>, node: &Node) -> Results {
-    Ok(vec![reduce(b, node, "ReduceMean")?])
-}
-
-pub(super) fn global_max(b: &mut Builder<'_>, node: &Node) -> Results {
-    Ok(vec![reduce(b, node, "ReduceMax")?])
-}
-
-fn reduce(b: &mut Builder<'_>, node: &Node, op: &'static str) -> Result<ValueId> {
-    let x = operand(node, 0)?;
-    let axes: Vec<i64> = (2..b.rank(x) as i64).collect();
-    let axes = b.i64s(&axes);
-    b.op(op, &[x, axes], attrs! { keepdims: true })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{ReadableBlocks, Spec, onnxruntime};
 pub(super) static SPEC: Spec = Spec {
     name: "any",
     title: "ONNX",
+    runtime: "no particular runtime: all that ONNX's specification allows",
     opset: 23,
     lowest_opset: 18,
     newest_opset: schema::NEWEST,

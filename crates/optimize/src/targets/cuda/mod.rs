@@ -25,6 +25,7 @@ static MEASURED: Measured = Measured::new(&[measured::ROWS, onnxruntime::ROWS], 
 pub(super) static SPEC: Spec = Spec {
     name: "cuda",
     title: "onnxruntime's CUDA provider",
+    runtime: "onnxruntime's CUDA provider",
     on_device: Some(KERNELS),
     keeps_on_device: true,
     // Norms and softmax are kernels of the provider, which accumulate in float32. Products,

@@ -6,6 +6,7 @@ use super::{ReadableBlocks, Spec, openvino};
 pub(super) static SPEC: Spec = Spec {
     name: "iree",
     title: "IREE",
+    runtime: "IREE, compiled for a CPU",
     // It has none of the operators that opset 23 added.
     opset: 22,
     newest_opset: 22,

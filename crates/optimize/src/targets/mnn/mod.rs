@@ -7,6 +7,7 @@ use super::{ReadableBlocks, Spec, openvino};
 pub(super) static SPEC: Spec = Spec {
     name: "mnn",
     title: "MNN",
+    runtime: "MNN, by way of its converter",
     // It has none of the operators that opset 23 added.
     opset: 22,
     newest_opset: 22,

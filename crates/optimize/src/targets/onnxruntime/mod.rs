@@ -35,6 +35,7 @@ pub(super) static MEASURED: Measured = Measured::new(&[ROWS], Kernels(&[KERNELS]
 pub(super) static SPEC: Spec = Spec {
     name: "onnxruntime",
     title: "onnxruntime",
+    runtime: "onnxruntime's CPU provider, and providers that leave nodes to it",
     opset: 23,
     lowest_opset: 18,
     // It loads newer opsets than it guarantees to run, if asked to.

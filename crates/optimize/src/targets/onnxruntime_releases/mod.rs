@@ -18,6 +18,7 @@ const fn from(name: &'static str, opset: i64, newest_ir_version: i64) -> Spec {
     Spec {
         name,
         title: name,
+        runtime: "this release of onnxruntime and newer ones",
         opset,
         newest_opset: opset,
         newest_ir_version,

@@ -8,6 +8,7 @@ use super::{Kernels, Spec, onnxruntime};
 pub(super) static SPEC: Spec = Spec {
     name: "onnxruntime-web",
     title: "onnxruntime-web",
+    runtime: "the npm package onnxruntime-web, in WebAssembly",
     newest_opset: kernels::NEWEST,
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),
     convolutions: None,

@@ -11,6 +11,7 @@ use crate::legalize::{Error, Legalizer};
 pub(super) static SPEC: Spec = Spec {
     name: "openvino",
     title: "OpenVINO",
+    runtime: "OpenVINO's CPU plugin",
     // It lacks `TensorScatter` of opset 24, and `BitCast` and `CumProd` of opset 26.
     newest_opset: 23,
     bugs: &[&[&WIDE_BITS]],

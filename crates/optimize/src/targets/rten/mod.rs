@@ -8,6 +8,7 @@ use super::{Kernels, ReadableBlocks, Spec, onnxruntime, openvino};
 pub(super) static SPEC: Spec = Spec {
     name: "rten",
     title: "rten",
+    runtime: "rten",
     // It has `BitCast`.
     newest_opset: 26,
     kernels: Some(Kernels(&[kernels::KERNELS, onnxruntime::KERNELS])),

@@ -1,4 +1,4 @@
-//! `ConvTranspose` that removes more on one side than on the other → `Slice` of one that removes nothing.
+//! `ConvTranspose` with more padding on one side than on the other → `Slice` of one without padding.
 
 use onnx::{Attr, NodeId};
 

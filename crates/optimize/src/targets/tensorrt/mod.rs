@@ -9,6 +9,7 @@ static MEASURED: Measured = Measured::new(&[onnxruntime::ROWS], Kernels(&[kernel
 pub(super) static SPEC: Spec = Spec {
     name: "tensorrt",
     title: "TensorRT",
+    runtime: "TensorRT 10, according to the documentation of its parser; never run",
     opset: kernels::NEWEST,
     newest_opset: kernels::NEWEST,
     kernels: Some(Kernels(&[kernels::KERNELS])),

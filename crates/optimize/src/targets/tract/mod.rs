@@ -7,6 +7,7 @@ use super::{ReadableBlocks, Spec, openvino};
 pub(super) static SPEC: Spec = Spec {
     name: "tract",
     title: "tract",
+    runtime: "tract",
     bugs: &[&[&BACKWARD_LAYERS, &COUNTED_LOOPS, &HALF_GEMM, &RAISED_EXPAND]],
     blocks: ReadableBlocks::None,
     ..openvino::SPEC

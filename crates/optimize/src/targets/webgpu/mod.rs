@@ -7,6 +7,7 @@ use super::{Kernels, Spec, onnxruntime, onnxruntime_web};
 pub(super) static SPEC: Spec = Spec {
     name: "webgpu",
     title: "the WebGPU build of onnxruntime-web",
+    runtime: "the WebGPU build of onnxruntime-web, in a browser",
     // GPU kernels support a range of operator versions. Many of these ranges end here.
     opset: 21,
     lowest_opset: 21,

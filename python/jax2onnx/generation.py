@@ -264,12 +264,13 @@ def save(
                 "decode": decoder.entry("decode", decode, one_token=True),
             }
         decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
+        decoder.layout.check_lengths(about.context_length, is_single=prefill is None)
         with ExitStack() as maps:
             models = dict(to_onnx_set.converted(entries, maps, decoder.observe))
             storage, windows = decoder.storage(models)
             if storage is None:
                 continue
-            decoder.check_windows(windows)
+            decoder.check_windows(windows if storage is Storage.WINDOWED else {})
             stages = {name: decoder.names[name] for name in entries}
             text = genai.config(
                 about,
@@ -283,7 +284,14 @@ def save(
             equal = decoder.needs_equal_lengths(models, storage)
             if equal is not None:
                 _log.warning("all prompts of a batch must have the same length: %s", equal)
-            readme = genai.readme(about, list(stages), storage, equal, has_tokenizer=bool(files))
+            readme = genai.readme(
+                about,
+                list(stages),
+                storage,
+                equal,
+                has_windows=bool(windows),
+                has_tokenizer=bool(files),
+            )
             folder_name = os.path.basename(os.path.abspath(name))
             files += [
                 (genai.CONFIG, text.encode()),
@@ -523,8 +531,9 @@ class _Decoder:
         the windows of the layers that hold no more than that.
         """
         usual = Storage.GROWS if self.layout.grows else Storage.BUFFER
+        rings = self.layout.windows(self._about.context_length) if len(models) == 1 else {}
         if not self._counts:
-            return usual, {}
+            return usual, rings
         graph = _core.GraphListing(models["model"].skeleton())
         makers = {result: op for op, _, results, _ in graph.nodes() for result in results}
 
@@ -544,7 +553,7 @@ class _Decoder:
                     windows[layer] = window
             return Storage.WINDOWED if windows else Storage.SHARED, windows
         is_mixed = any(op.endswith(padding.GROUPED) for op in makers.values())
-        return None if is_mixed and self.layout.grows else usual, {}
+        return None if is_mixed and self.layout.grows else usual, rings
 
     def needs_equal_lengths(self, models: Mapping[str, Any], storage: Storage) -> str | None:
         """Returns the reason why prompts of a batch must have the same length, or None."""

@@ -407,7 +407,8 @@ def test_rings(lengths, genai, tmp_path):
         with pytest.raises(RuntimeError, match="have already been evicted"):
             generator.rewind_to(len(found) - 2)
         readme = (tmp_path / "m" / "README.md").read_text()
-        assert f"max_length={LENGTH}" in readme and "except RuntimeError" in readme
+        assert f"max_length={LENGTH}" in readme
+        assert "except RuntimeError" in readme
 
 
 @pytest.mark.parametrize("lengths", [(8, LENGTH), (24, 32), (17, LENGTH)])
@@ -417,7 +418,8 @@ def test_rings_of_lengths_that_the_runtime_does_not_have(lengths, tmp_path):
         generation.save(tmp_path / "m", ring(lengths), cache, ABOUT, one_token=True)
     short, long = lengths
     wanted = f"the leaf `0.0` of the cache holds {short} tokens, but `1.0` holds {long}"
-    assert wanted in str(error.value) and "from 18 on" in str(error.value)
+    assert wanted in str(error.value)
+    assert "from 18 on" in str(error.value)
 
 
 @pytest.mark.parametrize("cache", ["grows", "buffer"])

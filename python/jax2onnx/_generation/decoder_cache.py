@@ -174,7 +174,7 @@ class Layout:
         """
         held = [leaf for leaf in self.leaves if leaf.kind != "index"]
         lengths = [(leaf.spec.shape[self._length_axis(leaf)], leaf.path) for leaf in held]
-        different = {length: path for length, path in reversed(lengths)}
+        different = dict(reversed(lengths))
         if self.grows or len(different) == 1:
             return
         (length, path), (other, second) = sorted(different.items())[:2]

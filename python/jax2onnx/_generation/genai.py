@@ -225,9 +225,7 @@ import onnxruntime_genai as og
 
 model = og.Model("{{folder}}")
 params = og.GeneratorParams(model)
-params.set_search_options(max_length={
-        max_length
-    })  # do_sample=True, temperature=0.8, …
+params.set_search_options(max_length={max_length})  # do_sample=True, temperature=0.8, …
 generator = og.Generator(model, params)
 generator.append_tokens({encode})
 while not generator.is_done():

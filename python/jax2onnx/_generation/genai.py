@@ -11,7 +11,7 @@ from jax2onnx._generation.decoder_cache import Storage, invalid
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from jax2onnx.generation import Description
+    from jax2onnx._generation.description import Description
 
 CONFIG = "genai_config.json"
 README = "README.md"

@@ -2,7 +2,7 @@
 
 Trains the language model of `examples/tiny_language_model.py` on the first part of its text, and
 measures the perplexity per letter on the rest, which it has not seen: in onnxruntime, with weights
-as they are, as `int8` and `int4`, and as `int4` calibrated on the text that it was trained on.
+as they are, as `int8`, `int4` and `uint4`, and calibrated on the text that it was trained on.
 
     python bench/perplexity.py --steps 1000 --text docs/*.md    # a longer text, a few minutes
 """
@@ -44,10 +44,11 @@ def perplexity(folder, tokens, level):
     inputs, targets = pieces(tokens)
     batch = len(inputs)
     cache = [np.asarray(x) for one in example.empty_cache(batch) for x in one.values()]
-    places = np.broadcast_to(np.arange(LENGTH), inputs.shape)
-    given = [inputs.astype(np.int64), places.astype(np.int64), *cache]
-    names = [value.name for value in session.get_inputs()]
-    logits = session.run(["logits"], dict(zip(names, given, strict=True)))[0].astype(np.float64)
+    ids, mask = inputs.astype(np.int64), np.ones(inputs.shape, np.int64)
+    given = {"input_ids": ids, "attention_mask": mask}
+    names = [value.name for value in session.get_inputs() if value.name not in given]
+    given |= dict(zip(names, cache, strict=True))
+    logits = session.run(["logits"], given)[0].astype(np.float64)
     likely = logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
     picked = np.take_along_axis(likely, targets[..., None], -1)[:, LENGTH // 2 :]
     return float(np.exp(-picked.mean()))
@@ -76,14 +77,12 @@ def main() -> None:
     places = np.broadcast_to(np.arange(LENGTH, dtype=np.int32), inputs.shape)
     decode = example.decoder(parameters)
     arguments = [inputs, places, example.empty_cache(len(inputs))]
-    calibrated = jax2onnx.calibrate(decode, arguments, weights="int4")
-    print(calibrated)
-    formats = {
-        "as they are": None,
-        "`int8`": "int8",
-        "`int4`": "int4",
-        "`int4`, calibrated": calibrated,
-    }
+    names = ("int4", "int4:64")
+    calibrated = {n: jax2onnx.calibrate(decode, arguments, weights=n) for n in names}
+    print(calibrated["int4"])
+    formats = {"as they are": None}
+    formats |= {f"`{n}`": n for n in ("int8", "int4", "int4:64", "uint4", "uint4:64")}
+    formats |= {f"`{n}`, calibrated": found for n, found in calibrated.items()}
     first = None
     for level, how in (("1", "floats"), ("4", "8 bits")):
         print(f"\nperplexity, with the other operand of products in {how}:")

@@ -385,30 +385,41 @@ def ring(lengths):
     return decode
 
 
-def test_rings_of_one_length(genai, tmp_path):
-    decode = ring([8, 8])
-    shape = ("batch", GROUPS, 8, SIZE)
-    generation.save(tmp_path / "m", decode, [(shape, shape)] * LAYERS, ABOUT, one_token=True)
-    generator = generator_of(genai, tmp_path / "m", max_length=24)
+@pytest.mark.parametrize("lengths", [(8, 8), (24, 24), (24, LENGTH), (LENGTH, 18)])
+def test_rings(lengths, genai, tmp_path):
+    """Some layers may hold all tokens."""
+    decode = ring(lengths)
+    shapes = [("batch", GROUPS, n, SIZE) for n in lengths]
+    cache = [(shape, shape) for shape in shapes]
+    generation.save(tmp_path / "m", decode, cache, ABOUT, one_token=True)
+    generator = generator_of(genai, tmp_path / "m", max_length=LENGTH)
     generator.append_tokens(PROMPT)
     found = written(generator)
-    tokens, state = list(PROMPT), [(jnp.zeros((1, GROUPS, 8, SIZE)),) * 2] * LAYERS
-    step = jax.jit(decode)
+    state = [(jnp.zeros((1, GROUPS, n, SIZE)),) * 2 for n in lengths]
+    tokens, step = list(PROMPT), jax.jit(decode)
     for i in range(len(found) - 1):
         logits, state = step(jnp.asarray([[tokens[i]]]), jnp.asarray([[i]]), state)
         if i >= len(PROMPT) - 1:
             tokens.append(int(jnp.argmax(logits[0, -1])))
     assert found == tokens
-    assert len(found) > 16
+    assert len(found) > 24
+    if min(lengths) > 8:
+        with pytest.raises(RuntimeError, match="have already been evicted"):
+            generator.rewind_to(len(found) - 2)
+        readme = (tmp_path / "m" / "README.md").read_text()
+        assert f"max_length={LENGTH}" in readme
+        assert "except RuntimeError" in readme
 
 
-def test_rings_of_different_lengths(tmp_path):
-    shapes = [("batch", GROUPS, n, SIZE) for n in (8, LENGTH)]
+@pytest.mark.parametrize("lengths", [(8, LENGTH), (24, 32), (17, LENGTH)])
+def test_rings_of_lengths_that_the_runtime_does_not_have(lengths, tmp_path):
+    cache = [[("batch", GROUPS, n, SIZE)] * 2 for n in lengths]
     with pytest.raises(InvalidInputError) as error:
-        generation.save(
-            tmp_path / "m", ring([8, LENGTH]), [(s, s) for s in shapes], ABOUT, one_token=True
-        )
-    assert "the leaf `0.0` of the cache holds 8 tokens, but `1.0` holds 48" in str(error.value)
+        generation.save(tmp_path / "m", ring(lengths), cache, ABOUT, one_token=True)
+    short, long = lengths
+    wanted = f"the leaf `0.0` of the cache holds {short} tokens, but `1.0` holds {long}"
+    assert wanted in str(error.value)
+    assert "from 18 on" in str(error.value)
 
 
 @pytest.mark.parametrize("cache", ["grows", "buffer"])

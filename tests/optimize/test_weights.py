@@ -86,6 +86,31 @@ def test_products_on_integers(form, shape, tmp_path):
     np.testing.assert_allclose(run(model, x), expected, atol=2e-5 * shape[0])
 
 
+@pytest.mark.parametrize("form", ["int4", "uint4"])
+def test_integers_of_contributed_operators(form):
+    """A table serves lookups and products. With three blocks in a row, half a byte is left."""
+    table, w = normal(50, 96) + 0.5, normal(96, 40) - 0.5
+    ids, x = np.asarray([3, 49, 0], np.int32), normal(3, 96)
+    held = {"table": jnp.asarray(table), "w": jnp.asarray(w)}
+
+    def model(ids, x):
+        return held["table"][ids], x @ held["table"].T, x @ held["w"]
+
+    kinds = dict.fromkeys(("MatMulNBits", "GatherBlockQuantized"), "native")
+    options = {"operators": kinds, "assume": ["indices_in_range"]}
+    made = to_onnx(model, [ids, x], weights={"*table*": form, "*": form}, **options)
+    operators = {node.op_type for node in made.graph.node}
+    assert {*kinds} <= operators
+    assert "DequantizeLinear" not in operators
+    names = [value.name for value in made.graph.input]
+    found = session(made).run(None, dict(zip(names, (ids, x), strict=True)))
+    rows = dequantized(np.ascontiguousarray(table.T), form).T
+    np.testing.assert_array_equal(found[0], rows[ids])
+    # Products round the other operand to 8 bits.
+    for one, other in zip(found[1:], (x @ rows.T, x @ dequantized(w, form)), strict=True):
+        np.testing.assert_allclose(one, other, atol=0.02 * np.abs(other).max())
+
+
 @pytest.mark.parametrize("block", [16, 64, 128])
 def test_the_size_of_blocks_can_be_chosen(block, tmp_path):
     w, x = normal(128, 64), normal(2, 5, 128)

@@ -15,6 +15,7 @@ mod message;
 mod model;
 pub mod proto;
 mod read;
+mod reserve;
 mod save;
 #[cfg(test)]
 mod saving_tests;

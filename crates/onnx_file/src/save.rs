@@ -14,6 +14,7 @@ use crate::external::{Placed, move_out};
 use crate::folder_lock::{hold, lock, try_lock};
 use crate::model::check_size;
 use crate::proto::ModelProto;
+use crate::reserve::reserve;
 use crate::stream::write_model;
 use crate::{Error, Model, Result, external_locations, unnamed};
 
@@ -248,10 +249,10 @@ impl Files {
             None
         } else {
             let old = replaceable(&self.data)?.or_else(|| old_model.clone());
-            let write = |file: &mut File| write_data(placed, &mut Watched::new(file, go_on));
+            let write = |file: &mut File| write_data(placed, Watched::new(file, go_on));
             Some(self.write(old.as_ref(), write)?)
         };
-        let write = |file: &mut File| write_model(proto, Watched::new(file, go_on));
+        let write = |file: &mut File| write_message(proto, Watched::new(file, go_on));
         let model = self.write(old_model.as_ref(), write)?;
         go_on(Saving::Complete)?;
         self.commit(model, data, interim)
@@ -369,7 +370,10 @@ const PIECE: usize = 4 << 20;
 
 /// The number of bytes that are passed to the system at a time. They stay in the processor's caches,
 /// and the system need not look for large pages, which can take several times as long.
-const AT_ONCE: usize = 128 << 10;
+const AT_ONCE: usize = 256 << 10;
+
+/// The size from which on space is reserved for a file.
+const LARGE_FILE: u64 = 1 << 20;
 
 /// A file that reports its progress while it is written, and can be cancelled.
 pub(crate) struct Watched<'a> {
@@ -380,6 +384,14 @@ pub(crate) struct Watched<'a> {
 impl<'a> Watched<'a> {
     pub(crate) fn new(file: &'a mut File, go_on: &'a mut GoOn<'a>) -> Self {
         Self { file, go_on }
+    }
+
+    /// Reserves space for a file of `bytes`.
+    pub(crate) fn reserving(self, bytes: u64) -> io::Result<Self> {
+        if bytes >= LARGE_FILE {
+            reserve(self.file, bytes)?;
+        }
+        Ok(self)
     }
 }
 
@@ -408,11 +420,17 @@ fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-pub(crate) fn write_data(placed: &[Placed], file: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_message(proto: &ModelProto, file: Watched<'_>) -> io::Result<()> {
+    write_model(proto, file.reserving(proto.encoded_len() as u64)?)
+}
+
+pub(crate) fn write_data(placed: &[Placed], file: Watched<'_>) -> io::Result<()> {
+    let end = placed.last().map_or(0, |last| last.offset + last.data.len() as u64);
+    let mut file = file.reserving(end)?;
     let mut at = 0;
     for Placed { offset, data } in placed {
-        io::copy(&mut io::Read::take(io::repeat(0), offset - at), file)?;
-        data.write(file)?;
+        io::copy(&mut io::Read::take(io::repeat(0), offset - at), &mut file)?;
+        data.write(&mut file)?;
         at = offset + data.len() as u64;
     }
     Ok(())

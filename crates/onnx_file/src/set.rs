@@ -15,8 +15,7 @@ use prost::Message;
 use crate::external::{move_out_of_all, same_file};
 use crate::folder_lock::{lock, try_lock};
 use crate::model::check_size;
-use crate::save::{GoOn, Saving, Watched, write_data};
-use crate::stream::write_model;
+use crate::save::{GoOn, Saving, Watched, write_data, write_message};
 use crate::{Error, Model, Result, external_locations};
 
 /// Models that share their weights, and the files that accompany them. All names are file names.
@@ -47,10 +46,10 @@ impl Set<'_> {
             self.check(&target)?;
             let new = Staged::beside(&target)?;
             if !placed.is_empty() {
-                new.write(self.data, |file| write_data(&placed, &mut Watched::new(file, go_on)))?;
+                new.write(self.data, |file| write_data(&placed, Watched::new(file, go_on)))?;
             }
             for ((name, _), model) in self.models.iter().zip(&models) {
-                new.write(name, |file| write_model(model, Watched::new(file, go_on)))?;
+                new.write(name, |file| write_message(model, Watched::new(file, go_on)))?;
             }
             for (name, content) in &self.files {
                 new.write(name, |file| file.write_all(content))?;

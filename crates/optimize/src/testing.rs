@@ -1,6 +1,6 @@
 //! Helpers for tests in the text syntax, which compare a graph before and after.
 
-use onnx::Graph;
+use onnx::{Assumption, Graph};
 use onnx::text::{parse, print};
 use provenance::Origins;
 
@@ -75,6 +75,23 @@ fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, R
 /// Applies the rewrite to a fixed point, and returns the resulting text.
 pub(crate) fn rewritten(rewrite: &'static Rewrite, text: &str) -> String {
     edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap()).0
+}
+
+/// Applies the rewrite under an assumption, and returns the names of the operators.
+pub(crate) fn operators_assuming(
+    assumed: Assumption,
+    rewrite: &'static Rewrite,
+    text: &str,
+) -> String {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    graph.assumptions = [assumed].into_iter().collect();
+    let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+    runner::run(&mut edit, "rewrites", [rewrite]).unwrap();
+    edit.finish();
+    onnx::verify(&graph, None).unwrap();
+    let ops = graph.nodes_of(Graph::MAIN).map(|id| graph.node(id).op.name);
+    ops.collect::<Vec<_>>().join(" ")
 }
 
 /// Asserts that the rewrite does not apply to `text`.

@@ -9,6 +9,7 @@ mod dtype;
 mod moved;
 mod norms;
 mod reduced;
+mod registers;
 mod storage;
 mod tensor;
 

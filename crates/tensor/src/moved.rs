@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::registers::{REGISTER, transposed};
 use crate::storage::Held;
 
 /// The number of bytes that are reordered at a time. A run of elements in the source is the longer,
@@ -152,16 +153,20 @@ fn scatter<const W: usize, const N: usize>(
     }
 }
 
-/// The bytes of a target row that are assembled at a time: four cache lines.
-const LINE: usize = 256;
-/// The number of target rows that are assembled at a time.
-const ROWS: usize = 256;
+/// The contiguous bytes of a target row that are written together: whole cache lines.
+const LINE: usize = 128;
+/// The contiguous bytes of the source that are read together.
+const RUN: usize = 512;
+/// The distance between runs in a tile. A power of two would put them all at the same place of the
+/// caches.
+const PITCH: usize = RUN + 64;
 
 /// Transposes in tiles. Elements are contiguous along `along` in the source, and along `across` in
 /// the target.
 ///
-/// Each tile passes through a buffer that fits into the fast caches. Rows of the target are often
-/// a power of two apart, so that only a few of them fit into a cache at the same time.
+/// Each tile is read into a buffer that fits into the fastest cache. Rows of the source and of the
+/// target are often a power of two apart, so that only a few of them fit into a cache at the same
+/// time.
 fn tiles<const W: usize, const N: usize>(
     source: &[u8],
     target: &mut [u8],
@@ -170,68 +175,52 @@ fn tiles<const W: usize, const N: usize>(
     from: isize,
     to: usize,
 ) {
-    let (elements, _) = source.as_chunks::<W>();
-    let columns = LINE / W;
-    let mut buffer = [0; LINE * ROWS];
-    for row in (0..along.size).step_by(ROWS) {
-        let rows = ROWS.min(along.size - row);
-        for column in (0..across.size).step_by(columns) {
-            let columns_here = columns.min(across.size - column);
-            let (cells, _) = buffer.as_chunks_mut::<W>();
-            let run = |j: usize| {
-                let place = (column + j).cast_signed() * across.stride + row.cast_signed();
-                let first = (from + place).cast_unsigned();
-                elements.get(first..first.wrapping_add(rows)).unwrap_or_default()
-            };
-            let whole = columns_here - columns_here % N;
-            for j in (0..whole).step_by(N) {
-                let runs: [&[[u8; W]]; N] = std::array::from_fn(|k| run(j + k));
-                let blocks = runs.map(|run| run.as_chunks::<N>());
-                let count = blocks.iter().map(|(blocks, _)| blocks.len()).min().unwrap_or_default();
-                for i in 0..count {
-                    let block = transposed(std::array::from_fn(|k| blocks[k].0[i]));
-                    let lines = cells.chunks_exact_mut(columns).skip(i * N);
-                    for (line, elements) in lines.zip(block) {
-                        if let Some(place) = line.get_mut(j..j + N) {
-                            place.copy_from_slice(&elements);
-                        }
-                    }
-                }
-                for (k, (_, rest)) in blocks.iter().enumerate() {
-                    for (line, element) in
-                        cells.chunks_exact_mut(columns).skip(count * N).zip(*rest)
-                    {
-                        line[j + k] = *element;
-                    }
+    let mut tile = [0; LINE * PITCH];
+    for row in (0..along.size).step_by(RUN / W) {
+        let rows = (RUN / W).min(along.size - row);
+        for column in (0..across.size).step_by(LINE / W) {
+            let columns = (LINE / W).min(across.size - column);
+            for (j, place) in tile.chunks_exact_mut(PITCH).take(columns).enumerate() {
+                let at = (column + j).cast_signed() * across.stride + row.cast_signed();
+                let first = (from + at).cast_unsigned().wrapping_mul(W);
+                if let Some(run) = source.get(first..first.wrapping_add(rows * W)) {
+                    place[..rows * W].copy_from_slice(run);
                 }
             }
-            for j in whole..columns_here {
-                for (cell, element) in cells[j..].iter_mut().step_by(columns).zip(run(j)) {
-                    *cell = *element;
+            let at = to + row * step + column * W;
+            let target = target.get_mut(at..).unwrap_or_default();
+            let (whole_rows, whole_columns) = (rows - rows % N, columns - columns % N);
+            for i in (0..whole_rows).step_by(N) {
+                for j in (0..whole_columns).step_by(N) {
+                    turn_block::<W, N>(
+                        &tile[j * PITCH + i * W..],
+                        &mut target[i * step + j * W..],
+                        step,
+                    );
                 }
             }
-            for (i, line) in buffer.chunks_exact(LINE).take(rows).enumerate() {
-                let at = to + (row + i) * step + column * W;
-                if let Some(place) = target.get_mut(at..at + columns_here * W) {
-                    place.copy_from_slice(&line[..columns_here * W]);
+            for i in 0..rows {
+                let first = if i < whole_rows { whole_columns } else { 0 };
+                for j in first..columns {
+                    let (from, to) = (j * PITCH + i * W, i * step + j * W);
+                    target[to..to + W].copy_from_slice(&tile[from..from + W]);
                 }
             }
         }
     }
 }
 
-/// Transposes a square block whose rows fit into one register. Each step interleaves the first half
-/// of the rows with the second half, which is one instruction for each row.
+/// Transposes a block of `N` times `N` elements, with rows `step` bytes apart in the target.
 #[inline]
-fn transposed<T: Copy, const N: usize>(mut rows: [[T; N]; N]) -> [[T; N]; N] {
-    for _ in 0..N.trailing_zeros() {
-        rows = std::array::from_fn(|i| {
-            let (a, b) = (rows[i / 2], rows[i / 2 + N / 2]);
-            let from = i % 2 * (N / 2);
-            std::array::from_fn(|k| if k % 2 == 0 { a[from + k / 2] } else { b[from + k / 2] })
-        });
+fn turn_block<const W: usize, const N: usize>(tile: &[u8], target: &mut [u8], step: usize) {
+    let rows = std::array::from_fn(|k| {
+        let mut row = [0; REGISTER];
+        row.copy_from_slice(&tile[k * PITCH..k * PITCH + REGISTER]);
+        row
+    });
+    for (k, row) in transposed::<N>(rows).iter().enumerate() {
+        target[k * step..k * step + REGISTER].copy_from_slice(row);
     }
-    rows
 }
 
 fn scatter_any(

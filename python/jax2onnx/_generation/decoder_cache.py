@@ -27,6 +27,10 @@ _WORDS = {
 }
 
 
+# The tokens that the runtime adds to a window when it allocates buffers, and the least window.
+_SLACK, _LEAST_WINDOW = 16, 2
+
+
 class Storage(Enum):
     """The storage of keys and values between two steps.
 
@@ -83,6 +87,14 @@ class Layout:
         """The batch size, a number or a symbol."""
         first = next(leaf for leaf in self.leaves if leaf.kind != "index")
         return first.spec.shape[first.order[0] + (first.layer is None)]
+
+    def windows(self, context_length: int) -> dict[int, int]:
+        """Returns the windows that make the runtime allocate shorter buffers, by layer."""
+        if self.grows:
+            return {}
+        lengths = {layer: spec.shape[2] for (layer, _), spec in self.boundary().items()}
+        least = _SLACK + _LEAST_WINDOW
+        return {i: n - _SLACK for i, n in lengths.items() if least <= n < context_length}
 
     def boundary(self) -> dict[tuple[int, str], jax.ShapeDtypeStruct]:
         """Returns the types of each layer's keys and values in the layout of runtimes."""
@@ -156,6 +168,28 @@ class Layout:
             message = "the function takes and returns caches of different structures"
         raise invalid(message, f"it takes {self.tree} and returns {tree}")
 
+    def check_lengths(self, context_length: int, *, is_single: bool) -> None:
+        """Raises if a runtime cannot give buffers their lengths: all the same, or the context
+        length and another one for rings, if a single model takes prompts and tokens.
+        """
+        held = [leaf for leaf in self.leaves if leaf.kind != "index"]
+        lengths = [(leaf.spec.shape[self._length_axis(leaf)], leaf.path) for leaf in held]
+        different = dict(reversed(lengths))
+        if self.grows or len(different) == 1:
+            return
+        (length, path), (other, second) = sorted(different.items())[:2]
+        least = _SLACK + _LEAST_WINDOW
+        sizes = self.boundary()
+        is_even = all(sizes[i, "key"].shape == sizes[i, "value"].shape for i, _ in sizes)
+        if is_single and is_even and other == context_length and length >= least:
+            return
+        raise invalid(
+            f"the leaf `{path}` of the cache holds {length} tokens, but `{second}` holds {other}",
+            "onnxruntime-genai has buffers of one length, or in a single model of the context "
+            f"length and of another one from {least} on, for both keys and values: use such a "
+            "length, and mask what is outside of the window",
+        )
+
     @staticmethod
     def _length_axis(leaf: Leaf) -> int:
         return leaf.order[AXES.index("length")] + (leaf.layer is None)
@@ -202,7 +236,6 @@ def layout_of(
         leaves.append(Leaf(path, spec, kind, None if stacked else layer, order))
     layout = Layout(tuple(leaves), tree, _grows(leaves, scope["past"]), layers)
     _check_complete(layout, layers)
-    _check_lengths(layout)
     return layout
 
 
@@ -376,20 +409,6 @@ def _check_complete(layout: Layout, layers: int) -> None:
             f"the leaf `{extra[0]}` does not belong to any of the {layers} layers",
             "`layers` counts the layers, and `cache_names` tells the keys and values of each",
         )
-
-
-def _check_lengths(layout: Layout) -> None:
-    """Raises if buffers differ in length, since runtimes give all layers the same length."""
-    held = [leaf for leaf in layout.leaves if leaf.kind != "index"]
-    lengths = [leaf.spec.shape[layout._length_axis(leaf)] for leaf in held]
-    for leaf, length in zip(held, lengths, strict=True):
-        if not layout.grows and length != lengths[0]:
-            raise invalid(
-                f"the leaf `{held[0].path}` of the cache holds {lengths[0]} tokens, but "
-                f"`{leaf.path}` holds {length}",
-                "onnxruntime-genai gives the buffers of all layers the same length: use the longer "
-                "one for each layer, and mask what is outside of the window",
-            )
 
 
 def _same(dim: Any, symbol: Any) -> bool:

@@ -11,7 +11,7 @@ from jax2onnx._generation.decoder_cache import Storage, invalid
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from jax2onnx.generation import Description
+    from jax2onnx._generation.description import Description
 
 CONFIG = "genai_config.json"
 README = "README.md"
@@ -158,10 +158,12 @@ def readme(
     storage: Storage,
     equal_lengths: str | None,
     *,
+    has_windows: bool,
     has_tokenizer: bool,
 ) -> str:
     """Returns the text of the README, which describes the folder and its use. `equal_lengths` is
-    the reason why prompts of a batch must have the same length, if they must.
+    the reason why prompts of a batch must have the same length, if they must. With `has_windows`,
+    some layers hold the last tokens only.
     """
     cache = {
         Storage.GROWS: "grow with every token",
@@ -170,6 +172,10 @@ def readme(
         Storage.WINDOWED: "are updated in place, in buffers of\n`max_length` tokens, or of a few "
         "more than the window in layers that have one. Such buffers exclude beams",
     }[storage]
+    max_length = min(about.context_length, 100)
+    if has_windows and storage is Storage.BUFFER:
+        cache += ".\nRings hold the last tokens only. `max_length` has to be the context length"
+        max_length = about.context_length
     heads = f"{about.heads} heads"
     if about.key_value_heads not in (None, about.heads):
         heads += f" ({about.key_value_heads} for keys and values)"
@@ -195,7 +201,7 @@ def readme(
         batch = f"All prompts of a batch must have the same length: {equal_lengths}."
     back, last = (2, "two tokens") if storage is Storage.GROWS else (1, "token")
     rewind, remark = "generator.rewind_to(kept)", ""
-    if storage is Storage.WINDOWED:
+    if has_windows:
         rewind = """try:
     generator.rewind_to(kept)
 except RuntimeError:
@@ -219,9 +225,7 @@ import onnxruntime_genai as og
 
 model = og.Model("{{folder}}")
 params = og.GeneratorParams(model)
-params.set_search_options(max_length={
-        min(about.context_length, 100)
-    })  # do_sample=True, temperature=0.8, …
+params.set_search_options(max_length={max_length})  # do_sample=True, temperature=0.8, …
 generator = og.Generator(model, params)
 generator.append_tokens({encode})
 while not generator.is_done():

@@ -11,7 +11,7 @@ from jax2onnx._generation.decoder_cache import invalid
 from jax2onnx._tracing.training import line_of
 
 if TYPE_CHECKING:
-    from jax2onnx.generation import Description
+    from jax2onnx._generation.description import Description
 
 # Equations whose results are still positions, if an operand is. An index of JAX that may be
 # negative passes through some of them.

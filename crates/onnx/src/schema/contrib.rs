@@ -11,7 +11,9 @@ pub const CONTRIB: &str = "com.microsoft";
 static TABLE: &[Schema] = &[
     Schema {
         name: "GatherBlockQuantized", since: 1, until: NEWEST,
-        inputs: &[one("data", 0), one("indices", 1), one("scales", 2)],
+        inputs: &[
+            one("data", 0), one("indices", 1), one("scales", 2), optional("zero_points", 0),
+        ],
         outputs: &[one("output", 2)],
         attrs: &[
             attr("bits", Int), attr("block_size", Int), attr("gather_axis", Int),
@@ -39,7 +41,7 @@ static TABLE: &[Schema] = &[
     },
     Schema {
         name: "MatMulNBits", since: 1, until: NEWEST,
-        inputs: &[one("A", 0), one("B", 1), one("scales", 0)],
+        inputs: &[one("A", 0), one("B", 1), one("scales", 0), optional("zero_points", 1)],
         outputs: &[one("Y", 0)],
         attrs: &[
             required("K", Int), required("N", Int), attr("accuracy_level", Int),

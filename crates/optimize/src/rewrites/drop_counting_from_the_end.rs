@@ -112,11 +112,9 @@ fn is_offset(m: &Match<'_>, value: ValueId) -> bool {
 #[cfg(test)]
 mod tests {
     use onnx::Assumption;
-    use provenance::Origins;
 
     use super::REWRITE;
-    use crate::testing::{graph, stays};
-    use crate::{Editor, Options, runner};
+    use crate::testing::{operators_assuming, stays};
 
     const LOOKUP: &str = "g (float[9,4] x, int32[B] i) => (float[B,4] y) {
         zero = Constant <value = int32 {0}> ()
@@ -128,15 +126,7 @@ mod tests {
     }";
 
     fn rewritten(text: &str) -> String {
-        let mut origins = Origins::default();
-        let mut graph = graph(text, &mut origins);
-        graph.assumptions = [Assumption::IndicesInRange].into_iter().collect();
-        let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
-        runner::run(&mut edit, "rewrites", [&REWRITE]).unwrap();
-        edit.finish();
-        onnx::verify(&graph, None).unwrap();
-        let ops = graph.nodes_of(onnx::Graph::MAIN).map(|id| graph.node(id).op.name);
-        ops.collect::<Vec<_>>().join(" ")
+        operators_assuming(Assumption::IndicesInRange, &REWRITE, text)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! single index becomes a scalar. `Gather(x, Cast(i))` → `Gather(x, i)`.
 
 use onnx::facts::Interval;
-use onnx::{ValueId, fold};
+use onnx::{Assumption, ValueId, fold};
 use tensor::{DType, Dim};
 
 use crate::{Match, Rewrite, Roots, Skip};
@@ -32,6 +32,8 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     match m.ty(index).dtype {
         DType::I32 => {}
         DType::I64 if fits(low) && fits(high) => {}
+        // Both types hold every index in range.
+        DType::I64 if m.graph().assumptions.contains(Assumption::IndicesInRange) => {}
         _ => return Err("the index may be another one without the cast".into()),
     }
     let root = m.root().clone();
@@ -76,8 +78,8 @@ fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use super::*;
+    use crate::testing::{operators_assuming, rewrites_to, stays};
 
     #[test]
     fn a_single_index_becomes_a_scalar() {
@@ -106,6 +108,16 @@ mod tests {
                 y = Gather <axis = 1> (x, last)
             }",
         );
+    }
+
+    #[test]
+    fn indices_in_range_are_not_cast() {
+        let text = "g (float[5,8] x, int64[B] i) => (float[B,8] y) {
+            narrow = Cast <to = 6> (i)
+            y = Gather (x, narrow)
+        }";
+        stays(&REWRITE, text);
+        assert_eq!(operators_assuming(Assumption::IndicesInRange, &REWRITE, text), "Gather");
     }
 
     #[test]

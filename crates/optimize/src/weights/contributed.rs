@@ -9,7 +9,7 @@ use onnx::schema::CONTRIB;
 use onnx::{Attr, Attrs, Builder, Editor, Graph, Node, NodeId, Op, Use, ValueId, attrs};
 use tensor::{Blocks, DType, Quantized, ReduceError, Type};
 
-use super::{NAME, beside, name_parts};
+use super::{NAME, beside, bytes_of, name_parts};
 use crate::recognize::{Forms, check_contrib};
 
 pub(super) const PRODUCT: &str = "MatMulNBits";
@@ -79,7 +79,7 @@ impl Readers {
         let is_allowed = |op: &str, readers: &[NodeId]| {
             readers.is_empty() || check_contrib(forms, op, wide).is_ok()
         };
-        let fits = dtype == DType::I4
+        let fits = matches!(dtype, DType::I4 | DType::U4)
             && length.is_multiple_of(size)
             && is_consistent
             && is_allowed(PRODUCT, &found.products)
@@ -121,11 +121,12 @@ pub(super) fn store(
     let name = graph.value(value).name.clone();
     let Some(tensor) = graph.tensor(value) else { return Ok(0) };
     let table = if readers.are_lookups() { tensor.clone() } else { tensor.transposed(&[1, 0])? };
-    let Quantized { values, scales, .. } = table.quantized(blocks, &name)?;
+    let mut parts = table.quantized(blocks, &name)?;
     // The operators read scales in the type of their other operand. Widened here, they take less
     // time when the model is loaded.
-    let scales = scales.cast(graph.ty(value).dtype)?;
-    let bytes = values.byte_len() + scales.byte_len();
+    parts.scales = parts.scales.cast(graph.ty(value).dtype)?;
+    let bytes = bytes_of(&parts);
+    let Quantized { values, scales, zero_points } = parts;
     let &[outputs, inputs] = table.shape() else { return Ok(0) };
     let size = blocks.size;
     let values = match readers.products.is_empty() {
@@ -134,6 +135,7 @@ pub(super) fn store(
     };
     let graph = edit.graph_mut();
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
+    let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
     let block: Attrs = attrs! { bits: 4, block_size: size as i64 };
     for id in &readers.products {
         let attrs = [
@@ -143,7 +145,8 @@ pub(super) fn store(
         ];
         let attrs = attrs.into_iter().chain(block.clone()).collect();
         let operand = edit.graph().node(*id).input(0);
-        let inputs = vec![operand, Some(values), Some(scales)];
+        let inputs = [operand, Some(values), Some(scales)].into_iter();
+        let inputs = inputs.chain(zeros.map(Some)).collect();
         replace(edit, *id, PRODUCT, inputs, attrs)?;
     }
     let mut rows = values;
@@ -156,10 +159,11 @@ pub(super) fn store(
         let axes = [("gather_axis", Attr::Int(0)), ("quantize_axis", Attr::Int(1))];
         let attrs = block.clone().into_iter().chain(axes).collect();
         let indices = edit.graph().node(*id).input(1);
-        replace(edit, *id, LOOKUP, vec![Some(rows), indices, Some(scales)], attrs)?;
+        let inputs = [Some(rows), indices, Some(scales)].into_iter();
+        replace(edit, *id, LOOKUP, inputs.chain(zeros.map(Some)).collect(), attrs)?;
     }
     let graph = edit.graph_mut();
-    name_parts(graph, &name, scales, None);
+    name_parts(graph, &name, scales, zeros);
     graph.move_name(value, values);
     Ok(bytes)
 }

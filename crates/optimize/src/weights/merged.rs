@@ -15,9 +15,9 @@ use super::{Error, NAME, name_parts};
 
 const ATTENTION: &str = "GroupQueryAttention";
 
-/// The properties that merged products share: the operand, the block size, or zero for floats, and
-/// the attention that reads the results directly.
-type Group = (ValueId, i64, Option<NodeId>);
+/// The properties that merged products share: the operand, the block size, or zero for floats, the
+/// number of inputs, and the attention that reads the results directly.
+type Group = (ValueId, i64, usize, Option<NodeId>);
 
 /// Merges the products of a graph.
 pub(super) fn merge(edit: &mut Editor<'_>) -> Result<(), Error> {
@@ -47,9 +47,9 @@ fn group(graph: &Graph, id: NodeId) -> Option<Group> {
     let attention = attention(graph, id).map(|(attention, _)| attention);
     let fits = match node.is("MatMul") {
         true => attention.is_some() && is_own(1) && graph.ty(node.input(1)?).shape.len() == 2,
-        false => is_contributed(node, PRODUCT) && is_own(1) && is_own(2),
+        false => is_contributed(node, PRODUCT) && (1..node.inputs.len()).all(is_own),
     };
-    fits.then_some((node.input(0)?, node.int("block_size", 0), attention))
+    fits.then_some((node.input(0)?, node.int("block_size", 0), node.inputs.len(), attention))
 }
 
 /// Returns the attention that reads the result of a product as its queries, keys or values, and the
@@ -100,18 +100,18 @@ fn merge_all(edit: &mut Editor<'_>, mut products: Vec<NodeId>) -> Result<(), Err
         _ => (*key, value.clone()),
     };
     let attrs: Attrs = node.attrs.iter().map(attr).collect();
-    let (values, scales) = match is_float {
-        true => (side_by_side(&tensors(1)).map_err(wrong)?, None),
-        false => (stacked(&tensors(1)).map_err(wrong)?, Some(stacked(&tensors(2)).map_err(wrong)?)),
+    let merged: Result<Vec<Tensor>, _> = match is_float {
+        true => side_by_side(&tensors(1)).map(|values| vec![values]),
+        false => (1..node.inputs.len()).map(|index| stacked(&tensors(index))).collect(),
     };
+    let merged = merged.map_err(wrong)?;
     let graph = edit.graph_mut();
-    let values = graph.add_constant(values);
-    let mut inputs = vec![node.input(0), Some(values)];
-    if let Some(scales) = scales {
-        let scales = graph.add_constant(scales);
-        name_parts(graph, &name, scales, None);
-        inputs.push(Some(scales));
+    let merged: Vec<ValueId> = merged.into_iter().map(|part| graph.add_constant(part)).collect();
+    let Some(&values) = merged.first() else { return Ok(()) };
+    if let Some(scales) = merged.get(1) {
+        name_parts(graph, &name, *scales, merged.get(2).copied());
     }
+    let inputs: Vec<_> = node.input(0).into_iter().chain(merged).map(Some).collect();
     graph.set_name(values, name);
     let mark = edit.mark();
     let mut builder = edit.builder(NAME, first);
@@ -188,6 +188,21 @@ mod tests {
         assert!(text.contains("N: int = 96") && text.contains("uint8[96,2,8] \"v+w\""), "{text}");
         assert!(text.contains("float[96,2] \"v+w/scale\""), "{text}");
         assert!(text.contains("y, z = Split <axis: int = -1>"), "{text}");
+    }
+
+    #[test]
+    fn zero_points_are_concatenated() {
+        let parameters = [ones("v", 32), ones("w", 64)].join(", ");
+        let text = after_with(
+            &format!(
+                "g (float[B,32] x) => (float[B,32] y, float[B,64] z) <{parameters}> {{
+                    y = MatMul (x, v) z = MatMul (x, w)
+                }}"
+            ),
+            "*=uint4:16",
+        );
+        assert_eq!(text.matches("MatMulNBits").count(), 1, "{text}");
+        assert!(text.contains("uint8[96,1] \"v+w/zero_point\""), "{text}");
     }
 
     #[test]

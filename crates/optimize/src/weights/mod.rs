@@ -135,7 +135,7 @@ pub fn shrink(
             }
             let shape = edit.graph().tensor(value).map(|tensor| tensor.shape().to_vec());
             let shape = shape.unwrap_or_default();
-            for format in formats {
+            for (i, format) in formats.iter().enumerate() {
                 let format = &resolved(*format, &shape, opset, forms);
                 match suitable(edit.graph(), value, *format, pattern == ALL, forms) {
                     Ok(_) if *format == Format::Keep => {
@@ -143,6 +143,7 @@ pub fn shrink(
                         matched.used = true;
                         break;
                     }
+                    Ok(plan) if plan.leaves_part(*format, &formats[i + 1..], &shape) => {}
                     Ok(plan) => {
                         matched.used = true;
                         weight.stored = store(&mut edit, value, *format, &plan)?;

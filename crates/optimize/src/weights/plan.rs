@@ -4,7 +4,7 @@ use onnx::{Graph, NodeId, ValueId};
 use tensor::{BlockLayout, Blocks, DType, Tensor};
 
 use super::readers::{Reader, other_than_product, readers};
-use super::{contributed, widened};
+use super::{Format, contributed, widened};
 use crate::recognize::Forms;
 
 /// A way to store a weight.
@@ -49,6 +49,19 @@ impl Plan {
             Plan::Rows { .. } | Plan::Contributed { .. } => "looked up",
             Plan::Whole { .. } | Plan::Cast => "",
         }
+    }
+
+    /// Returns `true` if the last block would be incomplete, and one of the less preferred formats
+    /// has whole blocks.
+    pub(super) fn leaves_part(&self, format: Format, others: &[Format], shape: &[usize]) -> bool {
+        let Plan::Whole { axis, .. } = self else { return false };
+        let Some(length) = shape.get(*axis) else { return false };
+        let Format::Blocks { dtype, size } = format else { return false };
+        let is_whole = |other: &Format| match other {
+            Format::Blocks { dtype: same, size } => *same == dtype && length.is_multiple_of(*size),
+            _ => false,
+        };
+        !length.is_multiple_of(size) && others.iter().any(is_whole)
     }
 }
 

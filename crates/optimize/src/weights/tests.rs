@@ -283,6 +283,20 @@ fn the_first_suitable_format_is_used() {
 }
 
 #[test]
+fn whole_blocks_are_preferred() {
+    let block_size = |formats: &str| {
+        let text = shrunk_to(&product("MatMul"), &weights(&format!("w={formats}"), false)).unwrap();
+        let (_, rest) = text.split_once("block_size: int = ").unwrap();
+        rest.split('>').next().unwrap().to_owned()
+    };
+    assert_eq!(block_size("int4:64,int4:32"), "32");
+    assert_eq!(block_size("int4:16,int4:32"), "16");
+    // Other formats are not the same with smaller blocks.
+    assert_eq!(block_size("int4:64,uint4:32"), "64");
+    assert_eq!(block_size("int4:64,int4:128"), "64");
+}
+
+#[test]
 fn a_pattern_may_refer_to_other_models() {
     let text = product("MatMul");
     assert!(shrunk_to(&text, &weights("v=int4:32", false)).is_err());

@@ -140,13 +140,14 @@ impl Quantizer {
                 let half = self.columns / 2;
                 let rows = 0..columns / in_row.max(1);
                 let pack = |first: u8, second: u8| (first & 0xf) | (second << 4);
+                // Flipping the sign bit of a four-bit integer adds 8.
+                let flipped = if is_unsigned(self.blocks.dtype) { 0 } else { 0x88 };
                 for row in rows {
                     let bytes = 0..half;
                     match self.blocks.layout {
-                        // Flipping the sign bit of a four-bit integer adds 8.
-                        BlockLayout::Pairs => out
-                            .values
-                            .extend(bytes.map(|j| pack(at(row, 2 * j), at(row, 2 * j + 1)) ^ 0x88)),
+                        BlockLayout::Pairs => out.values.extend(
+                            bytes.map(|j| pack(at(row, 2 * j), at(row, 2 * j + 1)) ^ flipped),
+                        ),
                         _ => {
                             out.values.extend(bytes.map(|j| pack(at(row, j), at(row, j + half))));
                         }

@@ -37,8 +37,9 @@ pub enum BlockLayout {
     /// move only whole bytes can select rows: the lower halves of the bytes hold the first half of
     /// a row, and the upper halves the second. Zero points are in the upper halves.
     Halves,
-    /// Blocks of `int4` run along rows. A byte holds two neighbours, the first in its lower half,
-    /// and 8 is added to each integer.
+    /// Blocks of four-bit integers run along rows. A byte holds two neighbours, the first in its
+    /// lower half, and 8 is added to signed integers. So do the bytes of zero points, and each row
+    /// starts with a new byte.
     Pairs,
 }
 
@@ -173,7 +174,7 @@ impl Tensor {
         if !matches!(blocks.scale, DType::F16 | DType::BF16 | DType::F32) || blocks.size == 0 {
             return Err(ReduceError::Format(blocks.scale));
         }
-        if blocks.layout == BlockLayout::Pairs && blocks.dtype != DType::I4 {
+        if blocks.layout == BlockLayout::Pairs && blocks.dtype.bits() != 4 {
             return Err(ReduceError::Format(blocks.dtype));
         }
         let of_values = [rows, if blocks.in_bytes() { columns / 2 } else { columns }];
@@ -195,7 +196,11 @@ impl Tensor {
             values: part(Part::Values, &of_values)?,
             scales: part(Part::Scales, &of_blocks)?,
             zero_points: match is_unsigned(blocks.dtype) {
-                true => Some(part(Part::ZeroPoints, &of_blocks)?),
+                true => {
+                    let [outer, inner] = of_blocks;
+                    let of_zeros = [outer, blocks.zeros_in_row(inner)];
+                    Some(part(Part::ZeroPoints, &of_zeros)?)
+                }
                 false => None,
             },
         })
@@ -245,6 +250,11 @@ impl Blocks {
         largest == 0.0 || scale.is_some_and(|scale| scale >= block::least_scale(self.scale))
     }
 
+    /// Returns the number of stored zero points in a row with this many blocks.
+    fn zeros_in_row(&self, blocks: usize) -> usize {
+        if self.layout == BlockLayout::Pairs { blocks.div_ceil(2) } else { blocks }
+    }
+
     fn in_rows(&self) -> bool {
         self.layout != BlockLayout::Columns
     }
@@ -289,6 +299,9 @@ impl Reduced {
             How::Cast(dtype) | How::Rounded(dtype) => dtype.byte_len(self.source.len()),
             How::Blocks(blocks, part) => {
                 let count = match (part, self.source.shape()) {
+                    (Part::ZeroPoints, [rows, columns]) if blocks.layout == BlockLayout::Pairs => {
+                        rows * blocks.zeros_in_row(columns / blocks.size)
+                    }
                     (Part::Scales | Part::ZeroPoints, _) if blocks.in_rows() => {
                         self.source.len() / blocks.size
                     }
@@ -371,6 +384,11 @@ impl Reduced {
             return each(&rest.scales);
         }
         let zeros = match blocks.dtype.bits() {
+            4 if blocks.layout == BlockLayout::Pairs => {
+                let columns = self.source.shape().last().copied().unwrap_or(0);
+                let rows = rest.zero_points.chunks((columns / blocks.size).max(1));
+                rows.flat_map(packed).collect()
+            }
             4 if blocks.in_rows() => rest.zero_points.iter().map(|zero| zero << 4).collect(),
             4 => packed(&rest.zero_points),
             _ => rest.zero_points,

@@ -414,6 +414,26 @@ fn pairs_are_the_same_integers_in_another_order() {
     assert!(source.quantized(Blocks { dtype: DType::I8, ..pairs }, "w").is_err());
 }
 
+#[test]
+fn zero_points_of_pairs_start_a_byte_with_each_row() {
+    let source = matrix(70, 48, wave);
+    let halves =
+        Blocks { dtype: DType::U4, size: 16, scale: DType::F16, layout: BlockLayout::Halves };
+    let pairs = Blocks { layout: BlockLayout::Pairs, ..halves };
+    let wanted = source.quantized(halves, "w").unwrap();
+    let found = source.quantized(pairs, "w").unwrap();
+    let nibbles = |tensor: &Tensor| -> Vec<i32> {
+        let bytes = tensor.read().unwrap();
+        bytes.iter().flat_map(|b| [b & 15, b >> 4]).map(i32::from).collect()
+    };
+    assert_eq!(nibbles(&found.values), of_halves(&wanted.values, false));
+    let (zeros, wanted) = (found.zero_points.unwrap(), wanted.zero_points.unwrap());
+    assert_eq!((zeros.shape(), zeros.dtype()), (&[70, 2][..], DType::U8));
+    let rows = integers(&wanted);
+    let rows = rows.chunks(3).flat_map(|row| [row[0] >> 4, row[1] >> 4, row[2] >> 4, 0]);
+    assert_eq!(nibbles(&zeros), rows.collect::<Vec<_>>());
+}
+
 /// Several threads share a matrix, whatever the order in which its parts are read.
 #[test]
 fn large_matrices_are_quantised_in_shares() {

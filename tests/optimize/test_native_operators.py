@@ -7,6 +7,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from flax import nnx
 
@@ -32,6 +34,26 @@ def exported(fn, *args, **options):
     model = to_onnx(fn, list(args), **options)
     assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
     return op_types(model)
+
+
+#: The spelling of an RMS norm that onnxruntime fuses.
+RMS_NORM = ["Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]
+
+
+def operators_after_loading(model, folder):
+    """Returns the operators that onnxruntime runs, inside loops, too."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "optimised.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+    def walk(graph):
+        for node in graph.node:
+            yield node.op_type
+            for attribute in node.attribute:
+                yield from walk(attribute.g)
+
+    return [*walk(onnx.load(folder / "optimised.onnx").graph)]
 
 
 def mean_of(x, axis=-1):
@@ -260,9 +282,33 @@ def test_layer_norm_in_half_precision():
 )
 def test_rms_norm(norm):
     fn, x = norm(), rows(12, 64)
-    assert exported(fn, x) == ["RMSNormalization"]
-    assert "RMSNormalization" not in exported(fn, x, opset=22)
-    assert op_types(to_onnx(fn, [("B", "T", 64)])) == ["RMSNormalization"]
+    assert exported(fn, x, opset=23) == ["RMSNormalization"]
+    assert exported(fn, x, operators={"RMSNormalization": "native"}) == ["RMSNormalization"]
+    assert exported(fn, x, opset=22) == RMS_NORM
+    assert op_types(to_onnx(fn, [("B", "T", 64)])) == RMS_NORM
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17, None])
+def test_an_rms_norm_of_an_old_opset_is_fused_when_it_is_loaded(opset, tmp_path):
+    def fn(x):
+        def step(h, _):
+            return hand_written_rms_norm(h + x), None
+
+        return jax.lax.scan(step, nnx.RMSNorm(64, rngs=nnx.Rngs(0))(x), length=3)[0]
+
+    model = to_onnx(fn, [("B", 2, 64)], **({} if opset is None else {"opset": opset}))
+    assert model.opset_import[0].version == (opset or 18)
+    x = np.random.default_rng(0).normal(size=(3, 2, 64)).astype(np.float32)
+    assert_close(run(model, [x]), [fn(x)])
+    loaded = operators_after_loading(model, tmp_path)
+    assert loaded.count("SimplifiedLayerNormalization") == 2
+    assert not {"Pow", "ReduceMean", "Sqrt", "Div"} & {*loaded}
+
+
+def test_an_rms_norm_in_half_precision_of_an_old_opset():
+    norm = nnx.RMSNorm(64, dtype=jnp.float16, rngs=nnx.Rngs(0))
+    x = 3000 * np.random.default_rng(0).normal(size=(3, 64)).astype(np.float16)
+    assert "RMSNormalization" not in exported(norm, x, opset=18)
 
 
 def test_equinox():
@@ -271,7 +317,7 @@ def test_equinox():
     norm = jax.vmap(eqx.nn.LayerNorm(64))
     np.testing.assert_array_equal(exported(norm, x), ["LayerNormalization"])
     norm = jax.vmap(eqx.nn.RMSNorm(64, use_bias=False))
-    np.testing.assert_array_equal(exported(norm, x), ["RMSNormalization"])
+    np.testing.assert_array_equal(exported(norm, x, opset=23), ["RMSNormalization"])
 
 
 def test_haiku():
@@ -287,7 +333,7 @@ def test_haiku():
         model = hk.without_apply_rng(hk.transform(norm))
         parameters = model.init(jax.random.key(0), x)
         parameters = jax.tree.map(lambda p: p + jnp.linspace(0, 1, p.size), parameters)
-        assert exported(lambda x, m=model, p=parameters: m.apply(p, x), x) == [op]
+        assert exported(lambda x, m=model, p=parameters: m.apply(p, x), x, opset=23) == [op]
 
 
 def test_a_fused_node_names_all_lines():

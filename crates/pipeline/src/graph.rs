@@ -7,7 +7,7 @@ use lower::{Boundary, Lowered};
 use onnx::Assumption;
 use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, lowest_opset,
-    required_opset, spell,
+    replace_fused, required_opset, spell,
 };
 use optimize::weights::Weight;
 use optimize::{Form, Forms, Missed, Verify};
@@ -124,7 +124,7 @@ fn attempt(
     if graph.value_count() > before {
         // Nodes were replaced one by one, so equal nodes are merged now. Nothing is fused again.
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
-        let opset = Some(opset).filter(|opset| has_present_forms(*opset));
+        let opset = Some(opset).filter(|opset| has_present_forms(graph, *opset, target));
         let clean_up = optimize::Options { fuel, fuse: false, verify, opset, ..Default::default() };
         for (name, count) in optimize::optimize(graph, origins, &clean_up)?.applied {
             *done.applied.entry(name).or_default() += count;
@@ -134,6 +134,8 @@ fn attempt(
     let (weights, forms) = (&options.weights, &clean_up.forms);
     let stored = optimize::weights::shrink(graph, origins, weights, opset, forms)?;
     let unmatched = Unmatched { compute: unmatched, weights: stored.unmatched };
+    let lowers = fixed.is_none().then_some(forms);
+    replace_fused(graph, origins, opset, target, lowers)?;
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;

@@ -1,9 +1,13 @@
 //! The lowest opset at which a finished graph is valid, means the same and runs on the same kernels.
 
 use onnx::schema::{self, Binding, Schema};
-use onnx::{Graph, Node};
+use onnx::{Graph, Node, NodeId};
+use provenance::Origins;
+use tensor::DType;
 
-use crate::Target;
+use super::equivalents::{self, Lack};
+use super::{Error, Legalizer};
+use crate::{Form, Forms, Target};
 
 /// Operators whose meaning changed at a version, although a node may be valid before it. The
 /// comments describe the new meaning.
@@ -25,6 +29,76 @@ pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
     let needed = nodes.map(|node| needed_by(graph, node, opset, floor, target)).max();
     let needed = needed.unwrap_or(floor);
     (needed..opset).find(|lower| onnx::check_types(graph, *lower).is_ok()).unwrap_or(opset)
+}
+
+/// Replaces operators by equivalents that the target fuses when it loads a model: those that `opset` lacks,
+/// and the others if the model then has a lower opset. Runs after the clean-ups, which could change the
+/// equivalents.
+pub fn replace_fused(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    opset: i64,
+    target: Target,
+    forms: Option<&Forms>,
+) -> Result<(), Error> {
+    let is_lacking = |graph: &Graph, id| is_fused_later(graph.node(id), opset, target);
+    let nodes = graph.all_nodes();
+    let mut chosen: Vec<_> = nodes.iter().copied().filter(|id| is_lacking(graph, *id)).collect();
+    if let Some(forms) = forms.filter(|_| chosen.is_empty()) {
+        chosen = lowering(graph, nodes, opset, target, forms);
+    }
+    let mut work = Legalizer::new(graph, origins, opset, target);
+    for id in chosen {
+        let name = work.graph().node(id).op.name;
+        let Some(equivalent) = equivalents::for_opset(name) else { continue };
+        match work.replace(id, equivalent) {
+            Ok(()) | Err(Lack::Because(_)) => {}
+            Err(Lack::Graph(error)) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if `opset` lacks the operator of a node, and the target fuses its equivalent.
+pub(super) fn is_fused_later(node: &Node, opset: i64, target: Target) -> bool {
+    node.op.domain.is_empty()
+        && target.fused_on_load.contains(&node.op.name)
+        && schema::find(&node.op, opset).is_none()
+}
+
+/// Returns the nodes whose equivalents give the model a lower opset.
+fn lowering(
+    graph: &Graph,
+    nodes: Vec<NodeId>,
+    opset: i64,
+    target: Target,
+    forms: &Forms,
+) -> Vec<NodeId> {
+    let (mut fused, others): (Vec<_>, Vec<_>) =
+        nodes.into_iter().partition(|id| is_fused_again(graph, *id, target, forms));
+    let floor = target.lowest_opset.min(opset);
+    let needed =
+        others.into_iter().map(|id| needed_by(graph, graph.node(id), opset, floor, target));
+    let needed = needed.max().unwrap_or(floor);
+    if fused.iter().any(|id| schema::find(&graph.node(*id).op, needed).is_some()) {
+        fused.clear();
+    }
+    fused
+}
+
+/// Returns `true` if the target replaces the equivalent of a node by one node. It does so in float32, over
+/// the last axis, with a stored scale.
+fn is_fused_again(graph: &Graph, id: NodeId, target: Target, forms: &Forms) -> bool {
+    let node = graph.node(id);
+    let name = node.op.name;
+    let is_listed = node.op.domain.is_empty() && target.fused_on_load.contains(&name);
+    let (Some(x), Some(scale)) = (node.input(0), node.input(1)) else { return false };
+    let (ty, axis) = (graph.ty(x), node.int("axis", -1));
+    is_listed
+        && forms.of(name) == Form::Auto
+        && ty.dtype == DType::F32
+        && (axis == -1 || axis + 1 == ty.rank() as i64)
+        && graph.tensor(scale).is_some_and(|scale| scale.shape().len() == 1)
 }
 
 /// Returns the lowest opset from `floor` to `opset` at which a node can remain unchanged.
@@ -75,9 +149,9 @@ fn runs_alike(
 mod tests {
     use provenance::Origins;
 
-    use super::{CHANGED, lowest_opset};
-    use crate::Target;
+    use super::{CHANGED, lowest_opset, replace_fused};
     use crate::testing::graph;
+    use crate::{Forms, Target};
     use onnx::schema::versions;
     use onnx::{Op, text};
 
@@ -111,6 +185,55 @@ mod tests {
         assert_eq!(lowest("g (float[2] x) => (float[2] y) { y = Gelu (x) }"), 20);
         let norm = "g (float[2,4] x, float[4] s) => (float[2,4] y) { y = RMSNormalization (x, s) }";
         assert_eq!(lowest(norm), 23);
+    }
+
+    const NORM: &str = "g (float[2,4] x) => (float[2,4] y) <float[4] s = {1.0, 2.0, 3.0, 4.0}> {
+        z = RMSNormalization <axis = -1> (x, s) y = Sin (z) }";
+
+    /// Returns the operators of a model for a target after [`replace_fused`].
+    fn replaced(text: &str, opset: i64, target: Target, forms: Option<&Forms>) -> String {
+        let mut origins = Origins::default();
+        let mut graph = graph(text, &mut origins);
+        replace_fused(&mut graph, &mut origins, opset, target, forms).unwrap();
+        onnx::verify(&graph, Some(lowest_opset(&graph, opset, target))).unwrap();
+        let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id).op.name);
+        nodes.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn norms_that_are_fused_again_need_no_new_opset() {
+        let replaced = |text, target| replaced(text, 23, target, Some(&Forms::auto(23)));
+        let spelled = "Pow ReduceMean Add Sqrt Div Mul Sin";
+        assert_eq!(replaced(NORM, Target::default()), spelled);
+        assert_eq!(replaced(NORM, Target::any()), "RMSNormalization Sin");
+    }
+
+    #[test]
+    fn norms_stay_if_the_opset_would_not_be_lower() {
+        let stays = |text: &str, forms: &Forms| {
+            let found = replaced(text, 23, Target::default(), Some(forms));
+            assert!(found.contains("RMSNormalization"), "{found}");
+        };
+        let auto = Forms::auto(23);
+        stays(NORM, &Forms::parse("RMSNormalization=native", 23).unwrap());
+        // It is not fused in half precision, over two axes or with a computed scale.
+        stays(&NORM.replace("float", "float16"), &auto);
+        let two = NORM.replace("[2,4]", "[3,2,4]").replace("-1", "-2").replace("[4]", "[2,4]");
+        stays(&two.replace("4.0}", "4.0, 1.0, 2.0, 3.0, 4.0}"), &auto);
+        stays(&NORM.replace("z =", "t = Cos (s) z =").replace("(x, s)", "(x, t)"), &auto);
+        let newer = "w = Swish (z) y = Sin (w)";
+        let newer = NORM.replace("y = Sin (z)", newer);
+        let found = replaced(&newer, 24, Target::default(), Some(&Forms::auto(24)));
+        assert!(found.contains("RMSNormalization"), "{found}");
+    }
+
+    #[test]
+    fn opsets_without_a_norm_get_its_equivalent() {
+        let spelled = "Pow ReduceMean Add Sqrt Div Mul Sin";
+        assert_eq!(replaced(NORM, 18, Target::default(), None), spelled);
+        let half = replaced(&NORM.replace("float", "float16"), 18, Target::default(), None);
+        assert_eq!(half, "Cast Cast Pow ReduceMean Add Sqrt Div Mul Cast Sin");
+        assert_eq!(replaced(NORM, 23, Target::default(), None), "RMSNormalization Sin");
     }
 
     #[test]

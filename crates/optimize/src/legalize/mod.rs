@@ -23,7 +23,7 @@ mod target;
 pub(crate) mod testing;
 
 pub use error::Error;
-pub use lowest::lowest_opset;
+pub use lowest::{lowest_opset, replace_fused};
 pub use placement::{Fallback, fallbacks};
 
 use crate::Forms;
@@ -108,9 +108,10 @@ pub fn avoid_bugs(
 }
 
 /// Returns `true` if all operators have their current form at `opset`. Otherwise they are invalid
-/// there until [`spell`] converts them.
-pub fn has_present_forms(opset: i64) -> bool {
-    older::is_present(opset)
+/// there until [`replace_fused`] or [`spell`] converts them.
+pub fn has_present_forms(graph: &Graph, opset: i64, target: Target) -> bool {
+    let mut nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));
+    older::is_present(opset) && !nodes.any(|node| lowest::is_fused_later(node, opset, target))
 }
 
 /// Converts operators to the form that they have at `opset`. Runs after all stages that examine
@@ -166,7 +167,7 @@ impl<'a> Legalizer<'a> {
     /// Adapts a node, which comes before `next`. Returns `true` if it was replaced.
     fn node(&mut self, id: NodeId, next: Option<NodeId>) -> Result<bool, Error> {
         let node = self.graph().node(id);
-        if !node.op.domain.is_empty() {
+        if !node.op.domain.is_empty() || lowest::is_fused_later(node, self.opset, self.target) {
             return Ok(false);
         }
         let is_known =

@@ -202,8 +202,10 @@ pub(super) fn check_form(
         Form::Auto | Form::Native | Form::Measured => {}
     }
     let kernels = forms.target.measured.kernels;
+    let is_fused = forms.target.fused_on_load.contains(&op);
+    let opset = if is_fused { schema::NEWEST } else { forms.opset };
     let missing = "the opset has no such operator";
-    let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
+    let schema = schema::find(&Op::onnx(op), opset).ok_or(missing)?;
     if attrs.iter().any(|(name, _)| schema.attr(name).is_none()) {
         return Err("the opset has no such attribute".into());
     }

@@ -103,6 +103,8 @@ pub struct Spec {
     pub(crate) resizes_identities_fast: bool,
     /// `true` if an `Add` in front of a layer norm is fused with it, which is slower.
     pub(crate) fuses_sums_with_norms: bool,
+    /// The operators whose equivalents at older opsets become one node again when a model is loaded.
+    pub(crate) fused_on_load: &'static [&'static str],
     /// `true` if `GRU` limits sums with a bias, which hides NaN and infinities.
     pub(crate) limits_biased_sums: bool,
     /// `true` if `DFT` may treat the rows of a matrix as real signals.

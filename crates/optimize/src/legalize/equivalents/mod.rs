@@ -18,6 +18,7 @@ mod integer_sum;
 mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod nan_order;
+mod norms;
 mod pooling;
 mod range;
 mod scatter;
@@ -114,6 +115,7 @@ static EQUIVALENTS: &[(&str, &[Gap], Equivalent)] = &[
     ("Min", &[Gap::Int64], integer_order::min),
     ("Mod", &[Gap::Opset, Gap::Integer], integer_arithmetic::remainder),
     ("Pow", &[Gap::Integer], integer_arithmetic::power),
+    ("RMSNormalization", &[Gap::Opset], norms::root_mean_square),
     ("Range", &[Gap::Opset], range::of_positions),
     ("ReduceL1", &[Gap::Integer], integer_sum::of_sizes),
     ("ReduceMax", &[Gap::Float], nan_order::reduce),

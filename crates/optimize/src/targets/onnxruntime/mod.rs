@@ -69,6 +69,8 @@ pub(super) static SPEC: Spec = Spec {
     // `SkipLayerNormalization` takes six to eight times as long as both operators (1.30, 1.31), and
     // as long as both before.
     fuses_sums_with_norms: true,
+    // `SimplifiedLayerNormFusion`, in all releases from 1.17 on.
+    fused_on_load: &["RMSNormalization"],
     limits_biased_sums: true,
     mistakes_matrices_for_signals: true,
     blocks: ReadableBlocks::All,

@@ -18,6 +18,7 @@ pub(super) static SPEC: Spec = Spec {
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
+    fused_on_load: &[],
     limits_biased_sums: false,
     mistakes_matrices_for_signals: false,
     blocks: ReadableBlocks::Whole,

@@ -15,6 +15,7 @@ pub(super) static SPEC: Spec = Spec {
     on_device: Some(Kernels(&[kernels::ON_GPU])),
     elementary: &["Trilu"],
     elsewhere: None,
+    fused_on_load: &[],
     ..onnxruntime_web::SPEC
 };
 

@@ -161,6 +161,12 @@ impl<'a> Editor<'a> {
         new
     }
 
+    /// Passes the origins that a node inherited on to a copy of it.
+    pub fn inherit_as(&mut self, node: NodeId, copy: NodeId) {
+        let inherited = self.inherited.get(&node).cloned().unwrap_or_default();
+        self.inherit(&[copy], inherited.as_slice());
+    }
+
     /// Changes one operand of a node.
     pub fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
         self.graph.set_input(node, index, value);

@@ -16,9 +16,11 @@
 //! - `operators`: the number of nodes of each operator in that graph, and the digest of its text,
 //!   for long graphs.
 //! - `convert`: the finished graph, and the opset.
+//! - `model`: the operators of the finished graph, and its digest, for long graphs.
 //! - `error`: the error message.
 //!
-//! All programs except those of `error` must convert, whatever is compared. A file can be passed to
+//! All programs except those of `error` must convert, whatever is compared. If a file names another place
+//! for its `numbers`, it is the recording of a program there, whose results are compared with JAX's. A file can be passed to
 //! `jax2onnx convert` directly. `INSTA_UPDATE=always cargo test -p pipeline --test files` updates
 //! the expectations.
 
@@ -80,6 +82,7 @@ fn result(text: &str) -> Result<String, String> {
     match test {
         "lower" => Ok(onnx::text::print(&lowered())),
         "operators" => Ok(operators(&lowered())),
+        "model" => Ok(operators(&converted.graph)),
         "convert" => {
             Ok(format!("opset {}\n{}", converted.opset, onnx::text::print(&converted.graph)))
         }

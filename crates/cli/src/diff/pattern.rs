@@ -66,6 +66,13 @@ mod tests {
     }
 
     #[test]
+    fn one_name_stands_for_equal_names() {
+        assert_eq!(common(&["blocks.3/up", "blocks.3/up"]), "blocks.3/up");
+        assert_eq!(common(&["blocks.3/up", "blocks.4/up"]), "blocks.*/up");
+        assert_eq!(common(&[]), "");
+    }
+
+    #[test]
     fn modules_are_inside_modules() {
         assert_eq!(outermost("a/b/c").collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
         assert_eq!(outermost("").count(), 0);

@@ -6,8 +6,8 @@ use onnx_file::proto::{ModelProto, StringStringEntryProto, TensorProto};
 use onnx_file::{Model, Placement};
 use serde_json::Value;
 
-use crate::Run;
 use crate::shell::{data, folder, output, path, run, trouble};
+use crate::{Run, written};
 
 /// Writes `name` after `edit` to a separate file, and returns its path.
 fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
@@ -254,4 +254,55 @@ fn a_missing_map_can_be_supplied() {
     assert!(errors.contains(&format!("that was not found; copy it to {model}.map")), "{errors}");
     fs::rename(&map, format!("{model}.map")).unwrap();
     assert_eq!(output(&format!("diff {model} tests/profiled/mlp.onnx")), "");
+}
+
+/// Returns the differences between two graphs in text form.
+fn between(one: &str, other: &str) -> Vec<String> {
+    let folder = folder();
+    let (a, b) = (written(&folder, "a.onnx", one), written(&folder, "b.onnx", other));
+    let found = run(&format!("diff {a} {b} --json"));
+    assert_eq!(found.status, 1, "{}", found.output);
+    let json: Value = serde_json::from_str(&found.output).unwrap();
+    let lines = json["model"].as_array().unwrap().iter();
+    lines.map(|line| line.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn changes_of_the_interface_are_listed() {
+    let one = "g (float[B,3] x, float[3] y) => (float[B,3] z) { z = Add (x, y) }";
+    assert_eq!(
+        between(one, "g (float[B,3] x, float[1] y) => (float[B,3] z) { z = Add (x, y) }"),
+        ["input 1: y: f32[3] → y: f32[1]"]
+    );
+    assert_eq!(
+        between(
+            one,
+            "g (float[B,3] x, float[3] y, int32[2] n) => (float[B,3] z, int32[2] m) {
+               z = Add (x, y) m = Neg (n)
+             }"
+        ),
+        ["input 2: none → n: i32[2]", "output 1: none → m: i32[2]", "number of outputs: 1 → 2"]
+    );
+}
+
+#[test]
+fn bodies_are_compared_by_what_they_return() {
+    let scan = |results: &str, second: &str| {
+        format!(
+            "g (float[2] a, float[2] b, float[5,2] x) => (float[2] c, float[2] d, float[5,2] y) {{
+               c, d, y = Scan <num_scan_inputs = 1, body = body (float[2] s, float[2] t, float[2] e)
+                   => (float[2] u, float[2] v, float[2] w) {{ u = {results} v = Exp (t) w = {second} }}> (a, b, x)
+             }}"
+        )
+    };
+    let same = scan("Add (s, e)", "Mul (t, e)");
+    let folder = folder();
+    let (a, b) = (written(&folder, "a.onnx", &same), written(&folder, "b.onnx", &same));
+    assert_eq!(run(&format!("diff {a} {b}")).status, 0);
+    for (results, second) in [("Add (t, e)", "Mul (t, e)"), ("Add (s, e)", "Mul (s, e)")] {
+        let b = written(&folder, "c.onnx", &scan(results, second));
+        let found = run(&format!("diff {a} {b}"));
+        assert_eq!(found.status, 1);
+        assert!(found.output.contains(" input 0: "), "{}", found.output);
+    }
 }

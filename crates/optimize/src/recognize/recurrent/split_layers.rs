@@ -205,6 +205,7 @@ impl FirstLayer {
         // The layer comes from the line and the module of its cell.
         let origin = graph.producer(self.hidden.next).unwrap_or(self.scan.id);
         let origin = graph.node(origin).origin;
+        let mut pairs = Vec::with_capacity(nodes.len());
         let b = &mut edit.builder(PASS.name, self.scan.id);
         let body = b.body(|b, block| {
             let mut copies: FxHashMap<ValueId, ValueId> = FxHashMap::default();
@@ -212,10 +213,11 @@ impl FirstLayer {
                 copies.insert(*value, b.graph_mut().add_input(block, ty));
             }
             let copied = |copies: &FxHashMap<_, _>, v| copies.get(&v).copied().unwrap_or(v);
-            for (node, types) in nodes.iter().zip(results) {
+            for ((id, node), types) in self.nodes.iter().zip(&nodes).zip(results) {
                 let inputs = node.inputs.iter().map(|v| v.map(|v| copied(&copies, v))).collect();
                 let parts = (node.op, inputs, node.attrs.clone());
                 let made = b.like(node.origin, |b| b.emit_typed(parts, types, Location::caller()));
+                pairs.extend(b.graph().producer(made[0]).map(|copy| (*id, copy)));
                 copies.extend(node.outputs.iter().copied().zip(made));
             }
             let mut outputs: Vec<_> = own.iter().map(|c| copied(&copies, c.next)).collect();
@@ -234,6 +236,7 @@ impl FirstLayer {
         let mut results =
             b.like(origin, |b| b.emit(op, inputs, attrs, count, Location::caller()))?;
         let stacked = results.split_off(own.len());
+        pairs.into_iter().for_each(|(node, copy)| edit.inherit_as(node, copy));
         Ok((results, stacked[0]))
     }
 }

@@ -257,7 +257,8 @@ def excerpt(
     outvars: Sequence[Any],
 ) -> Any:
     """Returns a jaxpr of some of the equations of another one."""
-    unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # before JAX 0.8 without need
+    # JAX before 0.8 lacks this method and does not need it.
+    unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)
     return jaxpr.replace(
         constvars=list(constvars),
         invars=list(invars),

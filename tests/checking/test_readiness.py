@@ -32,7 +32,7 @@ def test_a_model_that_runs_is_ready(path: Path) -> None:
     assert report.facts["bytes"] > 4 * 3000 * 4
 
 
-def test_what_a_runtime_lacks_is_named(path: Path) -> None:
+def test_an_unknown_operator_is_named(path: Path) -> None:
     model = onnx.load(path)
     model.graph.node[-1].op_type = "Tangle"
     report = readiness(model)

@@ -53,7 +53,7 @@ def test_paths_that_exist(model: onnx.ModelProto, path: str) -> None:
     expect_graph(model, re.sub("Max|Relu", activation, path))
 
 
-def test_a_missing_path_says_how_far_it_led(model: onnx.ModelProto) -> None:
+def test_a_missing_path_names_its_longest_match(model: onnx.ModelProto) -> None:
     missing, found = failure(model, "Gemm:Bx3 -> Tanh:Bx3")
     assert missing == "- Gemm:Bx3 -> Tanh:Bx3"
     assert re.fullmatch(r"\+ Gemm:Bx3 -> (Max|Relu):Bx3", found)

@@ -178,7 +178,7 @@ def test_a_rule_that_leaves_something_out() -> None:
     assert f"test_verify.py:{_line('left out')}:" in found.place
 
 
-def test_what_is_folded_into_a_constant() -> None:
+def test_operations_folded_into_a_constant() -> None:
     _spoil("neg")
 
     def fn(x: jax.Array) -> jax.Array:
@@ -348,7 +348,7 @@ def test_the_model_may_be_passed_by_another_name() -> None:
         allclose(fn, inputs=[(2,)])
 
 
-def test_the_model_is_left_as_it_was() -> None:
+def test_the_model_is_not_modified() -> None:
     norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
     proto = to_onnx(norm, [(2, 3)], training="allow")
     before = np.asarray(norm.mean[...])

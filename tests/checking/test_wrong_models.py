@@ -170,7 +170,7 @@ def _names(found: Verification, mark: str, module: str = "") -> None:
         (_axis, "softmax", "", "Softmax"),
     ],
 )
-def test_what_was_changed_in_the_main_graph_is_named(
+def test_a_change_in_the_main_graph_is_located(
     model: Model, exported: onnx.ModelProto, change: Any, mark: str, module: str, op: str
 ) -> None:
     found = verify(model, _wrong(exported, change), [X])
@@ -609,7 +609,9 @@ def test_a_node_that_fails_is_named(model: Model, exported: onnx.ModelProto) -> 
     assert "/blocks.1/up" in found.message
 
 
-def test_what_is_skipped_is_said(model: Model, exported: onnx.ModelProto, tmp_path: Path) -> None:
+def test_skipped_values_are_counted_by_reason(
+    model: Model, exported: onnx.ModelProto, tmp_path: Path
+) -> None:
     changed = _optimised(exported, tmp_path / "m.onnx", "ORT_ENABLE_EXTENDED")
     found = verify(model, changed, [X])
     assert found.skipped == sum(found.skipped_because.values()) > 0
@@ -618,7 +620,7 @@ def test_what_is_skipped_is_said(model: Model, exported: onnx.ModelProto, tmp_pa
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_what_an_export_in_lower_precision_costs(dtype: str) -> None:
+def test_the_error_of_lower_precision_is_located(dtype: str) -> None:
     def make(dtype: str) -> Callable[[jax.Array], jax.Array]:
         weights = jnp.asarray(X[:, :4], dtype)
 
@@ -686,7 +688,9 @@ def idle_function(x: jax.Array) -> jax.Array:
         (idle_function, 2, "else_branch", "branch"),
     ],
 )
-def test_what_did_not_run_was_not_compared(fn: Any, count: int, where: str, mark: str) -> None:
+def test_values_that_were_not_computed_are_not_compared(
+    fn: Any, count: int, where: str, mark: str
+) -> None:
     proto = to_onnx(fn, [(4, 16)], stacktrace_metadata="sourcemap")
     wrong = _wrong(proto, _operator("Sin", "Tanh"))
     for found in (verify(fn, wrong, [X]), verify(proto, wrong, [X])):

@@ -20,7 +20,7 @@ def doctor(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_report_says_what_is_installed_and_nothing_private():
+def test_the_report_lists_installed_packages_and_nothing_private():
     done = doctor("--json", JAX_PLATFORMS="cpu", JAX_COMPILATION_CACHE_DIR="/home/somebody")
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)

@@ -172,7 +172,7 @@ def test_an_operator_that_occurs_once_is_that_node(explain: Explain) -> None:
     assert found["doubt"] is None
 
 
-def test_a_wrong_input_says_which_axis(explain: Explain) -> None:
+def test_a_wrong_input_names_the_axis(explain: Explain) -> None:
     (found,) = explain(
         "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: items for "
         "the following indices\n index: 0 Got: 3 Expected: 2\n index: 1 Got: 5 Expected: 4\n"

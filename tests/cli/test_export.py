@@ -109,7 +109,7 @@ def test_a_function_with_symbolic_and_keyword_arguments(folder):
 
 
 @pytest.mark.parametrize("name", ["net", "make()", "net.__call__"])
-def test_objects_methods_and_what_calls_return(folder, export, name):
+def test_objects_methods_and_results_of_calls(folder, export, name):
     done = export(f"model.py:{name}", "--input", "[B,3]", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     [path] = folder.glob("*.onnx")
@@ -123,7 +123,7 @@ def test_a_module_by_its_name_is_the_same_model(folder, monkeypatch):
     assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
 
 
-def test_assumptions_and_what_was_nearly_recognised(folder, export):
+def test_assumptions_and_near_misses(folder, export):
     (folder / "norm.py").write_text("""import jax.numpy as jnp
 
 def norm(x):
@@ -219,7 +219,7 @@ def test_64_bit_types_on_request(folder, export):
     assert value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
 
 
-def test_what_cannot_be_exported(folder, export):
+def test_unsupported_functions_are_reported(folder, export):
     done = export("model.py:callback", "--input=f32[2]")
     assert done.returncode == 2
     assert done.stderr.startswith("UnsupportedError[unsupported-")
@@ -238,7 +238,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_long_exports_say_what_they_do():
+def test_long_exports_show_their_progress():
     terminal = Terminal()
 
     def slow(x):
@@ -257,7 +257,7 @@ class Model:
 
 
 @pytest.mark.parametrize("terminal", [Terminal(), io.StringIO()], ids=["terminal", "notebook"])
-def test_writing_says_how_much_is_written(terminal, monkeypatch):
+def test_writing_shows_the_bytes_written(terminal, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "is_notebook", lambda: not terminal.isatty())
     shown = progress.shown if terminal.isatty() else progress.shown_in_notebook

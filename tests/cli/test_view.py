@@ -71,7 +71,7 @@ def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
     assert "2 nodes from tests/models/nnx/gpt.py" in page.evaluate("$('lit').textContent")
 
 
-def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
+def test_a_call_highlights_the_nodes_of_its_callees(page: Page) -> None:
     page.click(line("x = block(x)"))
     inside = page.evaluate("nodes.filter((node) => node.scope.startsWith('blocks.')).length")
     assert page.evaluate("state.weak.size") == inside > 50
@@ -79,7 +79,7 @@ def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
     assert "in functions called at" in page.evaluate("$('lit').textContent")
 
 
-def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
+def test_folded_modules_count_highlighted_nodes(page: Page) -> None:
     page.click(line("scores = jnp.where"))
     page.click("document.getElementById('fold')")
     page.wait(module("blocks.1"))

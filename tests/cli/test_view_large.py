@@ -80,7 +80,7 @@ def test_no_step_costs_as_much_as_the_model_is_large(tab: Page, large: Path) -> 
     assert max(added.values()) < 200, added
 
 
-def test_only_what_is_in_view_exists(tab: Page, large: Path) -> None:
+def test_only_visible_rows_are_in_the_document(tab: Page, large: Path) -> None:
     show(tab, large)
     folded = tab.evaluate("document.querySelectorAll('*').length")
     tab.evaluate("setAll(true)")

@@ -117,7 +117,7 @@ def test_an_artifact_knows_its_lines_without_its_source(tmp_path: Path) -> None:
     assert same, message
 
 
-def test_what_is_not_an_artifact_is_an_error(tmp_path: Path) -> None:
+def test_other_bytes_than_an_artifact_are_an_error(tmp_path: Path) -> None:
     file = tmp_path / "artifact.bin"
     file.write_bytes(b"nothing")
     command = [sys.executable, "-m", "jax2onnx", "export", str(file)]

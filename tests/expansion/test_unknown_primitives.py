@@ -223,7 +223,7 @@ def test_equations_on_a_device_have_their_lines() -> None:
         (lambda x: jax.pure_callback(lambda x: x, x, x), "pure_callback"),
     ],
 )
-def test_what_cannot_be_traced_is_refused(fn: Any, name: str) -> None:
+def test_untraceable_primitives_are_refused(fn: Any, name: str) -> None:
     with pytest.raises(UnsupportedError, match=f"`{name}` has no ONNX lowering"):
         to_onnx(lambda x: fn(x) + 1, [X])
 

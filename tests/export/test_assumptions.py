@@ -85,7 +85,7 @@ def test_symbolic_sizes_need_no_guards() -> None:
         assert_close(run(model, [ROWS, np.int32(place)]), [ROWS[:, place]])
 
 
-def test_what_the_function_itself_guards_stays() -> None:
+def test_guards_of_the_function_itself_are_kept() -> None:
     def fn(i: jax.Array, x: jax.Array) -> jax.Array:
         return TABLE[jnp.clip(i, 0, 8)] + jnp.where(jnp.isnan(x), 0.0, x)[:, None]
 
@@ -137,7 +137,7 @@ def test_finite_numbers_are_not_nan() -> None:
     assert metadata["pkg.jax2onnx.assume"] == "finite"
 
 
-def test_what_would_be_nan_is_not_read() -> None:
+def test_nan_fills_are_dropped_if_values_are_finite() -> None:
     def filled(x: jax.Array, i: jax.Array, value: float | None) -> jax.Array:
         return x.at[i].get(mode="fill", fill_value=value)
 
@@ -150,7 +150,7 @@ def test_what_would_be_nan_is_not_read() -> None:
         assert_close(run(model, [TABLE, outside]), [filled(TABLE, outside, value)])
 
 
-def test_the_model_says_what_it_assumes() -> None:
+def test_the_model_records_its_assumptions() -> None:
     model = to_onnx(jnp.max, [ROWS], assume=["casts_in_range", "no_nan"])
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     assert metadata["pkg.jax2onnx.assume"] == "no_nan casts_in_range"

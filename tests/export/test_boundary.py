@@ -186,7 +186,7 @@ def test_a_flag_of_another_type_keeps_its_default():
         ({"output_dtypes": ["float16"]}, "`output_dtypes` cannot be ['float16']"),
     ],
 )
-def test_what_does_not_match_is_an_error(options, message):
+def test_invalid_names_and_types_are_errors(options, message):
     with pytest.raises(jax2onnx.InvalidInputError) as error:
         to_onnx(decode, specs(), **options)
     assert message in str(error.value)

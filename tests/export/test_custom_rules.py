@@ -264,7 +264,7 @@ def test_an_interrupt_passes_through() -> None:
         to_onnx(double, [(2,)])
 
 
-def test_what_an_inlined_jaxpr_lacks_is_reported_as_always() -> None:
+def test_missing_rules_of_an_inlined_jaxpr_are_reported() -> None:
     @jax2onnx.lowering("jit", override=True)
     def rule(ctx: Any, *x: Any) -> Any:
         return ctx.inline(ctx.params["jaxpr"], *x)

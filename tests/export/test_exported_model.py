@@ -267,7 +267,7 @@ def test_provenance(tmp_path: Path) -> None:
     ("option", "value"),
     [("names", "nope"), ("paths", "nope"), ("text", "yes"), ("file", 3), ("user_packages", 3)],
 )
-def test_wrong_provenance_is_named_as_it_was_given(option: str, value: Any) -> None:
+def test_wrong_provenance_is_quoted_in_the_error(option: str, value: Any) -> None:
     with pytest.raises(InvalidInputError) as caught:
         export(Net(), ("B", 4), provenance=Provenance(**{option: value}))
     assert caught.value.message == f"`Provenance({option}=…)` cannot be {value!r}"

@@ -20,7 +20,7 @@ def test_importing_pulls_in_no_framework() -> None:
     assert loaded == ""
 
 
-def test_importing_leaves_jax_as_it_was() -> None:
+def test_importing_does_not_modify_jax() -> None:
     """Compiled functions stay compiled."""
     traced = python(
         "import jax; f = jax.jit(lambda x: (print('traced'), x)[1]); f(1.0); "
@@ -35,7 +35,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert jax2onnx.__version__.count(".") >= 2
 
 
-def test_one_file_touches_what_jax_does_not_document() -> None:
+def test_one_file_uses_undocumented_parts_of_jax() -> None:
     package = Path(__file__).parents[2] / "python" / "jax2onnx"
     users = {
         path.name
@@ -87,7 +87,7 @@ def test_the_command_line_starts_without_jax(tmp_path: Path) -> None:
     assert python(code).splitlines()[-1] == "loaded:"
 
 
-def test_every_name_is_where_the_table_says() -> None:
+def test_the_table_lists_every_name() -> None:
     import jax2onnx
 
     assert {*jax2onnx.__all__} == {*jax2onnx._MODULE_OF}

@@ -172,7 +172,7 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(functions, options, message, tmp_path):
+def test_errors_are_raised_before_anything_is_written(functions, options, message, tmp_path):
     with pytest.raises(jax2onnx.InvalidInputError) as error:
         to_onnx_set(functions, tmp_path / "set", **options)
     assert message in str(error.value)

@@ -187,7 +187,7 @@ def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(run(model, [X])[0], 3.0)
 
 
-def test_what_a_copy_shares_stays_shared() -> None:
+def test_shared_layers_stay_shared_in_a_copy() -> None:
     """A layer in two positions counts the calls of both."""
     net = Net()
     net.blocks[1] = net.blocks[0]
@@ -242,7 +242,7 @@ def test_layers_that_are_made_while_tracing_are_functions(fn: Callable[[], Any])
     assert {function.name for function in model.functions} == {"Linear"}
 
 
-def test_other_threads_see_classes_as_they_are(during: Any) -> None:
+def test_other_threads_see_unwrapped_classes(during: Any) -> None:
     model = Net()
     found = during(
         lambda: (

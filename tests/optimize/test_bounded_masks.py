@@ -111,7 +111,7 @@ def test_masks_behind_a_norm_are_added(norm, mask, fill):
 
 
 @pytest.mark.parametrize("before", [rotate, lambda x: x * 3 + 1, lambda x: x[..., ::-1] - x])
-def test_what_keeps_rows_bounded_is_looked_through(before):
+def test_bounded_operators_before_attention_keep_the_mask_an_addition(before):
     fn = attention(before=before)
     model = check_model(fn, [numbers(2, LENGTH, WIDTH)])
     assert is_added(model)
@@ -207,7 +207,7 @@ def not_normed(x):
     return x
 
 
-def test_what_is_not_normed_is_cut_off():
+def test_scores_without_a_norm_are_selected():
     fn = attention(norm=not_normed)
     model = check_model(fn, [numbers(2, LENGTH, WIDTH)])
     assert not is_added(model)
@@ -287,7 +287,7 @@ def test_norms_of_heads_without_epsilon_make_nan_of_their_own():
 
 
 @pytest.mark.parametrize("fill", [-1e3, -30.0, 0.5])
-def test_what_could_be_larger_than_its_substitute_is_cut_off(fill):
+def test_scores_that_may_exceed_the_fill_are_selected(fill):
     fn = attention(fill=fill)
     large = attention(before=lambda x: x * 1e4, fill=-1e9)
     for of in (fn, large):

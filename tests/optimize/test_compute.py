@@ -289,7 +289,7 @@ def test_modules():
         ({"": "float16"}, "patterns are names"),
     ],
 )
-def test_what_cannot_be_asked_for(compute, message):
+def test_invalid_requests_are_errors(compute, message):
     with pytest.raises(InvalidInputError, match=message.replace("*", r"\*")):
         to_onnx(net, [(4, 16)], compute=compute)
     with pytest.raises(InvalidInputError, match="nothing in the model can compute in float16"):
@@ -398,7 +398,7 @@ def test_with_smaller_weights(weights, tolerance):
 
 
 @pytest.mark.slow
-def test_verify_says_what_lines_lose():
+def test_verify_reports_the_loss_of_each_line():
     model = to_onnx(Transformer(), [IDS], compute="float16")
     found = verify(Transformer(), model, [IDS])
     assert found, found.message

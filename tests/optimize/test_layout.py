@@ -247,7 +247,7 @@ def test_equinox() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-def test_equinox_asks_a_counter_whether_it_was_trained(steps: int) -> None:
+def test_equinox_norms_read_a_counter(steps: int) -> None:
     norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(4, "batch", mode="batch")
     for i in range(steps):
         batch = normal(8, 4, 6, 6) + i

@@ -33,7 +33,7 @@ def cube_root(a: Any) -> Any:
     return lax.while_loop(cond, body, (jnp.ones_like(a), 0))
 
 
-def test_the_condition_and_the_next_round_share_what_they_compute() -> None:
+def test_the_condition_and_the_next_iteration_share_nodes() -> None:
     x = np.abs(np.random.default_rng(0).normal(size=64)).astype(np.float32) + 0.5
     ops = body_ops(check_model(cube_root, [x]), "Loop")
     assert ops.count("Mul") == 4
@@ -49,7 +49,7 @@ def test_loops_end_where_they_do_in_jax(special: float, at: int) -> None:
     assert_close(run(to_onnx(cube_root, [x]), [x]), jax.tree.leaves(cube_root(x)))
 
 
-def test_what_no_round_changes_is_computed_before_the_loop() -> None:
+def test_loop_invariants_are_computed_before_the_loop() -> None:
     def fn(w: Any, xs: Any) -> Any:
         return lax.scan(lambda c, x: (jnp.tanh(c * jnp.exp(w) + x), c), jnp.zeros(3), xs)
 
@@ -72,7 +72,7 @@ def test_state_that_stays_the_same_is_not_carried() -> None:
     assert len(loop.output) == 1
 
 
-def test_loops_that_run_no_round() -> None:
+def test_loops_without_iterations() -> None:
     def fn(x: Any) -> Any:
         def body(s: Any) -> Any:
             return s[0] * s[1], s[1], jnp.exp(s[1]) + s[2]

@@ -61,7 +61,7 @@ def test_types_that_have_no_kernel_are_chosen():
 
 @pytest.mark.parametrize("softmax", [jax.nn.softmax, jax.nn.log_softmax])
 @pytest.mark.parametrize("fill", FILLS)
-def test_a_causal_mask_hides_what_it_hides_in_jax(fill, softmax):
+def test_a_causal_mask_hides_the_same_scores_as_in_jax(fill, softmax):
     model = check_model(causal(fill, softmax), [special(2, 3, 9, 9)])
     last = "Softmax" if softmax is jax.nn.softmax else "LogSoftmax"
     assert op_types(model) == ["Trilu", "Add", last]

@@ -509,7 +509,7 @@ def attention_with(capped=False, after=None):
         (attention_with(after=lambda w: jnp.where(jnp.tri(3) > 0, w, 0)), "after the softmax"),
     ],
 )
-def test_what_is_like_attention_is_reported(fn, reason, caplog):
+def test_near_misses_of_attention_are_reported(fn, reason, caplog):
     x = jax.random.normal(jax.random.key(0), (2, 3, 2, 4))
     with caplog.at_level(logging.INFO, "jax2onnx"):
         assert "Attention" not in exported(fn, x, x, x)

@@ -203,7 +203,7 @@ def test_integers_between_bounds(dtype):
         lambda x: jnp.sum(x, 1) / 6,
     ],
 )
-def test_what_is_something_else(fn):
+def test_near_misses_stay_elementary(fn):
     native = {"Relu", "Softmax", "LeakyRelu", "ReduceMean", "Clip"}
     assert not native & set(exported(fn, rows(12, 7), operators="native"))
 
@@ -359,7 +359,7 @@ def test_a_fused_node_names_all_lines():
     assert lines == {"Sin": 1, "LayerNormalization": 2, "Softmax": 5}
 
 
-def test_a_norm_of_which_a_part_is_returned(caplog):
+def test_a_norm_with_a_returned_intermediate_value(caplog):
     def fn(x):
         mean = mean_of(x)
         variance = mean_of((x - mean) ** 2)
@@ -771,7 +771,7 @@ def test_group_norms_are_one_node_where_it_is_exact(dtype):
     assert "InstanceNormalization" in ops
 
 
-def test_a_model_remembers_what_was_nearly_recognised(tmp_path, capfd):
+def test_a_model_records_near_misses(tmp_path, capfd):
     def fn(x):
         mean = mean_of(x)
         variance = mean_of((x - mean) ** 2)

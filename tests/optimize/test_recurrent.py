@@ -124,7 +124,7 @@ def gru_step(hidden, x):
 
 @pytest.mark.parametrize("opset", [13, 23])
 @pytest.mark.parametrize("reverse", [False, True, None], ids=["forwards", "backwards", "both"])
-def test_a_guarded_layer_keeps_what_is_not_a_number(reverse, opset):
+def test_a_guarded_layer_propagates_nan(reverse, opset):
     def fn(h, x):
         one = lax.scan(gru_step, h, x, reverse=bool(reverse))
         other = lax.scan(gru_step, h, x, reverse=True)

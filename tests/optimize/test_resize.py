@@ -316,7 +316,7 @@ def test_images_of_any_size_are_resized_by_one_node(method, choice):
             assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
 
 
-def test_what_may_be_empty_is_not_resized_by_one_node():
+def test_axes_that_may_be_empty_are_not_resized_by_one_node():
     def fn(x):
         size = (x.shape[0], x.shape[1] // 2, x.shape[2], 3)
         return image.resize(x, size, "linear")

@@ -179,7 +179,7 @@ def test_weights_are_chosen_by_name():
 
 @pytest.mark.parametrize("dtype", ["int4", "int8"])
 @pytest.mark.parametrize("scales", ["column", "blocks"])
-def test_integers_of_jax_stay_what_they_are(dtype, scales, tmp_path):
+def test_integers_of_jax_are_not_quantised(dtype, scales, tmp_path):
     rows, columns = 256, 128
     low, high = RANGES[dtype]
     w = jnp.asarray(RNG.integers(low, high + 1, (rows, columns)), dtype)
@@ -306,7 +306,7 @@ def test_integers_that_wrap_around_are_not_widened(spelling):
     np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
 
 
-def test_looked_up_integers_stay_what_they_are():
+def test_looked_up_integers_are_unchanged():
     """Rows of an embedding are widened after the lookup."""
 
     def model(ids):
@@ -443,7 +443,7 @@ def test_weights_of_any_magnitude(form, size):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_weights_that_are_not_finite_stay_as_they_are(bad):
+def test_weights_that_are_not_finite_are_unchanged(bad):
     w, v = normal(64, 32), normal(32, 64)
     w[3, 5] = bad
     first, second = jnp.asarray(w), jnp.asarray(v)
@@ -581,7 +581,7 @@ def test_files_are_smaller(tmp_path):
     assert sizes["int4"] < sizes["uint4"] < sizes["float16"] * 0.3
 
 
-def test_a_file_holds_what_is_returned(tmp_path):
+def test_a_file_holds_the_returned_model(tmp_path):
     w, x = normal(64, 64), normal(1, 64)
     path = str(tmp_path / "m.onnx")
     for form in ["int4", "uint8", "float16"]:
@@ -602,7 +602,7 @@ def test_a_file_holds_what_is_returned(tmp_path):
         ({"embed.*": "int8:128"}, "its rows of 64 elements are not a multiple of the block size"),
     ],
 )
-def test_what_cannot_be_done_is_said(weights, message):
+def test_impossible_formats_are_errors(weights, message):
     with pytest.raises(InvalidInputError) as raised:
         to_onnx(Net(), [np.zeros((1, 4), np.int32)], weights=weights)
     assert message in str(raised.value)
@@ -646,7 +646,7 @@ def test_weights_that_cannot_be_rounded_leave_the_old_model(size, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_each_line_loses(tmp_path):
+def test_the_loss_of_each_line(tmp_path):
     net, ids = Net(), np.asarray([[1, 2, 3]], np.int32)
     for form, ok in (("int4", False), (None, True)):
         model = to_onnx(net, [ids], weights=form, stacktrace_metadata=True)

@@ -132,7 +132,7 @@ def test_a_wrong_rewrite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_what_jax_refuses_is_passed_over() -> None:
+def test_rejections_by_jax_are_skipped() -> None:
     refused = Counter()
     assert program(882, refused).equations
     assert any("scatter_mul gradients" in reason for reason in refused)

@@ -53,7 +53,7 @@ def test_the_lowest_opset_costs_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("opset", [9, 11, 13, 17, 28])
 @pytest.mark.parametrize("name", sorted({*SAMPLE, *ALWAYS} & PROGRAMS.keys()))
-def test_programs_agree_or_say_what_they_need(name: str, opset: int) -> None:
+def test_programs_agree_or_name_the_opset_they_need(name: str, opset: int) -> None:
     outcome(name, opset)
 
 

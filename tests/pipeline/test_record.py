@@ -60,7 +60,7 @@ def test_models_of_frameworks_are_the_same(tmp_path: Path, name: str, functions:
     assert exported == again
 
 
-def test_what_the_export_was_asked_for_is_part_of_it(tmp_path: Path) -> None:
+def test_options_are_part_of_the_recording(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "model_name": 'a "model"',
         "opset": 21,
@@ -131,7 +131,7 @@ def test_rules_of_users_cannot_be_recorded(tmp_path: Path) -> None:
     assert "`sin` is lowered by rules written in Python" in done.stderr
 
 
-def test_a_recording_says_nothing_about_the_machine(tmp_path: Path) -> None:
+def test_a_recording_does_not_describe_the_machine(tmp_path: Path) -> None:
     record = tmp_path / "model.jaxpr"
     to_onnx(loops, LOOPS, record=record)
     assert str(Path(__file__).parents[1]) not in record.read_text()

@@ -299,7 +299,7 @@ def parallel(x: jax.Array) -> jax.Array:
     return jnp.concatenate([a, b, c])
 
 
-def test_products_of_which_one_is_gone_are_not_told_apart_by_their_order() -> None:
+def test_products_are_not_identified_by_order_if_one_is_gone() -> None:
     exported = to_onnx(parallel, [(8, 16)], stacktrace_metadata="sourcemap")
     sources = SourceMap.load(exported)
     changed = renamed(exported)
@@ -390,7 +390,7 @@ def test_a_profile_charges_all_lines_of_a_fused_kernel(
     assert found == expected
 
 
-def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
+def test_renamed_kernels_are_charged_to_the_nodes_they_replaced(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bias, weights = jnp.arange(32.0), jnp.ones((32, 32))

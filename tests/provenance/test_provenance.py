@@ -465,7 +465,7 @@ def test_the_argument_beats_the_context_beats_the_environment(
     assert keys_of(export(two_callers, level=None)) == KEYS["full"]
 
 
-def test_what_is_folded_step_by_step_is_inherited_once() -> None:
+def test_stepwise_folding_inherits_each_source_once() -> None:
     """Every step reads the previous one several times, so lists of origins must not double."""
 
     def fn(x: jax.Array) -> jax.Array:

@@ -60,7 +60,7 @@ def as_data(source: Any) -> dict[str, Any]:
     }
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -161,7 +161,7 @@ def test_the_reader_ends_quietly_if_nobody_reads_its_output(tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_what_is_no_map_is_an_error(tmp_path: Path) -> None:
+def test_other_files_than_a_map_are_an_error(tmp_path: Path) -> None:
     to_onnx(jnp.sin, [(2,)], return_mode="file", output_path=str(tmp_path / "model.onnx"))
     (tmp_path / "text").write_text("a text")
     for name in ("model.onnx", "text"):

@@ -72,7 +72,7 @@ def placements() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["reshard", "sharding_constraint"])
-def test_what_lies_somewhere_may_be_complex_or_a_key(name: str) -> None:
+def test_sharded_values_may_be_complex_or_keys(name: str) -> None:
     place = placements()[name]
     placed = jax.make_jaxpr(place)(normal(4))
     assert [eqn.primitive.name for eqn in placed.eqns] == [name]

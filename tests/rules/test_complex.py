@@ -286,6 +286,6 @@ def test_complex_numbers_are_not_nchw(option):
         to_onnx(lambda z: z * 2, [normal(1, 2, 3, 4)], **{option: [0]})
 
 
-def test_what_has_no_meaning_for_them_is_refused():
+def test_operations_undefined_for_complex_numbers_are_refused():
     with pytest.raises(UnsupportedError, match="complex numbers have no order to clamp by"):
         to_onnx(lambda z, w: lax.clamp(z, w, z), [Z, W])

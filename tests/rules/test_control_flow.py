@@ -376,7 +376,7 @@ def test_a_branch_that_is_always_taken_takes_the_place_of_the_choice(
     assert {callsite(node) for node in nodes} == {f"_branch:{_at(_branch)}"}
 
 
-def test_what_only_the_other_branch_needs_goes() -> None:
+def test_nodes_of_the_other_branch_are_removed() -> None:
     def fn(x: Any) -> Any:
         table = jnp.exp(x).sum()
         return lax.cond(True, lambda x, _: (x, x), lambda x, t: (x * t, x), x, table)

@@ -296,7 +296,7 @@ def test_real_schur(matrix):
             )
 
 
-def test_real_schur_of_what_is_not_finite():
+def test_real_schur_of_matrices_that_are_not_finite():
     a = np.stack([np.full((3, 3), np.nan, np.float32), normal(3, 3)])
     form, basis = run(to_onnx(lax.linalg.schur, [a]), [a])
     assert np.isnan(form[0]).all()

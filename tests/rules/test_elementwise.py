@@ -258,7 +258,7 @@ def test_angles_of_zeros():
         lambda x: lax.select_n(jnp.stack([x > 0, x < 1]).argmax(0), x, x * 2, x * 3),
     ],
 )
-def test_what_holds_first(choose):
+def test_the_first_true_condition_chooses(choose):
     x = jnp.array([[-2, -1, -0.5], [-0.0, 0, 0.7], [1, 2, jnp.nan], [jnp.inf, -jnp.inf, 3]])
     check_model(choose, [x])
     check_sizes(choose, [("B", 3)], [x], [x[1:2]])

@@ -35,7 +35,7 @@ def test_cholesky(shape):
     check_model(jnp.linalg.cholesky, [positive(*shape)])
 
 
-def test_cholesky_of_what_is_not_positive_definite():
+def test_cholesky_of_matrices_that_are_not_positive_definite():
     good, bad = positive(4, 4), positive(4, 4)
     bad[3, 3] = -1
     check_model(jnp.linalg.cholesky, [np.stack([good, bad, -good, good * np.nan, good * 0])])
@@ -81,7 +81,7 @@ def test_reduced_qr(shape):
     check_model(lambda x: lax.linalg.qr(x, full_matrices=False), [normal(*shape)])
 
 
-def test_qr_keeps_what_is_triangular_already():
+def test_qr_keeps_triangular_matrices():
     check_model(lax.linalg.qr, [np.triu(normal(4, 4))])
     check_model(lax.linalg.qr, [np.zeros((4, 3), np.float32)])
 

@@ -90,7 +90,7 @@ def test_rests(dtype, by):
     check_model(lambda i: lax.rem(i, by), [x])
 
 
-def test_rests_by_what_is_not_known():
+def test_remainders_by_unknown_divisors():
     x, by = np.arange(-9, 9, dtype=np.int32), np.array([3, -3, 1, -1, 0, 7] * 3, np.int32)
     check_model(jnp.remainder, [x, by])
     check_model(lambda x: jnp.remainder(jnp.abs(x), 4), [x])

@@ -56,7 +56,7 @@ def test_repeated_indices(method):
     check_model(update(method, lambda i: i), args)
 
 
-def test_dropped_updates_leave_alone_what_others_write():
+def test_dropped_updates_do_not_undo_others():
     check_model(update("set", lambda i: i), [normal(4), ints(3, 4, 9, 0), normal(4)])
 
 

@@ -234,7 +234,7 @@ def test_parts_of_two_axes_of_any_size_are_one_node(part: slice) -> None:
     assert [node.op_type for node in model.graph.node] == ["Slice"]
 
 
-def test_what_is_repeated_does_not_measure_what_stays() -> None:
+def test_repeating_does_not_measure_other_axes() -> None:
     model = check(lambda x: jnp.repeat(x, 3, axis=0) + jnp.tile(x, (3, 1)), X, sizes=(0, 1, 2, 7))
     assert "Shape" not in [node.op_type for node in model.graph.node]
 
@@ -263,7 +263,7 @@ def test_tables_of_any_size_are_read_from_either_end(mode: Any, shape: Any) -> N
             assert_close(run(model, [x, i]), [np.asarray(fn(jnp.asarray(x), jnp.asarray(i)))])
 
 
-def test_constraints_decide_what_is_otherwise_open() -> None:
+def test_constraints_decide_inconclusive_comparisons() -> None:
     """The sizes of `T` in these tests are at least three."""
 
     def window(x: jax.Array) -> jax.Array:
@@ -370,7 +370,7 @@ def message(fn: Callable[..., Any], *specs: Any) -> tuple[str, list[str]]:
     return str(caught.value).partition("\n")[0], note.strip().splitlines()
 
 
-def test_what_jax_cannot_trace_names_the_dimension() -> None:
+def test_tracing_errors_name_the_dimension() -> None:
     def fn(image: jax.Array, batch: Any) -> jax.Array:
         return image + 1 if batch["mask"].shape[1] > 3 else image
 

@@ -40,6 +40,6 @@ def test_gradient_of_overlapping_max_pools():
         (lambda x: jnp.concatenate([jnp.zeros(x.shape), x]), None),
     ],
 )
-def test_what_is_put_beside_a_tensor(fn, nodes):
+def test_concatenated_constants(fn, nodes):
     check_sizes(fn, [("B", 3)], *([numbers(n)] for n in (1, 2, 5)))
     assert nodes is None or op_types(to_onnx(fn, [("B", 3)])) == nodes

@@ -248,7 +248,7 @@ def test_integers_are_read_by_products_and_lookups_in_half_precision(
         assert usual == captured == idle_cuda.Placement([], 0)
 
 
-def test_what_stays_on_the_cpu_is_said_by_line() -> None:
+def test_nodes_on_the_cpu_are_listed_by_line() -> None:
     def fn(n: jax.Array) -> jax.Array:
         return (n ^ 5) + 1
 

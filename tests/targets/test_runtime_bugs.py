@@ -120,7 +120,7 @@ def test_halves_equal_themselves(fn: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("opset", [13, 17, 23])
-def test_a_scan_of_no_rows_is_what_it_starts_with(reverse: bool, opset: int) -> None:
+def test_a_scan_without_rows_returns_its_initial_state(reverse: bool, opset: int) -> None:
     def fn(x: jax.Array, start: jax.Array) -> Any:
         body = lambda total, row: (jnp.tanh(total @ total.T @ row), (total, row > 0))  # noqa: E731
         return jax.lax.scan(body, start, x, reverse=reverse)

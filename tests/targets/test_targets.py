@@ -62,7 +62,7 @@ def test_sums_of_any_size() -> None:
         assert_close(run(model, [n]), [n.sum(axis=0, dtype=np.int32)])
 
 
-def test_what_the_gpu_does_not_run_is_said_by_line() -> None:
+def test_nodes_that_leave_the_gpu_are_listed_by_line() -> None:
     def fn(x: jax.Array) -> jax.Array:
         y = jnp.sin(x) @ x.T
         return jnp.cumsum(y.astype(jnp.int8), axis=0)
@@ -120,7 +120,7 @@ def test_a_web_export_is_one_for_the_web() -> None:
     assert metadata(target="any")["pkg.jax2onnx.target"] == "any"
 
 
-def test_a_target_that_there_is_not() -> None:
+def test_unknown_targets_are_errors() -> None:
     with pytest.raises(InvalidInputError) as caught:
         to_onnx(jnp.exp, [X], target="tpu")
     assert f"choose one of: {', '.join(_core.targets())}" in str(caught.value)

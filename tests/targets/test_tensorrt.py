@@ -108,7 +108,7 @@ def test_types_that_the_page_lacks_are_replaced(fn: Any) -> None:
     assert_close(run(model, [x]), jax.tree_util.tree_leaves(fn(jnp.asarray(x))))
 
 
-def test_the_checker_finds_what_is_outside() -> None:
+def test_the_checker_finds_unsupported_nodes() -> None:
     x = np.arange(4, dtype=np.int32)
     assert problems(to_onnx(lambda x: x & 3, [x])) == ["BitwiseAnd 18"]
     with pytest.raises(UnsupportedError, match="TensorRT cannot compute `BitwiseAnd`"):

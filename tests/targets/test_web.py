@@ -84,7 +84,7 @@ def test_models_agree_in_node(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_node")
-def test_what_differs_is_said() -> None:
+def test_differences_are_reported() -> None:
     model = to_onnx(lambda x: x + 1, [X], target="onnxruntime-web")
     agrees, message = allclose_onnxruntime_web(lambda x: x + 2, model, [X])
     assert not agrees

@@ -238,7 +238,7 @@ def test_a_checkpoint_that_does_not_fit(tmp_path, change, message):
     assert out.read_text() == "old"
 
 
-def test_what_cannot_be_opened(tmp_path):
+def test_unreadable_checkpoints(tmp_path):
     fn = functools.partial(apply, ABSTRACT)
     with pytest.raises(InvalidInputError, match="there is no checkpoint"):
         to_onnx(fn, [X], checkpoint=tmp_path / "none.safetensors")

@@ -314,7 +314,7 @@ def test_no_warnings():
         to_onnx(Classifier(nnx.Rngs(0)), [("B", 8)], {"deterministic": True})
 
 
-def test_what_was_refused_is_not_traced_again() -> None:
+def test_refused_flags_are_not_traced_again() -> None:
     traced = []
 
     def fn(x, *, noisy, training):

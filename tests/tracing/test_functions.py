@@ -75,7 +75,7 @@ def test_branches_share_a_function() -> None:
     assert len(model.graph.initializer) >= 2  # weights of branches are stored outside
 
 
-def test_what_differs_is_another_function() -> None:
+def test_different_computations_are_different_functions() -> None:
     @onnx_function
     def power(x: Any, exponent: int) -> Any:
         return jnp.cos(x) ** exponent

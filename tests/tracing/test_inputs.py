@@ -228,7 +228,7 @@ DIMENSION = '  help: a dimension must be a non-negative integer or a name such a
         ),
     ],
 )
-def test_wrong_inputs_say_what_is_right(inputs: Any, message: str) -> None:
+def test_wrong_inputs_are_errors_with_advice(inputs: Any, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         to_onnx(lambda x: x, inputs)
     assert str(caught.value) == message

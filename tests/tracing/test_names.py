@@ -159,7 +159,7 @@ def test_given_names_replace_the_default_ones() -> None:
         ),
     ],
 )
-def test_wrong_names_say_what_is_right(given: Any, message: str) -> None:
+def test_wrong_names_are_errors_with_advice(given: Any, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         boundary(function, (1, 2), {}, 3, **given)
     assert str(caught.value) == message

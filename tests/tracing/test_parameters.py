@@ -314,7 +314,7 @@ def test_modules_have_paths() -> None:
     assert "tokens" in paths
 
 
-def test_the_key_changes_with_what_a_trace_depends_on() -> None:
+def test_the_key_changes_with_the_model() -> None:
     model, _ = gpt(layers=1)
 
     def key() -> str:

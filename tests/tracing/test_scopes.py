@@ -167,7 +167,7 @@ def test_specifications_without_a_result_are_no_modules(
     assert {node.name.rpartition("/")[0] for node in nodes} == expected
 
 
-def test_what_ran_before_changes_nothing() -> None:
+def test_earlier_calls_change_nothing() -> None:
     def fresh() -> Any:
         model = Net()
         return jax.jit(lambda x: model(x))

@@ -150,7 +150,7 @@ def test_unchanged_objects_are_not_written() -> None:
     traced(lambda x: x * params["w"])
 
 
-def test_a_model_that_has_learnt_is_exported_as_it_is_now() -> None:
+def test_a_trained_model_is_exported_with_its_current_state() -> None:
     model, (image,) = cnn()
 
     def constants() -> list[Any]:
@@ -190,7 +190,7 @@ def test_copies_are_gone_without_a_collection() -> None:
     assert len(links) == 2
 
 
-def test_the_garbage_collector_is_as_it_was():
+def test_the_garbage_collector_is_restored():
     before = gc.get_threshold()
     during = []
 

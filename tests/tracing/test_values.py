@@ -24,7 +24,7 @@ COUNT = jax.ShapeDtypeStruct((), jnp.int32)
         (lambda x: np.sin(x), (5,), "use jax.numpy"),
     ],
 )
-def test_errors_about_values_say_what_to_do(fn: Any, spec: Any, advice: str) -> None:
+def test_errors_about_values_have_advice(fn: Any, spec: Any, advice: str) -> None:
     with pytest.raises(Exception, match=r"traced array|concrete") as caught:
         to_onnx(fn, [spec])
     (note,) = [note for note in caught.value.__notes__ if "help" in note]

@@ -92,7 +92,7 @@ def test_weights_of_loops_are_rounded_to_nearest():
     to_onnx(fn, given, weights=found)
 
 
-def test_what_cannot_be_calibrated_is_said(held):
+def test_useless_calibration_is_an_error(held):
     def fn(ids, x):
         return model(held, ids, x)
 

@@ -41,10 +41,12 @@ impl Model {
         proto.encode_to_vec()
     }
 
-    /// Returns every large initializer, in order.
-    pub fn tensors(&self) -> impl Iterator<Item = &TensorProto> {
-        let large = |tensor: &&TensorProto| tensor.contents_len().is_some_and(|len| len >= LARGE);
-        self.proto.graph.iter().flat_map(|graph| &graph.initializer).filter(large)
+    /// Returns the large initializers from index `start` on, in order and with their indices.
+    pub fn tensors(&self, start: usize) -> impl Iterator<Item = (usize, &TensorProto)> {
+        let all = self.proto.graph.as_ref().map_or(&[][..], |graph| &graph.initializer);
+        let is_large = |tensor: &TensorProto| tensor.contents_len().is_some_and(|len| len >= LARGE);
+        let rest = all.iter().enumerate().skip(start);
+        rest.filter(move |(_, tensor)| is_large(tensor))
     }
 }
 

@@ -270,6 +270,7 @@ fn while_not_interrupted(
 #[derive(Debug)]
 pub(crate) struct Tensors {
     model: Arc<onnx_file::Model>,
+    /// The index of the first initializer that has not been examined.
     next: usize,
 }
 
@@ -283,8 +284,8 @@ impl Tensors {
         &mut self,
         py: Python<'py>,
     ) -> PyResult<Option<(String, Bound<'py, PyBytes>)>> {
-        let Some(tensor) = self.model.tensors().nth(self.next) else { return Ok(None) };
-        self.next += 1;
+        let Some((index, tensor)) = self.model.tensors(self.next).next() else { return Ok(None) };
+        self.next = index + 1;
         let bytes = match (&tensor.raw_data, &tensor.deferred) {
             (Some(bytes), _) => PyBytes::new(py, bytes),
             (None, Some(deferred)) => {

@@ -15,7 +15,7 @@ _watching: "list[_Display]" = []
 
 
 class Written(Protocol):
-    """Something that is being written, such as a model."""
+    """A file that is being written, such as a model."""
 
     @property
     def size(self) -> int:

@@ -209,7 +209,7 @@ class _Calibration:
         if not bool(jnp.isfinite(inputs).all()):
             raise _bad_samples(
                 f"the product with `{view.name}` reads NaN or infinity",
-                "look for these numbers in the samples, or in what the function makes of them",
+                "look for these numbers in the samples and in intermediate values of the function",
             )
         # Elements that are broadcast are read more than once.
         parameter = next(

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_instead_is_said() {
+    fn a_missing_path_lists_the_nodes_that_follow() {
         let listing = listing();
         for (path, instead) in [
             ("Gemm", "nothing"),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_path_is_an_error() {
+    fn malformed_paths_are_errors() {
         for (path, problem) in [
             ("", "`` is not a step"),
             ("MatMul ->", "`` is not a step"),

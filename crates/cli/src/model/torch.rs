@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn unreadable_metadata_is_omitted() {
         assert_eq!(origin(&props(&[("other", "x")])), None);
         let damaged = props(&[(STACK, "File \"a\", line x"), (SCOPES, "[']"), (CLASSES, "")]);
         assert!(origin(&damaged).is_none_or(|origin| origin.site.is_none()));

@@ -46,7 +46,7 @@ fn a_program_becomes_a_model_that_knows_its_lines() {
 }
 
 #[test]
-fn with_weights_there_is_nothing_to_say() {
+fn recorded_weights_are_not_remarked_on() {
     let values = ["0.5"; 12].join(", ");
     let (_folder, program, out) = written(&PROGRAM.replace("...", &format!("{{{values}}}")));
     assert_eq!(output(&format!("convert {program} -o {out}")), "");
@@ -55,7 +55,7 @@ fn with_weights_there_is_nothing_to_say() {
 }
 
 #[test]
-fn what_has_no_onnx_form_is_reported_with_its_line() {
+fn unknown_primitives_are_reported_with_their_line() {
     let text = PROGRAM.replace("dot_general[", "no_such_primitive[");
     let (_folder, program, out) = written(&text.replace(
         "...",

@@ -47,7 +47,7 @@ fn a_fused_node_has_several_sources() {
 }
 
 #[test]
-fn metadata_says_what_it_can() {
+fn a_node_is_shown_at_each_level_of_metadata() {
     for level in ["minimal.onnx", "full.onnx", "off.onnx"] {
         assert_snapshot!(level, run(&["show", &model(level), "--node", "/blocks.0/Tanh"]).output);
     }

@@ -13,7 +13,7 @@ use super::token::{is_number_word, name, quoted};
 use super::{array, param};
 use crate::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
 
-/// The input of [`print`].
+/// The input of [`print()`].
 #[derive(Clone, Copy, Debug)]
 pub struct Printed<'a> {
     /// The settings of the conversion; may be empty.

@@ -9,11 +9,11 @@
 //! possible. Therefore an answer is kept for one revision of the graph, and whatever changes an operand, an attribute,
 //! a type or a name starts the next revision. Added and removed nodes do not: no kept answer depends on them, because ids
 //! are not used twice. Answers of earlier revisions count as missing and are overwritten. An edit costs one addition,
-//! and a question at most [`STEPS`] values, however large the graph is.
+//! and a question at most `STEPS` values, however large the graph is.
 //!
 //! # Limit
 //!
-//! A question looks at [`STEPS`] values at most, in all domains together. An answer that was found after this limit
+//! A question looks at `STEPS` values at most, in all domains together. An answer that was found after this limit
 //! was reached is sound, but may be less sharp. It is kept only for the value that was asked for.
 
 mod affine;

@@ -132,7 +132,7 @@ fn the_skeleton_and_the_tensors_make_up_the_model() {
     let model = model();
     let mut skeleton = onnx_file::read(model.skeleton()).unwrap();
     assert_ne!(skeleton, model.proto);
-    let mut tensors = model.tensors();
+    let mut tensors = model.tensors(0).map(|(_, tensor)| tensor);
     for tensor in &mut skeleton.graph.as_mut().unwrap().initializer {
         if tensor.raw_data.is_none() {
             let whole = tensors.next().unwrap();

@@ -121,7 +121,7 @@ mod tests {
     use crate::legalize::testing;
 
     #[test]
-    fn what_is_inside_is_widened() {
+    fn intermediate_four_bit_floats_are_widened() {
         let text =
             "g (float[3] x) => (float[3] y) { z = Cast <to = 23> (x) y = Cast <to = 1> (z) }";
         assert!(!testing::legalized_text(text, Target::default()).contains("float4e2m1"));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_of_the_maximum_does() {
+    fn maxima_whose_nan_is_visible_propagate_it() {
         for body in [
             "m = ReduceMax (x, a) y = Sub (x, m)",
             "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) y = Mul (e, m)",

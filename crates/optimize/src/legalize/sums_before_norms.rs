@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_fused_is_a_sum() {
+    fn fusible_additions_become_sums() {
         for shape in ["[2,3,4]", "[B,3,4]"] {
             let found = legalized(shape, Target::default());
             assert_eq!(found, "Sum:f32 LayerNormalization:f32", "{shape}");

@@ -29,7 +29,7 @@ fn error(op: &'static str, operands: usize, dtype: DType) -> String {
 }
 
 #[test]
-fn what_runs_is_left_alone() {
+fn supported_nodes_are_unchanged() {
     for dtype in [I8, I64, U64, F16, F32, F64] {
         assert_eq!(same("Add", 2, dtype), format!("Add:{dtype}"));
     }
@@ -180,7 +180,7 @@ fn the_specification_is_a_target_too() {
 }
 
 #[test]
-fn what_cannot_be_done_is_an_error() {
+fn unsupported_nodes_are_errors() {
     let det = refusal("`Det` on f64: it supports f16, f32");
     assert!(error("Det", 1, F64).starts_with(&det));
     assert!(error("Add", 2, C64).starts_with(&refusal("`Add` on c64")));

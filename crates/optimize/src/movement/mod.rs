@@ -2,7 +2,7 @@
 //! effect on axes.
 //!
 //! - [`Chain`]s of transposes and reshapes become a plan of [`Movement`]s. [`Atoms`] find the cheapest one.
-//! - [`push`] moves a permutation, or the removal of unit axes, through an operator, as the column
+//! - [`mod@push`] moves a permutation, or the removal of unit axes, through an operator, as the column
 //!   `axes` of the operator table says. An [`AxisMap`] describes such a movement.
 //! - [`cost`] compares alternatives.
 //!

@@ -36,7 +36,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let vanishes = softmax.is("Softmax") && is_last && fill + 2.0 * largest < -vanishing(dtype);
     if !(swallows(fill, largest, dtype) || (vanishes && shows_some_of_each_row(m, &masked))) {
-        return Err("what is masked would not swallow what it is added to".into());
+        return Err("the fill value would not absorb the scores".into());
     }
     let added = added(m, &masked)?;
     Ok(vec![m.op("Add", &[x, added], Attrs::new())?])

@@ -33,7 +33,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let after = Chain::to(m, y);
     let matmul =
-        m.producer(after.source, &["MatMul"]).ok_or("what is moved is not a product")?.clone();
+        m.producer(after.source, &["MatMul"]).ok_or("the moved value is not a product")?.clone();
     if matmul.block() != m.root().block() {
         return Err("the product is made elsewhere".into());
     }

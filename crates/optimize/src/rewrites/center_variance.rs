@@ -20,8 +20,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (mean_square, square) = (m.operand(0)?, m.operand(1)?);
     let squares = Mean::of(m, mean_square).ok_or("nothing is subtracted from a mean")?;
     let x = squared(m, squares.x).ok_or("the mean is not one of squares")?;
-    let mean = squared(m, square).ok_or("what is subtracted is not a square")?;
-    let average = Mean::of(m, mean).ok_or("what is subtracted is not the square of a mean")?;
+    let mean = squared(m, square).ok_or("the subtrahend is not a square")?;
+    let average = Mean::of(m, mean).ok_or("the subtrahend is not the square of a mean")?;
     let kept = average.kept_shape(m).ok_or("the axes are not known")?;
     if average.x != x
         || average.count != squares.count

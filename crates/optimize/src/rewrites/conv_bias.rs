@@ -50,7 +50,7 @@ fn difference(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("nothing is subtracted from a convolution".into());
     }
     if m.constant(subtracted).is_none() {
-        return Err("what is subtracted is not a constant".into());
+        return Err("the subtrahend is not a constant".into());
     }
     let shape = &m.ty(product).shape;
     let channels = shape.get(1).ok_or("the convolution has no channels")?;

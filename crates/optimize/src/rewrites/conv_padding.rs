@@ -32,7 +32,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         node.is("Conv") && node.op.domain.is_empty() && node.attr("auto_pad").is_none()
     };
     if !m.graph().value(padded).uses().all(is_convolved) {
-        return Err("something else reads what is padded".into());
+        return Err("the padded value has other consumers".into());
     }
     let rank = m.ty(x).rank();
     if amounts.len() != 2 * rank || rank < 3 {

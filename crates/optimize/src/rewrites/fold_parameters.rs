@@ -67,7 +67,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return match (m.is_used_once(parameter), is_small) {
             (true, _) => Ok(vec![m.rename(parameter, view)]),
             (false, true) => Ok(vec![m.derived(parameter, view)]),
-            (false, false) => Err("the parameter is also read as it is".into()),
+            (false, false) => Err("the parameter has other consumers".into()),
         };
     }
     if m.ty(parameter).dtype.is_integer() {

@@ -23,7 +23,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let clipped = Clipped::read(m, b)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
         if !is_same(m, a, clipped.x) {
-            return Err("what is compared is not what is clipped".into());
+            return Err("the compared value is not the clipped one".into());
         }
         if !is_looked_up_only(m, b) {
             return Err("the clipped index is needed elsewhere".into());

@@ -37,7 +37,7 @@ impl Masked {
 pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip> {
     let Masked { mask, x, is_shown, .. } = *masked;
     if m.constant(mask).is_none() && m.ty(mask).shape == m.ty(x).shape {
-        return Err("the mask is as large as what it hides".into());
+        return Err("the mask is as large as the scores".into());
     }
     let zero = m.scalar(m.ty(x).dtype, 0.0)?;
     let hidden = m.operand(if is_shown { 2 } else { 1 })?;
@@ -65,10 +65,10 @@ pub(super) fn softmax<'m>(m: &'m Match<'_>) -> Result<&'m Node, Skip> {
     let mut uses = graph.value(m.result()?).uses();
     let node = match (uses.next(), uses.next()) {
         (Some(Use::Operand(node, _)), None) => graph.node(node),
-        _ => return Err("what is masked is read more than once".into()),
+        _ => return Err("the masked value has several consumers".into()),
     };
     if !["LogSoftmax", "Softmax"].iter().any(|op| node.is(op)) {
-        return Err("what is masked is read by something else than a softmax".into());
+        return Err("the consumer of the masked value is not a softmax".into());
     }
     match m.forms().of("Attention") {
         Form::Native | Form::Measured => Err("attention may become one node".into()),

@@ -70,7 +70,7 @@ impl Moved {
         }
         let inner = nodes[..2].iter().flat_map(|id| &graph.node(*id).outputs);
         if !inner.clone().all(|value| m.is_used_once(*value)) {
-            return Err("what is on the way is used elsewhere".into());
+            return Err("an intermediate value has other consumers".into());
         }
         let x = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let (atoms, from, to) = Atoms::moved(graph, x, nodes)?;

@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 use rustc_hash::FxHashSet;
 
 use super::candidates::candidates;
-use super::refine::{other_operator, refine, stranger};
+use super::refine::{mismatched_operator, other_operator, refine};
 use crate::log::{
     Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, paragraph, severity, unfolded,
     unwrapped,
@@ -185,7 +185,7 @@ impl<'m> Explanation<'m> {
                     other_operator(op, &index.nodes[*node].proto.op_type)
                 }
                 ((Subject::Node(node), None), Some(op)) => {
-                    stranger(op, &index.nodes[*node].proto.op_type)
+                    mismatched_operator(op, &index.nodes[*node].proto.op_type)
                 }
                 _ => None,
             };

@@ -86,7 +86,7 @@ pub(super) fn other_operator(op: &str, own: &str) -> Option<String> {
 
 /// Returns a note if the message mentions an operator other than `own`, the operator of the model's
 /// node with that name.
-pub(super) fn stranger(op: &str, own: &str) -> Option<String> {
+pub(super) fn mismatched_operator(op: &str, own: &str) -> Option<String> {
     // Versions and domains are written in several ways. The names of fused operators contain the
     // names of their parts.
     let said = op.split(['(', '-']).next().unwrap_or(op).rsplit([':', '.']).next().unwrap_or(op);
@@ -206,11 +206,11 @@ mod tests {
     #[test]
     fn a_message_about_another_operator_may_be_about_another_model() {
         for (op, own) in [("Add", "Add"), ("FusedMatMul", "MatMul"), ("Add(13)", "Add")] {
-            assert_eq!(stranger(op, own), None, "{op} {own}");
+            assert_eq!(mismatched_operator(op, own), None, "{op} {own}");
         }
-        assert_eq!(stranger("com.microsoft:Gelu", "Gelu"), None);
-        assert_eq!(stranger("", "Add"), None);
-        let note = stranger("Conv(11)", "Add").unwrap();
+        assert_eq!(mismatched_operator("com.microsoft:Gelu", "Gelu"), None);
+        assert_eq!(mismatched_operator("", "Add"), None);
+        let note = mismatched_operator("Conv(11)", "Add").unwrap();
         assert!(note.contains("the operator Conv, but this node is Add"), "{note}");
     }
 

@@ -226,7 +226,7 @@ mod tests {
     use tensor::DType::{I8, I16, I32, I64, U8, U32, U64};
 
     #[test]
-    fn counts_are_summed_up_as_they_are() {
+    fn counts_are_summed_without_casts() {
         for (size, operand, nodes) in [
             ("3", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
             ("T", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),

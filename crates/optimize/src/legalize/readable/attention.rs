@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_something_else_stays() {
+    fn other_scales_and_masks_are_unchanged() {
         for division in [
             "d = Div (q, three) s = MatMul (d, t) m = Add (s, add)",
             "s1 = MatMul (q, t) s = Div (s1, three) m = Add (s, add)",

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_convolution_says_the_size_of_its_kernel() {
+    fn convolutions_get_a_kernel_shape() {
         for op in ["Conv", "ConvTranspose"] {
             let body = |attrs| {
                 format!(
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_shapes_with_zeros_say_what_they_mean() {
+    fn only_shapes_with_zeros_keep_allowzero() {
         is_spelled(
             "g (float[6] x) => (float[2, 3] y) { s = Constant <value_ints = [2, 3]> ()
                 y = Reshape <allowzero = 1> (x, s) }",

@@ -52,14 +52,17 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let inner = ty.shape.len().min(normalized.len());
         let (front, back) = ty.shape.split_at(ty.shape.len() - inner);
         if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
-            return Err(unfit(found, "the scale is not as large as what is normalised"));
+            return Err(unfit(
+                found,
+                "the shape of the scale or bias is not that of the normalised axes",
+            ));
         }
         let sizes = Dim::all_known(&normalized);
         flatten(found, name, sizes.as_deref(), dtype)?;
     }
     if found.has("one") {
         let sizes = Dim::all_known(&normalized);
-        let unknown = || missed("the size of what is normalised is not known");
+        let unknown = || missed("the size of the normalised axes is not known");
         fill(found, "one", &sizes.ok_or_else(unknown)?, dtype, 1.0)?;
     }
     Ok(())

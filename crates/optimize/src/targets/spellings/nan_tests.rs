@@ -32,7 +32,7 @@ mod tests {
     use crate::targets::spellings::testing::spelled;
 
     #[test]
-    fn nan_is_what_is_not_at_least_minus_infinity() {
+    fn nan_is_not_at_least_minus_infinity() {
         let test = |node: &str, target| {
             let text = format!("g (float[B] x, float[B] z) => (bool[B] y) {{ y = {node} }}");
             spelled(&text, target).unwrap()

@@ -231,9 +231,7 @@ fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> R
     };
     match fits {
         true => Ok(()),
-        false => {
-            Err(missed("what is added to scores may be -inf for all keys, which is NaN in JAX"))
-        }
+        false => Err(missed("the bias may be -inf for all keys, which gives NaN in JAX")),
     }
 }
 

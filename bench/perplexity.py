@@ -77,11 +77,11 @@ def main() -> None:
     places = np.broadcast_to(np.arange(LENGTH, dtype=np.int32), inputs.shape)
     decode = example.decoder(parameters)
     arguments = [inputs, places, example.empty_cache(len(inputs))]
-    names = ("int4", "int4:64")
+    names = ("int4:32", "int4:64")
     calibrated = {n: jax2onnx.calibrate(decode, arguments, weights=n) for n in names}
-    print(calibrated["int4"])
+    print(calibrated["int4:64"])
     formats = {"as they are": None}
-    formats |= {f"`{n}`": n for n in ("int8", "int4", "int4:64", "uint4", "uint4:64")}
+    formats |= {f"`{n}`": n for n in ("int8", "int4:32", "int4:64", "uint4:32", "uint4:64")}
     formats |= {f"`{n}`, calibrated": found for n, found in calibrated.items()}
     first = None
     for level, how in (("1", "floats"), ("4", "8 bits")):

@@ -199,6 +199,18 @@ def test_caches_of_windows(name, tmp_path):
         np.testing.assert_allclose(found, wanted[-1], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("adapter", "given"),
+    [(["a", "b"], "a list"), ({"a": "b"}, "a dict"), ("a.onnx_adapter", "`a.onnx_adapter`")],
+)
+def test_adapters_are_not_switched(adapter, given, tmp_path):
+    folder, _ = published_folder(tmp_path, "llama")
+    with pytest.raises(InvalidInputError) as error:
+        generation.save_checkpoint(tmp_path / "model", folder, adapter=adapter)
+    assert f"`adapter` is {given}, which cannot be merged" in str(error.value)
+    assert "export one folder for each adapter" in str(error.value)
+
+
 def test_an_adapter_is_merged(tmp_path):
     folder, made = published_folder(tmp_path, "lora")
     adapter = tmp_path / "adapter"

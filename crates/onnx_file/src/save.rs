@@ -370,7 +370,7 @@ const PIECE: usize = 4 << 20;
 
 /// The number of bytes that are passed to the system at a time. They stay in the processor's caches,
 /// and the system need not look for large pages, which can take several times as long.
-const AT_ONCE: usize = 256 << 10;
+const AT_ONCE: usize = 128 << 10;
 
 /// The size from which on space is reserved for a file.
 const LARGE_FILE: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Helpers for tests in the text syntax, which compare a graph before and after.
 
-use onnx::{Assumption, Graph};
 use onnx::text::{parse, print};
+use onnx::{Assumption, Graph};
 use provenance::Origins;
 
 use crate::{Changed, Editor, Form, Forms, Options, Pass, Report, Rewrite, runner};

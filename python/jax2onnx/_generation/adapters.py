@@ -42,6 +42,9 @@ _HARMLESS = {
 # Fields that are read.
 _READ = {"peft_type", "lora_alpha", "use_rslora"}
 
+# The files of adapters that onnxruntime-genai switches.
+_SWITCHED = ".onnx_adapter"
+
 _TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])(\.default)?\.weight")
 
 
@@ -49,6 +52,15 @@ class Adapter:
     """A LoRA adapter: products of two thin matrices, which are added to weights."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        is_path = isinstance(folder, str | os.PathLike)
+        if not is_path or os.fsdecode(folder).endswith(_SWITCHED):
+            given = f"`{os.fsdecode(folder)}`" if is_path else f"a {type(folder).__name__}"
+            raise invalid(
+                f"`adapter` is {given}, which cannot be merged",
+                "one adapter in peft's layout is merged into the weights: pass its folder, and "
+                "export one folder for each adapter; models whose adapters onnxruntime-genai "
+                "switches are not written",
+            )
         self._path = os.path.join(folder, "adapter_config.json")
         fields = read_json(self._path)
         if fields is None:

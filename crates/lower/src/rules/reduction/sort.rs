@@ -75,10 +75,10 @@ impl Sort {
         let mut parts = Vec::new();
         for &key in keys.iter().rev() {
             match cx.dtype(key) {
-                DType::Bool => parts.push(cx.cast(key, DType::U8)?),
+                DType::Bool => parts.push(cx.cast(key, DType::I32)?),
                 dtype if dtype.is_float() && !cx.assumes(Assumption::NoNan) => {
                     let (nan, numbers) = without_nan(cx, key)?;
-                    parts.extend([numbers, cx.cast(nan, DType::U8)?]);
+                    parts.extend([numbers, cx.cast(nan, DType::I32)?]);
                 }
                 _ => parts.push(key),
             }

@@ -252,6 +252,8 @@ def comparisons_of_nan() -> Typical:
         tests = [a > b, a >= b, a < b, a <= b, a == b, a != b, a > 0, a <= 0, jnp.isnan(a)]
         tests += [~jnp.isnan(a), jnp.isfinite(a)]
         rows = [jnp.where(jnp.isnan(a), b, a), jnp.where(a == a, a, 7), jnp.sort(a)]
+        different = jnp.where(a == 2, 3.5, jnp.arange(9.0)[::-1])
+        rows.append(jnp.argsort(different).astype(jnp.float32))
         return jnp.stack([test.astype(jnp.float32) for test in tests] + rows)
 
     return Typical(fn, (a, b), (9,), (9,))

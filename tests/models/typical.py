@@ -242,6 +242,23 @@ def scan_backwards() -> Typical:
     return Typical(fn, (normal(2, 5, 4),), ("B", 5, 4))
 
 
+def comparisons_of_nan() -> Typical:
+    """All comparisons of two vectors, some of whose elements are NaN or infinite."""
+    nan, inf = jnp.nan, jnp.inf
+    a = jnp.asarray([nan, nan, 1, nan, inf, -inf, nan, 2, inf], jnp.float32)
+    b = jnp.asarray([1, nan, nan, -inf, nan, nan, inf, 2, inf], jnp.float32)
+
+    def fn(a: jax.Array, b: jax.Array) -> jax.Array:
+        tests = [a > b, a >= b, a < b, a <= b, a == b, a != b, a > 0, a <= 0, jnp.isnan(a)]
+        tests += [~jnp.isnan(a), jnp.isfinite(a)]
+        rows = [jnp.where(jnp.isnan(a), b, a), jnp.where(a == a, a, 7), jnp.sort(a)]
+        different = jnp.where(a == 2, 3.5, jnp.arange(9.0)[::-1])
+        rows.append(jnp.argsort(different).astype(jnp.float32))
+        return jnp.stack([test.astype(jnp.float32) for test in tests] + rows)
+
+    return Typical(fn, (a, b), (9,), (9,))
+
+
 MODELS: dict[str, Callable[[], Typical]] = {
     "MLP": of_catalogue("nnx/mlp"),
     "MLP in float16": half_precision,
@@ -275,3 +292,6 @@ BACKWARDS: dict[str, Callable[[], Typical]] = {
     "scan": scan_backwards,
 }
 """How to build models that read sequences backwards, which some runtimes ignore."""
+
+COMPARISONS: dict[str, Callable[[], Typical]] = {"comparisons of NaN": comparisons_of_nan}
+"""How to build a model that compares NaN, which some runtimes do in other ways."""

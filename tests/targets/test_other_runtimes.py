@@ -15,7 +15,7 @@ import pytest
 from harness.checking import TOLERANCE, as_tensor, quick
 from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
-from models.typical import BACKWARDS, MODELS, Typical
+from models.typical import BACKWARDS, COMPARISONS, MODELS, Typical
 
 ROOT = Path(__file__).parents[2]
 # The folder that `make runtimes` and `make rten` install runtimes in.
@@ -37,6 +37,8 @@ UNNAMED = {
     "openvino": set[str](),
     # It has no `Scan`.
     "rten": {"state space"},
+    # It has no operators of opset 23, no `Scan`, and ends at a `Loop` in a branch.
+    "mnn": {"Llama", "state space", "LSTM and GRU (Equinox)"},
     # It has no `Loop`.
     "tract": {"LSTM and GRU (Equinox)", "differential equation"} | CONDITIONAL,
 }
@@ -58,7 +60,7 @@ def skip_without(runtime: str) -> None:
 @functools.cache
 def built(name: str) -> tuple[Typical, list[Any]]:
     """Returns a model and JAX's results."""
-    model = (MODELS | BACKWARDS)[name]()
+    model = (MODELS | BACKWARDS | COMPARISONS)[name]()
     return model, jax.tree.leaves(quick(model.fn)(*model.args))
 
 
@@ -161,6 +163,16 @@ def test_weights_of_eight_bits(runtime: str, tmp_path: Path) -> None:
     model = onnx.load(path)
     assert "DequantizeLinear" in [node.op_type for node in model.graph.node]
     assert failures(runtime, tmp_path, {"MLP": path}, roughly=0.05) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["iree", "openvino", "rten", "tract"])
+@pytest.mark.parametrize("named", [True, False])
+def test_nan_is_compared_as_in_jax(runtime: str, named: bool, tmp_path: Path) -> None:
+    skip_without(runtime)
+    path = tmp_path / "model.onnx"
+    export("comparisons of NaN", path, **({"target": runtime} if named else {}))
+    assert failures(runtime, tmp_path, {"comparisons of NaN": path}) == {}
 
 
 @pytest.mark.parametrize("target", ["tract", "iree"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -77,3 +78,27 @@ def test_releases_run_the_catalogue(
             # Kernels of older releases add up in other orders.
             scale = np.abs(value).max() if value.dtype.kind == "f" and value.size else 1
             assert_close([results[key] / max(scale, 1)], [value / max(scale, 1)])
+
+
+@pytest.mark.parametrize("release", ["1.17", "1.19", "1.22"])
+def test_releases_run_what_is_made_for_them(release: Any, tmp_path: Path) -> None:
+    """Releases up to 1.18 end the process at a norm without a bias, and those up to 1.22 sort no bytes."""
+    if not (RUNTIMES / release / "onnxruntime").is_dir():
+        pytest.skip(f"onnxruntime {release} is not in build/runtimes")
+
+    def fn(x: jax.Array) -> list[jax.Array]:
+        y = jax.nn.standardize(x, epsilon=1e-5)
+        return [jnp.sin(y) + jnp.cos(y), jnp.argsort(x), jnp.sort(x) * y]
+
+    x = np.random.default_rng(0).normal(size=(3, 2, 8)).astype(np.float32)
+    target: Any = f"onnxruntime>={release}"
+    model = to_onnx(fn, [("B", 2, 8)], target=target)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    np.savez(tmp_path / "model.in.npz", **{model.graph.input[0].name: x})
+    script = str(ROOT / "tests" / "harness" / "in_runtime.py")
+    environment = os.environ | {"PYTHONPATH": str(RUNTIMES / release)}
+    command = [sys.executable, script, "onnxruntime", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = np.load(tmp_path / "model.out.npz")
+    assert_close([results[key] for key in results.files], [as_tensor(y) for y in fn(x)])

@@ -12,6 +12,7 @@ mod error;
 mod four_bit_floats;
 mod lowest;
 mod nan;
+mod nan_comparisons;
 mod older;
 mod placement;
 mod readable;
@@ -104,7 +105,10 @@ pub fn avoid_bugs(
         sums_before_norms::keep_apart(&mut work)?;
     }
     // Replacements may have any element type, too.
-    if work.graph().value_count() > before { work.adapt() } else { Ok(()) }
+    if work.graph().value_count() > before {
+        work.adapt()?;
+    }
+    nan_comparisons::convert(&mut work)
 }
 
 /// Returns `true` if all operators have their current form at `opset`. Otherwise they are invalid

@@ -51,7 +51,7 @@ fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
 }
 
 /// Returns `true` if an element of `x` may be NaN.
-fn is_possible(graph: &Graph, x: ValueId) -> bool {
+pub(super) fn is_possible(graph: &Graph, x: ValueId) -> bool {
     graph.facts().float_interval(x, &graph.ty(x).shape).has_nan
 }
 

@@ -74,27 +74,40 @@ impl Sort {
     fn order(&self, cx: &mut Context<'_>, keys: &[ValueId]) -> Result<ValueId> {
         let mut parts = Vec::new();
         for &key in keys.iter().rev() {
-            match cx.dtype(key) {
-                DType::Bool => parts.push(cx.cast(key, DType::U8)?),
-                dtype if dtype.is_float() && !cx.assumes(Assumption::NoNan) => {
-                    let (nan, numbers) = without_nan(cx, key)?;
-                    parts.extend([numbers, cx.cast(nan, DType::U8)?]);
-                }
-                _ => parts.push(key),
+            if cx.dtype(key).is_float() && !cx.assumes(Assumption::NoNan) {
+                let (nan, numbers) = without_nan(cx, key)?;
+                parts.extend([numbers, nan]);
+            } else {
+                parts.push(key);
             }
         }
         let mut order = None;
         for part in parts {
+            let part = match order {
+                Some(order) => self.pick(cx, part, order)?,
+                None => part,
+            };
+            let part = if cx.dtype(part) == DType::Bool { self.behind(cx, part)? } else { part };
+            let (_, next) = self.smallest(cx, part)?;
             order = Some(match order {
-                None => self.smallest(cx, part)?.1,
-                Some(order) => {
-                    let part = self.pick(cx, part, order)?;
-                    let (_, next) = self.smallest(cx, part)?;
-                    self.pick(cx, order, next)?
-                }
+                Some(order) => self.pick(cx, order, next)?,
+                None => next,
             });
         }
         order.ok_or_else(|| RuleError::Internal("a sort without keys".to_owned()))
+    }
+
+    /// Returns the positions of the elements, with those of `flags` behind all others. They are different, for
+    /// runtimes whose `TopK` may change the order of equal elements.
+    fn behind(&self, cx: &mut Context<'_>, flags: ValueId) -> Result<ValueId> {
+        let places = indices::count(cx, &self.extent)?;
+        let places = cx.cast(places, DType::I32)?;
+        let others: Vec<i64> = (1..cx.rank(flags) as i64 - self.axis).collect();
+        let places = cx.unsqueeze(places, &others)?;
+        let extent = cx.dims(std::slice::from_ref(&self.extent))?;
+        let extent = cx.cast(extent, DType::I32)?;
+        let last = cx.op("Add", &[places, extent], Attrs::new())?;
+        Ok(cx.op("Where", &[flags, last, places], Attrs::new())?)
     }
 }
 

@@ -21,6 +21,7 @@ mod tests;
 
 pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 pub(crate) use choice::{check_contrib, check_kernel, check_movement, check_unmeasured};
+pub(crate) use conditions::normalization::is_slow_by_rows;
 
 use std::sync::LazyLock;
 

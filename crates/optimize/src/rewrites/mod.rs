@@ -1,5 +1,6 @@
 //! The rewrites, one file each.
 
+mod activate_groups;
 mod add_mask;
 mod arrange_product;
 mod bias_before_split;
@@ -39,6 +40,7 @@ mod matmul_add_to_gemm;
 mod merge_before_transpose;
 mod move_blocks;
 mod narrow_gather_indices;
+mod normalize_groups;
 mod pad_with_one_number;
 mod pool_average;
 mod reduce_after_movement;
@@ -172,6 +174,9 @@ pub(crate) static REWRITES: &[(Phase, &Rewrite)] = &[
     (Phase::FuseConvolutions, &round_once::REWRITE),
     (Phase::FuseConvolutions, &pool_average::REWRITE),
     (Phase::Settle, &add_mask::REWRITE),
+    (Phase::Settle, &normalize_groups::REWRITE),
+    (Phase::Settle, &round_once::REWRITE),
+    (Phase::Settle, &activate_groups::REWRITE),
     (Phase::Settle, &cut_triangles::REWRITE),
     (Phase::Settle, &gather_single_slice::REWRITE),
     (Phase::Settle, &resize_pixels::REWRITE),

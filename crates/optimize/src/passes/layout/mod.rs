@@ -19,14 +19,14 @@ mod cut;
 mod relay;
 
 use onnx::operators::Axes;
-use onnx::{BlockId, Graph, Node, NodeId, Use, ValueId};
+use onnx::{BlockId, Graph, Node, NodeId, Use, Value, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::Type;
 
 use self::convolution::{Convolution, convolves, order_for_norm};
 use self::cut::{MOVES, NEVER, Network, STAYS, Vertex};
 use crate::movement::cost::{self, elements};
-use crate::movement::{AxisMap, Change, Pushed, push};
+use crate::movement::{Atoms, AxisMap, Change, Movement, Pushed, push};
 use crate::targets::Convolutions;
 use crate::{Changed, Editor, Error, Form, Pass};
 
@@ -269,6 +269,9 @@ struct Readers {
     candidates: Vec<Vertex>,
     /// `true` if a transpose to the order in question reads the value.
     transposed: bool,
+    /// `true` if a chain reads the value that would need no transpose if the value were in the order
+    /// in question.
+    absorbed: bool,
     /// `true` if a consumer needs the current order.
     others: bool,
 }
@@ -383,8 +386,13 @@ impl Costs<'_> {
             }
             let node = self.graph.node(id);
             let is_here = node.block() == self.block;
-            if is_here && self.order.is_made_by(self.graph, node) {
+            let [now, then] = self.transposes_behind(value, id);
+            if !now && then {
+                readers.others = true;
+            } else if is_here && self.order.is_made_by(self.graph, node) {
                 readers.transposed = true;
+            } else if now && !then {
+                readers.absorbed = true;
             } else if !is_here || AxisMap::of(self.graph, node).is_none() {
                 // Two consecutive transposes become one, regardless of the first.
                 readers.others = true;
@@ -393,11 +401,41 @@ impl Costs<'_> {
         readers
     }
 
+    /// Returns `true` if the reshapes and transposes of `value`, from the node `id` on, need a
+    /// transpose now, and if they would if the value were in the order in question. Without a reshape
+    /// among them, both are `false`.
+    fn transposes_behind(&self, value: ValueId, id: NodeId) -> [bool; 2] {
+        let (mut nodes, mut next) = (Vec::new(), Some(id));
+        while nodes.len() < REACH
+            && let Some(id) = next
+            && let node = self.graph.node(id)
+            && node.is_movement()
+            && node.block() == self.block
+        {
+            nodes.push(id);
+            let result = node.outputs.first().map(|result| self.graph.value(*result));
+            next = result.and_then(Value::only_consumer).map(|(reader, _)| reader);
+        }
+        let is_transpose = |id: &NodeId| self.graph.node(*id).is("Transpose");
+        let counts = nodes.iter().filter(|id| is_transpose(id)).count();
+        if counts == 0 || counts == nodes.len() {
+            return [false; 2];
+        }
+        let Ok((atoms, from, to)) = Atoms::moved(self.graph, value, &nodes) else {
+            return [false; 2];
+        };
+        let (now, to) = (atoms.layout(from), atoms.layout(to));
+        [now, &self.order.apply(now)].map(|from| {
+            let plan = atoms.plan(from, to);
+            plan.is_none_or(|plan| plan.iter().any(|step| matches!(step, Movement::Transpose(_))))
+        })
+    }
+
     /// Adds the costs of a value that the movable node at `vertex` computes.
     fn result(&mut self, value: ValueId, vertex: Vertex, candidates: &FxHashMap<NodeId, usize>) {
         let readers = self.readers(value, candidates);
         let cost = cost(self.graph.ty(value), self.order);
-        if readers.transposed {
+        if readers.transposed || readers.absorbed {
             self.gains = true;
             self.network.edge(vertex, MOVES, cost);
         } else {
@@ -419,7 +457,8 @@ impl Costs<'_> {
         let opposite = producer.is_some_and(|node| back.is_made_by(self.graph, node));
         let is_transposed =
             opposite || producer.and_then(|node| AxisMap::of(self.graph, node)).is_some();
-        if is_transposed && !readers.others && !readers.transposed {
+        let is_read = readers.others || readers.transposed || readers.absorbed;
+        if is_transposed && !is_read {
             self.gains |= opposite;
             self.if_any_stays(&readers.candidates, MOVES, cost);
         }

@@ -500,3 +500,26 @@ fn products_with_norms_and_little_gain_are_unchanged() {
         assert_eq!(counts, [products, 0, 0], "{signature} {middle}");
     }
 }
+
+#[test]
+fn a_transpose_behind_a_reshape_is_absorbed() {
+    let text = |middle: &str| {
+        format!(
+            "g (float[1,2,8,8] x, float[1,1,1,2] c) => (float[1,2,1,8,8] y) <float[2,2,1,1] v = {{1, 2, 3, 4}}> {{
+                a = Conv (x, v) {middle} }}"
+        )
+    };
+    let grouped = "to = Constant <value_ints = [1, 8, 8, 2, 1]> () g = Reshape (s, to)";
+    passes_to(
+        &PASS,
+        &text(&format!(
+            "b = Transpose <perm = [0, 2, 3, 1]> (a) s = Add (b, c) {grouped}
+             y = Transpose <perm = [0, 3, 4, 1, 2]> (g)"
+        )),
+        &text(&format!(
+            "v0 = Constant <value_ints = [1, 2, 1, 1]> () v1 = Reshape (c, v0) v2 = Add (a, v1)
+             s = Transpose <perm = [0, 2, 3, 1]> (v2) {grouped}
+             y = Transpose <perm = [0, 3, 4, 1, 2]> (g)"
+        )),
+    );
+}

@@ -10,6 +10,7 @@ use super::{Condition, missed};
 use crate::Skip;
 use crate::movement::Movement;
 use crate::recognize::found::Found;
+use crate::recognize::{Form, Forms};
 
 /// The largest scale of ones that is worth storing, in elements.
 const MOST_ONES: usize = 1 << 14;
@@ -45,10 +46,24 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         (None, None) => return Err("there are no axes".into()),
     };
     let normalized = shape[first..].to_vec();
+    let sizes = Dim::all_known(&normalized);
+    let mut has_rows = false;
     for name in ["scale", "bias"] {
         let Some((value, placement)) = found.placed(name) else { continue };
-        let ty = found.m.ty(value);
+        let ty = found.m.ty(value).clone();
         let aligned = placement.is_aligned(&ty.shape, found.shape()?.len());
+        if aligned && is_of_rows(found, value, &shape, first) {
+            has_rows = true;
+            continue;
+        }
+        if has_rows {
+            return Err(unfit(found, "the bias has another shape than the scale"));
+        }
+        if let Some(sizes) = sizes.as_deref()
+            && repeat(found, name, sizes, dtype)?
+        {
+            continue;
+        }
         let inner = ty.shape.len().min(normalized.len());
         let (front, back) = ty.shape.split_at(ty.shape.len() - inner);
         if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
@@ -57,15 +72,37 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
                 "the shape of the scale or bias is not that of the normalised axes",
             ));
         }
-        let sizes = Dim::all_known(&normalized);
         flatten(found, name, sizes.as_deref(), dtype)?;
     }
     if found.has("one") {
-        let sizes = Dim::all_known(&normalized);
         let unknown = || missed("the size of the normalised axes is not known");
         fill(found, "one", &sizes.ok_or_else(unknown)?, dtype, 1.0)?;
     }
     Ok(())
+}
+
+/// Returns `true` unless `LayerNormalization` with another scale for each row, or for each example,
+/// was measured and is faster than separate operators.
+pub(crate) fn is_slow_by_rows(forms: &Forms, dtype: DType) -> bool {
+    let op = "LayerNormalization";
+    forms.of(op) == Form::Elementary
+        || !forms.target.measured.is_better(op, "scales of rows", dtype, forms.finite)
+}
+
+/// Returns `true` if a scale or a bias has other numbers for some rows, and the target's kernel reads
+/// such ones. It requires a scale and a bias of the same shape.
+fn is_of_rows(found: &Found<'_, '_>, value: ValueId, shape: &[Dim], first: usize) -> bool {
+    let ty = found.m.ty(value);
+    let fits = ty.rank() == shape.len()
+        && first == 2
+        && ty.shape[first..] == shape[first..]
+        && ty.shape.iter().zip(shape).all(|(dim, of_x)| dim == of_x || *dim == Dim::Known(1))
+        && ty.shape[..first].iter().any(|dim| *dim != Dim::Known(1));
+    let fits_other = || {
+        let scale = found.value("scale").map(|scale| &found.m.ty(scale).shape);
+        scale.is_none_or(|scale| *scale == ty.shape)
+    };
+    fits && fits_other() && !is_slow_by_rows(found.m.forms(), ty.dtype)
 }
 
 /// Checks a normalisation over all axes except the first and the channel axis, with a scale and a
@@ -335,14 +372,33 @@ fn parameters(
         if name == "scale" && found.has("turned") && found.has("bias") {
             continue;
         }
-        let fits = dims.iter().any(|dim| *dim == shape[channel]);
-        if placement.only_axis(dims) != Some(channel) || !fits {
+        let fits = dims.iter().any(|dim| *dim == shape[channel])
+            && placement.only_axis(dims) == Some(channel);
+        if repeat(found, name, &[size as i64], dtype)? {
+            continue;
+        }
+        if !fits {
             return Err(unfit(found, "the scale is not one for each channel"));
         }
         flatten(found, name, Some(&[size as i64]), dtype)?;
     }
     fill(found, "one", &[size], dtype, 1.0)?;
     fill(found, "zero", &[size], dtype, 0.0)
+}
+
+/// Replaces the value called `name`, if it is a bias of equal numbers, by a constant of the given sizes.
+fn repeat(
+    found: &mut Found<'_, '_>,
+    name: &str,
+    sizes: &[i64],
+    dtype: DType,
+) -> Result<bool, Skip> {
+    let is_bias = |value: &ValueId| name == "bias" && found.m.ty(*value).dtype == dtype;
+    let number = found.value(name).filter(is_bias).and_then(|value| found.m.number(value));
+    if let Some(number) = number {
+        fill(found, name, sizes, dtype, number)?;
+    }
+    Ok(number.is_some())
 }
 
 /// Reshapes the value called `name` to the given sizes, without surrounding unit axes.

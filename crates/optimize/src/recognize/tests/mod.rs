@@ -4,6 +4,7 @@ mod attention;
 
 use onnx::text::print;
 use provenance::Origins;
+use tensor::DType;
 
 use super::{all, operators};
 use crate::testing::graph;
@@ -374,6 +375,48 @@ fn layer_norms() {
         "one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
         y = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, one)",
     );
+}
+
+#[test]
+fn a_number_is_the_bias_of_each_element() {
+    let constants = norm_constants();
+    becomes_alike(
+        NORM,
+        &(constants.clone() + PLAIN + " i = Div (c, r) w = Mul (i, scale) y = Add (w, o)"),
+        &(constants
+            + "b = Constant <value_floats: floats = [0, 0, 0, 0]> ()
+           y = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, scale, b)"),
+    );
+}
+
+#[test]
+fn a_scale_of_each_example_is_one_of_the_norm() {
+    let text = |shape: &str, of_bias: &str| {
+        format!(
+            "g (float[B,T,4] x, float[{shape},4] s, float[{of_bias}4] b) => (float[B,T,4] y) {{
+                one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
+                n = LayerNormalization <axis = -1, epsilon = 1e-5> (x, one) m = Mul (n, s) y = Add (m, b) }}"
+        )
+    };
+    let is_fast = |target: &Target| {
+        target.measured.is_better("LayerNormalization", "scales of rows", DType::F32, false)
+    };
+    let fast = Target::all().find(is_fast).unwrap();
+    let ops = |text: &str, target: Target| {
+        let (text, _) = run(text, Forms { target, ..Forms::auto(23) });
+        ["LayerNormalization", "Mul (", "Add ("].map(|op| text.matches(op).count())
+    };
+    for shape in ["B,1", "1,T", "B,T"] {
+        assert_eq!(ops(&text(shape, &format!("{shape},")), fast), [1, 0, 0], "{shape}");
+        assert_eq!(
+            ops(&text(shape, &format!("{shape},")), Target::default()),
+            [1, 1, 1],
+            "{shape}"
+        );
+    }
+    // The kernel requires one shape.
+    assert_eq!(ops(&text("B,1", ""), fast), [1, 0, 1]);
+    assert_eq!(ops(&text("B,1", "B,T,"), fast), [1, 0, 1]);
 }
 
 #[test]

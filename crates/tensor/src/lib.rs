@@ -8,6 +8,7 @@ pub mod division;
 mod dtype;
 mod moved;
 mod norms;
+mod numbers;
 mod reduced;
 mod registers;
 mod storage;

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,31 @@ def test_biases_are_apart_from_products_and_convolutions() -> None:
     assert "Sub" in {node.op_type for node in model.graph.node}
     assert [1, 8, 8] in [list(tensor.dims) for tensor in model.graph.initializer]
     assert_close(run(model, [x]), [layer(jnp.asarray(x))])
+
+
+def test_norms_take_the_scales_of_examples_and_channels() -> None:
+    scales, biases = np.linspace(-1, 2, 2 * 8, dtype=np.float32).reshape(2, 8)
+
+    def norm(x: jax.Array, axes: Any) -> jax.Array:
+        centred = x - x.mean(axes, keepdims=True)
+        return centred * lax.rsqrt((centred * centred).mean(axes, keepdims=True) + 1e-6)
+
+    def adaptive(x: jax.Array, condition: jax.Array) -> jax.Array:
+        shift, scale = jnp.split(condition[:, None], 2, -1)
+        return norm(x, -1) * (1 + scale) + shift
+
+    def grouped(x: jax.Array) -> jax.Array:
+        groups = norm(x.reshape(*x.shape[:3], 4, 2), (1, 2, 4))
+        return jnp.sum(jax.nn.silu(groups.reshape(x.shape) * scales + biases), -1)
+
+    x = np.random.default_rng(0).normal(1, 2, (2, 5, 3, 8)).astype(np.float32)
+    condition = np.linspace(-1, 1, 2 * 16, dtype=np.float32).reshape(2, 16)
+    for fn, inputs in [(adaptive, [x[:, :, 0], condition]), (grouped, [x])]:
+        model = for_cuda(fn, inputs)
+        count = Counter(node.op_type for node in model.graph.node)
+        assert count["LayerNormalization"] == 1
+        assert count["InstanceNormalization"] + count["ReduceMean"] == 0
+        assert_close(run(model, inputs), [fn(*map(jnp.asarray, inputs))])
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,9 @@ def test_the_biases_of_a_recurrent_layer_are_an_operand() -> None:
     fn, _ = build(jnp.float16)
     small = X.astype(np.float16)
     model = to_onnx(fn, [small], target="cuda")
-    assert operators(model) == ["Transpose", "LSTM", "Squeeze", "Transpose"]
+    # The provider's layers accumulate in their own type, so they are computed in float32.
+    found = [op for op in operators(model) if op != "Cast"]
+    assert found == ["Transpose", "LSTM", "Squeeze", "Transpose"]
     exact = np.asarray(build(jnp.float32)[0](jnp.asarray(small, jnp.float32)), np.float64)
     assert error(run_rounded(model, [small])[0], exact) <= 1.2 * error(fn(small), exact)
 

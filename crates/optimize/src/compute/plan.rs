@@ -181,9 +181,30 @@ impl Planner<'_> {
             return if fits { Operand::Fits } else { Operand::Wide };
         }
         let Some(id) = self.graph.producer(value) else { return Operand::Wide };
+        // All layers share the cosines and sines, so they are rounded once.
+        if self.target.rounds_once && node.is("RotaryEmbedding") && self.is_wave(value) {
+            return Operand::Fits;
+        }
         let is_small =
             self.plan.get(&id) == Some(&dtype) || widened(self.graph, value, dtype).is_some();
         if is_small { Operand::Small } else { Operand::Wide }
+    }
+
+    /// Returns `true` if a value consists of computed cosines or sines.
+    fn is_wave(&self, mut value: ValueId) -> bool {
+        while let Some(id) = self.graph.producer(value)
+            && let node = self.graph.node(id)
+            && let Some(operand) = node.input(0)
+        {
+            if node.is("Cos") || node.is("Sin") {
+                return true;
+            }
+            if !node.operator().selects() {
+                return false;
+            }
+            value = operand;
+        }
+        false
     }
 
     /// Returns `true` unless the operand is a constant that the small type cannot represent.

@@ -7,10 +7,14 @@ use crate::testing::graph;
 
 /// Returns the lines of the graph after its head, or the error.
 fn narrowed(text: &str, compute: &str) -> Result<String, String> {
+    narrowed_for(Target::default(), text, compute)
+}
+
+fn narrowed_for(target: Target, text: &str, compute: &str) -> Result<String, String> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     let compute = Compute::parse(compute).unwrap();
-    let (stacks, target) = (Stacks::default(), Target::default());
+    let stacks = Stacks::default();
     narrow(&mut graph, &mut origins, &stacks, &compute, 23, target).map_err(|e| e.to_string())?;
     onnx::verify(&graph, None).unwrap();
     Ok(print(&graph))
@@ -40,6 +44,31 @@ fn the_wider_type_wins_and_borders_have_one_cast() {
     }";
     let expected = ["Cast", "Cast", "MatMul", "Relu", "MatMul", "Cast", "Add", "MatMul"];
     assert_eq!(small(text), expected);
+}
+
+#[test]
+fn computed_cosines_are_rounded_for_all_rotary_embeddings() {
+    let text = |cosine: &str| {
+        format!(
+            "g (float[1,2,8] x, float[1,2,2] a, float[8,8] w) => (float[1,2,8] y) {{
+                to = Constant <value_ints = [1, 2, 2]> () b = {cosine} c = Reshape (b, to) s = Sin (a)
+                m = MatMul (x, w)
+                q = RotaryEmbedding <num_heads = 2> (m, c, s)
+                k = RotaryEmbedding <num_heads = 2> (q, c, s)
+                y = MatMul (k, w) }}"
+        )
+    };
+    let casts = |cosine: &str, rounds_once: bool| {
+        let target = Target::all().find(|target| target.rounds_once == rounds_once).unwrap();
+        let graph = narrowed_for(target, &text(cosine), "*=float16").unwrap();
+        operators(&graph).iter().filter(|op| *op == "Cast").count()
+    };
+    // Two operands, both waves, and the operand of the last product.
+    assert_eq!(casts("Cos (a)", true), 5);
+    let operand_and_result = 3;
+    for (cosine, rounds_once) in [("Exp (a)", true), ("Cos (a)", false)] {
+        assert_eq!(casts(cosine, rounds_once), operand_and_result, "{cosine}");
+    }
 }
 
 #[test]

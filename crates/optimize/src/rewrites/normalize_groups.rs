@@ -4,7 +4,7 @@
 //! The scale and the bias are expanded to the size of an example, which runtimes do once, at load.
 
 use onnx::{ValueId, attrs};
-use tensor::{Dim, Tensor};
+use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, is_spread, vector};
 use crate::recognize::is_slow_by_rows;
@@ -13,8 +13,11 @@ use crate::{Match, Rewrite, Roots, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "normalize_groups", roots: Roots::Named(&["Add", "Mul", "Reshape"]), try_at };
 
-/// The largest group. One block of threads normalises it.
-const MOST: i64 = 1 << 16;
+/// The largest group. One block of threads normalises it, so larger groups leave the GPU idle.
+const MOST: i64 = 1 << 15;
+
+/// The largest group in half precision, where instance norms have three times the error.
+const MOST_IN_HALF: i64 = 1 << 16;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
@@ -63,8 +66,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         [examples, Dim::Known(groups), ..] if examples == batch && *groups > 0 => *groups,
         _ => return Err("the number of groups is not known".into()),
     };
+    let is_half = matches!(ty.dtype, DType::F16 | DType::BF16);
+    let most = if is_half { MOST_IN_HALF } else { MOST };
     let each = channels / groups;
-    if each * groups != *channels || !(2..=MOST).contains(&(each * pixels)) {
+    if each * groups != *channels || !(2..=most).contains(&(each * pixels)) {
         return Err("groups are too large, or no groups of channels".into());
     }
     // The groups are a reshape of the image.

@@ -4,7 +4,8 @@
 //! `scripts/measure_operators.py --cuda` measured the errors. Speeds other than 1 are the times of the
 //! kernels in decoders of twelve layers. The kernel of attention splits the work by heads and blocks of
 //! queries: a single query leaves most of the GPU idle. In float32, heads that share keys have no fused
-//! kernel. One recurrent layer is one kernel, and its steps are many.
+//! kernel. One recurrent layer is one kernel, and its steps are many. Scales of rows were measured on a
+//! norm of 8 × 256 rows of 768 elements, in place of a product and a sum behind it.
 
 use tensor::DType::{BF16, F16, F32};
 
@@ -21,9 +22,9 @@ pub(super) static ROWS: &[Row] = &[
     row("Attention", "one query", F32, 0.68, 0.68, [2.72, 2.09], true),
     row("Attention", "shared heads", F32, 0.46, 0.46, [1.00, 1.00], true),
     row("InstanceNormalization", "", F32, 1.00, 1.00, [1.14, 145609.29], true),
-    row("LayerNormalization", "scales of rows", F16, 1.00, 1.00, [1.00, 1.00], true),
+    row("LayerNormalization", "scales of rows", F16, 1.37, 1.37, [0.58, 1.00], true),
     row("LayerNormalization", "scales of rows", BF16, 1.00, 1.00, [1.00, 1.00], true),
-    row("LayerNormalization", "scales of rows", F32, 1.00, 1.00, [1.00, 1.00], true),
+    row("LayerNormalization", "scales of rows", F32, 1.42, 1.42, [1.00, 1.00], true),
     row("LogSoftmax", "", F32, 1.00, 1.00, [1.00, 86.17], true),
     row("RNN", "", F32, 1.00, 1.00, [1.20, 1.23], true),
     row("ReduceMean", "", F16, 1.00, 1.00, [1.00, 1000000000.00], false),

@@ -5,7 +5,7 @@ mod measured;
 
 use tensor::DType::{self, BF16, F16, F32};
 
-use super::spellings::{RAISED_WEIGHTS, SEPARATE_BIASES, SINGLE_UPDATES};
+use super::spellings::{RAISED_WEIGHTS, SEPARATE_BIASES, SINGLE_UPDATES, WIDE_LAYERS};
 use super::{Kernels, Measured, Spec, onnxruntime};
 
 /// Operators of onnxruntime's own domain that the provider lists. `tests/targets/test_cuda.py` compares
@@ -34,7 +34,10 @@ pub(super) static SPEC: Spec = Spec {
     rounds_once: true,
     hides_below: -1e30,
     measured: &MEASURED,
-    bugs: &[&onnxruntime::BUGS, &[&RAISED_WEIGHTS, &SEPARATE_BIASES, &SINGLE_UPDATES]],
+    bugs: &[
+        &onnxruntime::BUGS,
+        &[&RAISED_WEIGHTS, &SEPARATE_BIASES, &SINGLE_UPDATES, &WIDE_LAYERS],
+    ],
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,

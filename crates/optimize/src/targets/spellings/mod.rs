@@ -14,6 +14,7 @@ mod separate_biases;
 mod single_updates;
 mod stacked_rows;
 mod uneven_padding;
+mod wide_layers;
 
 pub(super) use backwards::{BACKWARD_LAYERS, BACKWARD_SLICES};
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
@@ -29,6 +30,7 @@ pub(super) use separate_biases::SEPARATE_BIASES;
 pub(super) use single_updates::SINGLE_UPDATES;
 pub(super) use stacked_rows::STACKED_ROWS;
 pub(super) use uneven_padding::UNEVEN_PADDING;
+pub(super) use wide_layers::WIDE_LAYERS;
 
 #[cfg(test)]
 pub(super) mod testing {

@@ -52,6 +52,7 @@ def i64(*numbers: Any) -> np.ndarray:
 X, Y = floats([[3, -1.5, 2], [0.5, 4, -6]]), floats([[1, -2, 2], [0.25, 8, -6]])
 N, M = i32([[7, -3, 5], [0, 9, -8]]), i32([[2, 5, 5], [3, -4, 3]])
 BOTH = np.stack([N, M])
+CUBE = i32(np.arange(24).reshape(2, 3, 4) * 7 % 23 - 11)
 U, V = (np.array(u, np.uint8) for u in ([[7, 3, 5], [0, 9, 200]], [[2, 1, 0], [3, 4, 1]]))
 P, Q = (np.array(p, np.bool_) for p in ([1, 0, 1, 0], [1, 1, 0, 0]))
 ODD = floats([-2.5, -0.5, 0, 0.5, 1.5, 2.25])
@@ -89,6 +90,13 @@ def elementwise() -> list[Case]:
     found += [case("Cast", ODD, to=6), case("Cast", ODD, to=9), case("Cast", N, to=1)]
     found += [case("Cast", P, to=7), case("Cast", N, to=9)]
     found += [case("Cast", floats([300, -1, 65504]), to=10)]
+    cubes = [CUBE[:, :1], CUBE[0], CUBE[0, 0], CUBE[:, :, :1]]
+    found += [case(op, CUBE, part.copy()) for op in ("Sub", "Less") for part in cubes]
+    found += [case("Sub", part.copy(), CUBE) for part in cubes]
+    found += [
+        case("Where", CUBE[:, :1] > 0, CUBE, CUBE[0]),
+        case("Where", CUBE > 0, N[0, :1], CUBE),
+    ]
     return [*found, case("Cast", np.array([1.5, -3.25]), to=1)]
 
 
@@ -98,6 +106,13 @@ def reductions() -> list[Case]:
         found += [case(f"Reduce{op}", X, i64(1)), case(f"Reduce{op}", X, i64(0), keepdims=0)]
         found += [case(f"Reduce{op}", X, i64(-1, 0), keepdims=0)]
     found += [case(f"Reduce{op}", N, i64(1), keepdims=0) for op in ("Sum", "Max", "Min", "Prod")]
+    for axes in (i64(1), i64(0, 2), i64(-2, -1), i64(0, 1, 2)):
+        found += [case("ReduceSum", CUBE, axes, keepdims=keep) for keep in (0, 1)]
+        found += [case("ReduceMax", CUBE, axes, keepdims=0)]
+    found += [case("ReduceSum", CUBE), case("ReduceMin", CUBE, keepdims=0)]
+    found += [case("ArgMax", CUBE, axis=1, keepdims=keep) for keep in (0, 1)]
+    found += [case("CumSum", CUBE, ONE, reverse=reverse) for reverse in (0, 1)]
+    found += [case("TopK", CUBE, i64(2), axis=1, result=r) for r in (0, 1)]
     ties = floats([[3, 5, 5, 1], [2, 2, 1, 1]])
     for op in ("ArgMax", "ArgMin"):
         found += [case(op, ties, axis=1, select_last_index=last) for last in (0, 1)]
@@ -124,6 +139,13 @@ def products() -> list[Case]:
     found += [case("Conv", image, kernel, strides=[2, 1], pads=[1, 1, 1, 1])]
     found += [case("Conv", image, small, dilations=[2, 1])]
     found += [case("Conv", image, floats(np.arange(16).reshape(4, 1, 2, 2) - 7), group=2)]
+    images, pairs = floats(np.arange(128).reshape(2, 4, 4, 4) % 13), kernel.reshape(4, 1, 3, 3)
+    pairs = np.concatenate([pairs, pairs[::-1]], 1)
+    found += [
+        case("Conv", images, pairs, group=2),
+        case("Conv", images, pairs, group=2, strides=[1, 3]),
+    ]
+    found += [case("MatMul", CUBE, CUBE.transpose(0, 2, 1).copy()), case("MatMul", N, CUBE)]
     vectors = floats(np.arange(18).reshape(2, 3, 3) % 5 - 2)
     return [*found, case("Conv", rows, vectors, pads=[1, 1])]
 
@@ -135,6 +157,15 @@ def places() -> list[Case]:
     found += [case("GatherND", N, np.array([[1, 2], [0, -1]]))]
     found += [case("GatherND", N, np.array([[1], [0]]))]
     found += [case("GatherND", BOTH, np.array([[1], [0]]), batch_dims=1)]
+    twice = np.array([[1, 0], [-1, 2]])
+    found += [case("Gather", CUBE, twice, axis=axis) for axis in (-2, 2)]
+    found += [case("GatherElements", CUBE, CUBE[:, :2] % 3, axis=1)]
+    found += [case("GatherND", CUBE, twice % 2), case("GatherND", CUBE, twice, batch_dims=1)]
+    found += [
+        case("ScatterElements", CUBE, CUBE[:, :2] % 4, CUBE[:, 1:] * 10, axis=-1, reduction="add")
+    ]
+    found += [case("Slice", CUBE, i64(2, 3), i64(0, -5), i64(1, 2), i64(-1, -2))]
+    found += [case("Split", CUBE, i64(1, 2), result=r, axis=-2) for r in (0, 1)]
     for reduction in ("none", "add", "mul", "max", "min"):
         at, new = np.array([[1, 2], [0, 0], [0, 1]]), i32([10, 20, -30])
         found += [case("ScatterND", N, at, new, reduction=reduction)]
@@ -155,6 +186,10 @@ def layouts() -> list[Case]:
     found += [case("Concat", N, M, axis=0), case("Concat", N, M, N, axis=-1)]
     found += [case("Transpose", BOTH, perm=[2, 0, 1]), case("Flatten", BOTH, axis=2)]
     found += [case("Reshape", N, i64(3, -1)), case("Reshape", N, i64(0, 1, 3))]
+    found += [case("Transpose", CUBE, perm=p) for p in ([1, 2, 0], [2, 1, 0], [0, 2, 1])]
+    found += [case("Pad", CUBE, i64(1, 2), i32(5), i64(-2)), case("Tile", CUBE, i64(1, 2, 2))]
+    found += [case("Concat", CUBE, CUBE[:, :1].copy(), axis=1), case("Expand", N, i64(2, 1, 3))]
+    found += [case("Trilu", CUBE, np.array(k), upper=u) for k in (-2, 2) for u in (0, 1)]
     found += [case("Squeeze", N[None, :, :1].copy(), i64(0)), case("Unsqueeze", N, i64(0, -1))]
     for upper in (0, 1):
         found += [case("Trilu", N, upper=upper), case("Trilu", N, ONE, upper=upper)]

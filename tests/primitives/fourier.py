@@ -26,6 +26,8 @@ PROGRAMS: Programs = {
     "fft.two_axes": (fft("FFT", 2, 4), c64(2, 4)),
     "fft.real_odd": (fft("RFFT", 5), f32(5)),
     "fft.real_inverse": (fft("IRFFT", 6), c64(4)),
+    "fft.real_inverse_long": (fft("IRFFT", 128), c64(65)),
+    "fft.real_inverse_long_prime": (fft("IRFFT", 131), c64(66)),
     "fft.real_two_axes": (fft("RFFT", 2, 4), f32(2, 4)),
     "fft.inverse_two_axes": (fft("IRFFT", 2, 4), c64(2, 3)),
     "fft.double": (fft("FFT", 2), spec(jnp.complex128, 2)),

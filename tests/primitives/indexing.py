@@ -59,6 +59,19 @@ PROGRAMS: Programs = {
         i32(),
         i32(),
     ),
+    "dynamic_update_slice.long_column": (
+        lambda x, u, i: lax.dynamic_update_slice(x, u, (0, i)),
+        f32(5000, 3),
+        f32(5000, 1),
+        i32(),
+    ),
+    "dynamic_update_slice.long_columns": (
+        lambda x, u, i: lax.dynamic_update_slice(x, u, (0, i)),
+        f32(5000, 3),
+        f32(5000, 2),
+        i32(),
+    ),
+    "scatter-add.apply": (lambda x, i: x.at[i].apply(jnp.exp), V, np.int32([2, 0])),
     "gather.clip": (lambda x, i: x.at[i].get(mode="clip"), f32(4, 3), i32(2)),
     "gather.promise": (
         lambda x, i: x.at[i].get(mode="promise_in_bounds"),

@@ -150,6 +150,24 @@ mod tests {
     }
 
     #[test]
+    fn small_complements_are_exact() {
+        let text = "g (double x) => (double y) {
+            one = Constant <value = double {1}> () e = Erf (x) y = Sub (one, e)
+        }";
+        for (x, expected) in [
+            (0.0, 1.0),
+            (0.5, 0.479_500_122_186_953_5),
+            (-1.0, 1.842_700_792_949_714_8),
+            (2.0, 0.004_677_734_981_047_266),
+            (5.0, 1.537_459_794_428_035e-12),
+            (10.0, 2.088_487_583_762_545e-45),
+        ] {
+            let found = testing::value_of(text, x);
+            assert!((found - expected).abs() <= 1e-13 * expected, "{x}: {found:e}");
+        }
+    }
+
+    #[test]
     fn an_error_function_that_is_needed_stays() {
         let nodes = legalized("e = Erf (x) f = Sub (one, e) y = Add (e, f)", Target::any());
         assert!(nodes.contains("Exp") && nodes.starts_with("Erf"), "{nodes}");

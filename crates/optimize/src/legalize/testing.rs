@@ -113,6 +113,11 @@ pub(super) fn assert_f64(op: &'static str, xs: &[f64], expected: impl Fn(f64) ->
     }
 }
 
+/// Legalises a graph of scalars that is given as text, and returns its result for `x`.
+pub(super) fn value_of(text: &str, x: f64) -> f64 {
+    run(&legal(text, Target::default()), x)
+}
+
 /// Returns the result of a graph of scalars whose only input is `x`.
 fn run(graph: &Graph, x: f64) -> f64 {
     let block = graph.block(Graph::MAIN);

@@ -198,6 +198,27 @@ mod tests {
     }
 
     #[test]
+    fn factors_below_the_type_stay() {
+        for (dtype, scale) in [("float16", "1e-7"), ("bfloat16", "1e-40"), ("float", "1e-44")] {
+            let text = format!(
+                "g ({dtype}[1,1,4,4] x) => ({dtype}[1,1,4,4] y)
+                <{dtype}[1,1,1,1] w = {{0.7}}, float[1] s = {{{scale}}}, float[1] b = {{0}},
+                 float[1] mean = {{0}}, float[1] v = {{3}}> {{
+                    c = Conv (x, w) f = Cast <to = 1> (c)
+                    n = BatchNormalization <epsilon = 1.0> (f, s, b, mean, v)
+                    y = Cast <to = {}> (n)
+                }}",
+                match dtype {
+                    "float16" => 10,
+                    "bfloat16" => 16,
+                    _ => 1,
+                }
+            );
+            assert!(after(&text, rounding_once()).contains("BatchNormalization <"), "{dtype}");
+        }
+    }
+
+    #[test]
     fn other_targets_normalise_in_float32() {
         assert!(after(&text("4, 8"), Target::default()).contains("BatchNormalization <"));
     }

@@ -331,6 +331,19 @@ mod tests {
     }
 
     #[test]
+    fn integers_are_read_from_nibbles_and_floats() {
+        let read = |dtype, bytes: &[u8], count| {
+            integers(&Tensor::new(dtype, &[count], Arc::new(bytes.to_vec())).unwrap())
+        };
+        assert_eq!(read(I4, &[0x8f, 0x07], 3), Some(vec![-1, -8, 7]));
+        assert_eq!(read(U4, &[0x8f, 0x07], 4), Some(vec![15, 8, 7, 0]));
+        assert_eq!(read(I8, &[0x8f, 0x07], 2), Some(vec![-113, 7]));
+        let floats: Vec<u8> = [3f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(read(F32, &floats, 2), Some(vec![3, -2]));
+        assert_eq!(read(F32, &2.5f32.to_le_bytes(), 1), None);
+    }
+
+    #[test]
     fn differences_need_another_bit() {
         for (from, to) in [(U8, F16), (I8, F32), (I4, I8), (U8, I16)] {
             assert!(is_exact(from, to), "{from} in {to}");

@@ -259,6 +259,17 @@ def comparisons_of_nan() -> Typical:
     return Typical(fn, (a, b), (9,), (9,))
 
 
+def comparisons_of_numbers() -> Typical:
+    """Comparisons of positive and negative numbers, with and without repeated axes."""
+
+    def fn(a: jax.Array, b: jax.Array) -> jax.Array:
+        pairs = [(a, a[::-1]), (a[:, None], b), (b, a[:, None]), (a, b[0])]
+        tests = [jnp.stack([x > y, x >= y, x < y, x <= y]) for x, y in pairs]
+        return jnp.concatenate([test.ravel().astype(jnp.float32) for test in tests])
+
+    return Typical(fn, (normal(9), normal(7)), (9,), (7,))
+
+
 MODELS: dict[str, Callable[[], Typical]] = {
     "MLP": of_catalogue("nnx/mlp"),
     "MLP in float16": half_precision,
@@ -293,5 +304,8 @@ BACKWARDS: dict[str, Callable[[], Typical]] = {
 }
 """How to build models that read sequences backwards, which some runtimes ignore."""
 
-COMPARISONS: dict[str, Callable[[], Typical]] = {"comparisons of NaN": comparisons_of_nan}
-"""How to build a model that compares NaN, which some runtimes do in other ways."""
+COMPARISONS: dict[str, Callable[[], Typical]] = {
+    "comparisons of NaN": comparisons_of_nan,
+    "comparisons of numbers": comparisons_of_numbers,
+}
+"""How to build models that compare numbers, which some runtimes do in other ways."""

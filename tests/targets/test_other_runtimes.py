@@ -175,6 +175,15 @@ def test_nan_is_compared_as_in_jax(runtime: str, named: bool, tmp_path: Path) ->
     assert failures(runtime, tmp_path, {"comparisons of NaN": path}) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_numbers_are_compared_as_in_jax(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    path = tmp_path / "model.onnx"
+    export("comparisons of numbers", path, target=runtime)
+    assert failures(runtime, tmp_path, {"comparisons of numbers": path}) == {}
+
+
 @pytest.mark.parametrize("target", ["tract", "iree"])
 def test_conditional_loops_are_an_error(target: Any) -> None:
     typical, _ = built("Newton's method")

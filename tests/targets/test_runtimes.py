@@ -82,7 +82,7 @@ def test_releases_run_the_catalogue(
 
 @pytest.mark.parametrize("release", ["1.17", "1.19", "1.22"])
 def test_releases_run_what_is_made_for_them(release: Any, tmp_path: Path) -> None:
-    """Releases up to 1.18 end the process at a norm without a bias, and those up to 1.22 sort no bytes."""
+    """Releases up to 1.18 end at a norm without a bias, and those up to 1.22 sort no bytes."""
     if not (RUNTIMES / release / "onnxruntime").is_dir():
         pytest.skip(f"onnxruntime {release} is not in build/runtimes")
 

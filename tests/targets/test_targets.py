@@ -90,6 +90,15 @@ def test_a_target_does_not_load_every_opset() -> None:
         )
 
 
+@pytest.mark.parametrize("opset", [9, 12, 13, 21])
+def test_webgpu_has_no_short_integers(opset: int) -> None:
+    spec = jax.ShapeDtypeStruct((3,), np.int16)
+    with pytest.raises(UnsupportedError, match="cannot compute `Add` on i16") as caught:
+        to_onnx(lambda x: x + x, [spec], target="webgpu", opset=opset)
+    assert "x + x" in str(caught.value)
+    to_onnx(lambda x: x + x, [spec], target="onnxruntime-web", opset=opset)
+
+
 def test_the_default_opset_follows_the_target() -> None:
     def version(target: Any) -> int:
         return to_onnx(jnp.exp, [X], target=target).opset_import[0].version

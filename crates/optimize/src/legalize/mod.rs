@@ -50,6 +50,7 @@ pub fn legalize(
     if opset > newest {
         return Err(Error::OpsetTooNew { target, opset, newest });
     }
+    check_lacking_types(graph, opset, target)?;
     let mut work = Legalizer::new(graph, origins, opset, target);
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
@@ -57,6 +58,29 @@ pub fn legalize(
     work.adapt()?;
     if target.mistakes_matrices_for_signals {
         single_signals::batch(&mut work)?;
+    }
+    Ok(())
+}
+
+/// The oldest opset at which the kernels of all targets were listed.
+const OLDEST_LISTED: i64 = 13;
+
+/// Fails at an older opset if a node has an element type that the target lacks altogether, so that it has no
+/// kernels for it at any opset.
+fn check_lacking_types(graph: &Graph, opset: i64, target: Target) -> Result<(), Error> {
+    if opset >= OLDEST_LISTED {
+        return Ok(());
+    }
+    for id in graph.all_nodes() {
+        let node = graph.node(id);
+        let values = node.inputs.iter().flatten().chain(&node.outputs);
+        let mut types = values.map(|value| graph.ty(*value).dtype);
+        let is_lacking = |dtype: &DType| !target.casts(OLDEST_LISTED, *dtype, DType::F32);
+        if let Some(dtype) = types.find(is_lacking) {
+            let (op, origin) = (node.op.name, node.origin);
+            let reason = "it has no such type".to_owned();
+            return Err(Error::Unsupported { op, dtype, target, reason, origin });
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod backwards;
 mod counted_loops;
+mod float_comparisons;
 mod half_gemm;
 mod nan_tests;
 mod norm_biases;
@@ -18,6 +19,7 @@ mod wide_layers;
 
 pub(super) use backwards::{BACKWARD_LAYERS, BACKWARD_SLICES};
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
+pub(super) use float_comparisons::FLOAT_COMPARISONS;
 pub(super) use half_gemm::HALF_GEMM;
 pub(super) use nan_tests::NAN_TESTS;
 pub(super) use norm_biases::NORM_BIASES;

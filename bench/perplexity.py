@@ -4,7 +4,7 @@ Trains the language model of `examples/tiny_language_model.py` on the first part
 measures the perplexity per letter on the rest, which it has not seen: in onnxruntime, with weights
 as they are, as `int8`, `int4` and `uint4`, and calibrated on the text that it was trained on.
 
-    python bench/perplexity.py --steps 1000 --text docs/*.md    # a longer text, a few minutes
+    python bench/perplexity.py --steps 700 --text docs/*.md    # a longer text, a few minutes
 """
 
 import argparse

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from jax2onnx._export import progress, to_onnx_set
-from jax2onnx._export.calibrated_weights import CalibratedWeights
 from jax2onnx._generation import genai, padding, published
 from jax2onnx._generation.decoder import Decoder, names_of
 from jax2onnx._generation.decoder_cache import Storage, invalid
@@ -27,9 +26,6 @@ from jax2onnx._tracing.names import signature_of
 __all__ = ["Description", "save", "save_checkpoint"]
 
 _log = logging.getLogger("jax2onnx")
-
-# Formats of four bits, in blocks.
-_FOUR_BITS = ("int4", "uint4")
 
 # Options of `to_onnx` that follow from the runtime.
 _FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output_dtypes")
@@ -142,8 +138,7 @@ def save(
         one_token: `True` if `decode` takes one token at a time, also those of the prompt.
         tokenizer: The folder of a tokenizer, or its files, which are copied.
         search: Defaults for the search: `{"do_sample": True, "temperature": 0.8}`.
-        options: Options of `to_onnx`, except for those about inputs and outputs. The formats "int4"
-            and "uint4" have blocks of 64 elements here, where rows consist of them.
+        options: Options of `to_onnx`, except for those about inputs and outputs.
 
     Returns:
         The folder.
@@ -161,8 +156,6 @@ def save(
             )
     genai.check_search(search or {})
     files = [] if tokenizer is None else genai.tokenizer_files(tokenizer)
-    if "weights" in options:
-        options["weights"] = _in_long_blocks(options["weights"])
     name = os.fspath(folder)
     # A runtime shares the buffers of all layers or of none. If only some layers of a growing cache
     # could be shared, none is.
@@ -224,19 +217,6 @@ def save(
             )
             break
     return name
-
-
-def _in_long_blocks(weights: Any) -> Any:
-    """Gives 4-bit formats without a block size blocks of 64, which decoders read in less time.
-
-    Where such blocks do not fit, the usual ones do. Calibrated weights have blocks already.
-    """
-    if isinstance(weights, str):
-        formats = [name.strip() for name in weights.split(",")]
-        return ",".join(f"{f}:64,{f}:32" if f in _FOUR_BITS else f for f in formats)
-    if isinstance(weights, Mapping) and not isinstance(weights, CalibratedWeights):
-        return {pattern: _in_long_blocks(formats) for pattern, formats in weights.items()}
-    return weights
 
 
 def _counts(decode: Callable[..., Any], options: Mapping[str, Any]) -> bool:

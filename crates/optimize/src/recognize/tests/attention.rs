@@ -163,6 +163,39 @@ fn sinks_are_an_operand_of_the_node() {
 }
 
 #[test]
+fn sinks_have_the_type_of_the_queries() {
+    let after = |sink: &str| {
+        let text = format!(
+            "g (float16[B,2,1,8] q, float16[B,2,1,8] k, float16[B,2,1,8] v, float16[B,2,6,8] a,
+                float16[B,2,6,8] b, {sink}[1,2,1,1] own) =>
+                (float16[B,2,1,8] y, float16[B,2,7,8] c, float16[B,2,7,8] d) {{
+                {} {APPENDED}
+                t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t)
+                s32 = Cast <to = 1> (s) u = Mul (s32, half) sink = Cast <to = 1> (own)
+                n = Shape <start = 0, end = 1> (q)
+                rest = Constant <value_ints = [2, 1, 1]> ()
+                all = Concat <axis = 0> (n, rest)
+                e = Expand (sink, all)
+                j = Concat <axis = -1> (u, e)
+                w = Softmax <axis = -1> (j)
+                zero = Constant <value_ints = [0]> () seven = Constant <value_ints = [7]> ()
+                last = Constant <value_ints = [3]> ()
+                p = Slice (w, zero, seven, last) p16 = Cast <to = 10> (p)
+                y = MatMul (p16, d) }}",
+            constants(&[("half", "0.5")])
+        );
+        let target = Target::find("cuda").unwrap();
+        let (text, report) = run(&text, Forms { target, ..grouped() });
+        (text, report.missed.into_iter().map(|missed| missed.reason).collect::<Vec<_>>())
+    };
+    let (text, missed) = after("float16");
+    assert!(text.contains("GroupQueryAttention") && !text.contains("Softmax"), "{text} {missed:?}");
+    let (text, missed) = after("float");
+    assert!(text.contains("Softmax"), "{text}");
+    assert_eq!(missed, ["its sinks have more digits than its queries"]);
+}
+
+#[test]
 fn other_columns_of_the_softmax_stay() {
     let cases = [
         ("float[1,1,1,1]", "zero, seven", "its sinks are not one number for each head"),

@@ -3,6 +3,7 @@ use provenance::Origins;
 use tensor::DType;
 
 use super::{Format, Weights, shrink};
+use crate::Target;
 use crate::recognize::{Form, Forms};
 use crate::testing::graph;
 
@@ -391,6 +392,9 @@ fn contributed_operators_read_the_integers() {
     let node = "com.microsoft.MatMulNBits <K: int = 32, N: int = 32, accuracy_level: int = 4, bits: \
                 int = 4, block_size: int = 16> (x, w, ";
     assert!(text.contains(node) && !text.contains("Dequantize"), "{text}");
+    let cuda = Forms { target: Target::find("cuda").unwrap(), ..both.clone() };
+    let text = stored(&product("MatMul"), &cuda);
+    assert!(text.contains("MatMulNBits <K: int = 32, N: int = 32, bits: int = 4"), "{text}");
     let tied = format!(
         "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{
             x = Gather (w, i) t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)

@@ -542,6 +542,12 @@ def targets() -> list[str]:
 def newest_versions(target: str) -> tuple[int, int] | None:
     """Returns the newest opset and IR version that a target loads, or None for another name."""
 
+def provider(target: str) -> str | None:
+    """Returns the name of a target's provider in onnxruntime-genai, or None for the CPU."""
+
+def contributed_types(target: str, op: str) -> list[str]:
+    """Returns the types in which a target has an operator of onnxruntime's own domain."""
+
 def assumptions() -> list[str]:
     """Returns the names of the assumptions of `to_onnx`."""
 

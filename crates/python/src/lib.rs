@@ -45,8 +45,8 @@ mod _core {
     use super::copies::{Copier, Copies};
     #[pymodule_export]
     use super::forms::{
-        assumptions, element_types, is_precision, is_weight_format, newest_versions, operators,
-        targets,
+        assumptions, contributed_types, element_types, is_precision, is_weight_format,
+        newest_versions, operators, provider, targets,
     };
     #[pymodule_export]
     use super::graph::GraphListing;

@@ -129,7 +129,8 @@ def save_checkpoint(
     """Writes a folder that onnxruntime-genai generates text with, from a published checkpoint.
 
     The model is one of `jax2onnx.families`, in plain JAX. Its weights are read while the folder is
-    written, one at a time. They are stored as float32 unless `weights=` says otherwise.
+    written, one at a time. They are stored as float32 unless `weights=` says otherwise. With
+    `target="cuda"`, `compute="float16"` or `"bfloat16"` is the type of the whole model.
 
         save_checkpoint("llama", "Llama-3.2-1B", weights="int4")
 

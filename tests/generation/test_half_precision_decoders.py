@@ -124,7 +124,7 @@ def test_errors_are_those_of_jax(name, dtype, tmp_path):
     np.testing.assert_allclose(exact[: len(made["prompt"])], made["logits"], rtol=1e-4, atol=2e-5)
     error = np.abs(found - exact).mean()
     usual = np.abs(jax_logits(checkpoint, tokens, jnp.dtype(dtype)) - exact).mean()
-    print(name, dtype, error / usual, usual)
+    # Another expert may be chosen where scores are nearly equal.
     assert error <= 1.5 * usual
 
 

@@ -196,6 +196,30 @@ fn sinks_have_the_type_of_the_queries() {
 }
 
 #[test]
+fn rotations_with_more_digits_are_reported() {
+    let text = format!(
+        "g (float16[B,2,1,16] own, float16[B,2,1,16] k, float16[B,2,1,16] v, float16[B,2,6,16] a,
+            float16[B,2,6,16] b, float[B,1,8] cos, float[B,1,8] sin) =>
+            (float16[B,2,1,16] y, float16[B,2,7,16] c, float16[B,2,7,16] d) {{
+            {} {APPENDED}
+            wide = Cast <to = 1> (own) rotated = RotaryEmbedding (wide, cos, sin)
+            q = Cast <to = 10> (rotated)
+            t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t)
+            s32 = Cast <to = 1> (s) u = Mul (s32, half)
+            w = Softmax <axis = -1> (u) w16 = Cast <to = 10> (w)
+            y = MatMul (w16, d) }}",
+        constants(&[("half", "0.5")])
+    );
+    let target = Target::find("cuda").unwrap();
+    let (text, report) = run(&text, Forms { target, ..grouped() });
+    assert!(text.contains("GroupQueryAttention") && text.contains("RotaryEmbedding"), "{text}");
+    let missed: Vec<_> = report.missed.iter().map(|missed| missed.reason.as_str()).collect();
+    let reason =
+        "it rotates in f32, and the operator has cosines and sines in f16, which has fewer digits";
+    assert_eq!(missed, [reason]);
+}
+
+#[test]
 fn other_columns_of_the_softmax_stay() {
     let cases = [
         ("float[1,1,1,1]", "zero, seven", "its sinks are not one number for each head"),

@@ -556,6 +556,12 @@ class Target:
 def targets() -> dict[str, Target]:
     """Returns all targets by their names, in alphabetical order."""
 
+def provider(target: str) -> str | None:
+    """Returns the name of a target's provider in onnxruntime-genai, or None for the CPU."""
+
+def contributed_types(target: str, op: str) -> list[str]:
+    """Returns the types in which a target has an operator of onnxruntime's own domain."""
+
 def assumptions() -> list[str]:
     """Returns the names of the assumptions of `to_onnx`."""
 

@@ -43,7 +43,8 @@ def save_checkpoint(
     """Writes a folder that onnxruntime-genai generates text with, from a published checkpoint.
 
     The model is one of `jax2onnx.families`, in plain JAX. Its weights are read while the folder is
-    written, one at a time. They are stored as float32 unless `weights=` says otherwise.
+    written, one at a time. They are stored as float32 unless `weights=` says otherwise. With
+    `target="cuda"`, `compute="float16"` or `"bfloat16"` is the type of the whole model.
 
         save_checkpoint("llama", "Llama-3.2-1B", weights="int4")
 
@@ -68,7 +69,10 @@ def save_checkpoint(
             f"the folder to write is the checkpoint, `{os.fspath(checkpoint)}`",
             "choose another folder: its README.md and other files would be overwritten",
         )
-    source = published.read(checkpoint, context_length, adapter, last_logits=not all_logits)
+    dtype = _type_of_model(options)
+    source = published.read(
+        checkpoint, context_length, adapter, dtype=dtype, last_logits=not all_logits
+    )
     c = source.sizes
     about = Description(
         name=os.path.basename(os.path.abspath(checkpoint)),
@@ -89,6 +93,22 @@ def save_checkpoint(
     return save(
         folder, source.decode, source.cache(), about, checkpoint=source.checkpoint, **options
     )
+
+
+def _type_of_model(options: dict[str, Any]) -> Any:
+    """Returns the type of a model's parameters and cache.
+
+    A target may have the operator for a shared buffer in half precision only. Then the model is
+    written in the type of the option `compute`, instead of being converted to it.
+    """
+    compute, target = options.get("compute"), options.get("target")
+    if isinstance(compute, str) and isinstance(target, str):
+        name = compute.removesuffix(":all")
+        types = _core.contributed_types(target, padding.GROUPED)
+        if name in types and "float32" not in types:
+            del options["compute"]
+            return jnp.dtype(name)
+    return jnp.dtype("float32")
 
 
 def save(
@@ -194,6 +214,7 @@ def save(
                 windows=windows,
                 chunk=1 if one_token and prefill is None else None,
                 search=search or {},
+                target=options.get("target"),
             )
             equal = decoder.needs_equal_lengths(models, storage)
             if equal is not None:

@@ -6,7 +6,7 @@ use onnx::{Graph, NodeId, Use, ValueId};
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
 
-use crate::rewrite::{Match, Memory};
+use crate::rewrite::{Changes, Match, Memory};
 use crate::runner::Rule;
 use crate::{Error, Forms, Missed, Options, Problem, Report, Skip, Verify};
 
@@ -101,7 +101,10 @@ impl<'a> Editor<'a> {
             let name = rule.name();
             match found.attempt(name, |m| rule.try_at(m)) {
                 Ok(with) => {
-                    let (fresh, others) = found.into_changes();
+                    let Changes { fresh, others, left_out } = found.into_changes();
+                    for (node, reason) in left_out {
+                        self.miss(node, name, &reason);
+                    }
                     self.spend(name);
                     let origin = self.graph().node(root).origin;
                     for (node, value) in others {

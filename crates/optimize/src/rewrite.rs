@@ -103,6 +103,17 @@ pub struct Match<'a> {
     root: NodeId,
     fresh: Vec<NodeId>,
     others: Vec<(NodeId, ValueId)>,
+    left_out: Vec<(NodeId, String)>,
+}
+
+/// The changes of a match.
+pub(crate) struct Changes {
+    /// The emitted nodes.
+    pub(crate) fresh: Vec<NodeId>,
+    /// The other nodes to replace.
+    pub(crate) others: Vec<(NodeId, ValueId)>,
+    /// The nodes that the operator could have replaced as well, and the reasons why it does not.
+    pub(crate) left_out: Vec<(NodeId, String)>,
 }
 
 /// Results that rewrites cache at one node for use at others.
@@ -120,7 +131,8 @@ impl<'a> Match<'a> {
         memory: &'a mut Memory,
         root: NodeId,
     ) -> Self {
-        Self { builder, forms, memory, root, fresh: Vec::new(), others: Vec::new() }
+        let (fresh, others, left_out) = (Vec::new(), Vec::new(), Vec::new());
+        Self { builder, forms, memory, root, fresh, others, left_out }
     }
 
     /// Returns the cached results.
@@ -145,13 +157,19 @@ impl<'a> Match<'a> {
         if outcome.is_err() {
             self.builder.discard(self.fresh.drain(..));
             self.others.clear();
+            self.left_out.clear();
         }
         outcome
     }
 
-    /// Returns the emitted nodes, and the other nodes to replace.
-    pub(crate) fn into_changes(self) -> (Vec<NodeId>, Vec<(NodeId, ValueId)>) {
-        (self.fresh, self.others)
+    /// Returns the changes.
+    pub(crate) fn into_changes(self) -> Changes {
+        Changes { fresh: self.fresh, others: self.others, left_out: self.left_out }
+    }
+
+    /// Reports why the new operator does not replace `node` as well.
+    pub(crate) fn leave_out(&mut self, node: NodeId, reason: String) {
+        self.left_out.push((node, reason));
     }
 
     /// Replaces the result of another node than the root as well. Its readers must come after the

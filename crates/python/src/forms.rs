@@ -64,6 +64,19 @@ pub(crate) fn targets() -> BTreeMap<&'static str, Target> {
     pipeline::Target::all().map(|target| (target.name, described(target))).collect()
 }
 
+/// Returns the name of a target's provider in onnxruntime-genai, or `None` for the CPU.
+#[pyfunction]
+pub(crate) fn provider(target: &str) -> Option<&'static str> {
+    pipeline::Target::find(target)?.provider
+}
+
+/// Returns the types in which a target has a contributed operator.
+#[pyfunction]
+pub(crate) fn contributed_types(target: &str, op: &str) -> Vec<&'static str> {
+    let types = pipeline::Target::find(target).map(|target| target.contributed_types(op));
+    types.unwrap_or_default().iter().map(|dtype| dtype.numpy_name()).collect()
+}
+
 /// Returns the names of all assumptions.
 #[pyfunction]
 pub(crate) fn assumptions() -> Vec<&'static str> {

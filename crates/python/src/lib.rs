@@ -45,7 +45,8 @@ mod _core {
     use super::copies::{Copier, Copies};
     #[pymodule_export]
     use super::forms::{
-        Target, assumptions, element_types, is_precision, is_weight_format, operators, targets,
+        Target, assumptions, contributed_types, element_types, is_precision, is_weight_format,
+        operators, provider, targets,
     };
     #[pymodule_export]
     use super::graph::GraphListing;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jax2onnx import _core
 from jax2onnx._generation.decoder_cache import Storage, invalid
 from jax2onnx.errors import InvalidInputError
 
@@ -80,6 +81,7 @@ def config(
     windows: Mapping[int, int],
     chunk: int | None,
     search: Mapping[str, Any],
+    target: str | None,
 ) -> str:
     """Returns the text of `genai_config.json`. `stages` maps models to their inputs and outputs:
     one model for everything, or one for the prompt and one for the tokens after it. `windows` maps
@@ -91,8 +93,12 @@ def config(
 
     names = {name for inputs, _ in stages.values() for name in inputs}
     plain = ("input_ids", "attention_mask", "position_ids")
+    provider = None if target is None else _core.provider(target)
     decoder: dict[str, Any] = {
-        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "session_options": {
+            "log_id": "onnxruntime-genai",
+            "provider_options": [] if provider is None else [{provider: {}}],
+        },
         "hidden_size": hidden_size,
         "head_size": about.head_size,
         "num_attention_heads": about.heads,

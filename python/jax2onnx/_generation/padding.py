@@ -36,7 +36,7 @@ def counted(tokens: Sequence[Any], mask: jax.Array) -> dict[str, Any]:
     past = jnp.maximum(total - count, 0)
     return {
         "position_ids": past[:, None] + jnp.arange(count, dtype=jnp.int32),
-        LAST: jnp.minimum(total, count) - 1,
+        LAST: mask[:, :count].sum(1, dtype=jnp.int32) - 1,
     }
 
 

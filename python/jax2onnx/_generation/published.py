@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from jax2onnx._core import Safetensors
 from jax2onnx._generation import mxfp4
 from jax2onnx._generation.adapters import Adapter
@@ -49,6 +52,7 @@ class Published:
 
     Attributes:
         sizes: The sizes of the model.
+        dtype: The type of the parameters, in which the model computes.
         context_length: The largest number of tokens.
         parameters: The types of the parameters, in a pytree with the names of the checkpoint.
         decode: The function that `generation.save` exports.
@@ -58,6 +62,7 @@ class Published:
     """
 
     sizes: Sizes
+    dtype: Any
     context_length: int
     parameters: Any
     decode: Callable[..., Any]
@@ -65,11 +70,12 @@ class Published:
     tokens: dict[str, Any]
     search: dict[str, Any]
 
-    def cache(self) -> list[dict[str, tuple[Any, ...]]]:
-        """Returns the shapes of the cache: the keys and the values of each layer."""
+    def cache(self) -> list[dict[str, Any]]:
+        """Returns the types of the cache: the keys and the values of each layer."""
         c = self.sizes
         shape = ("batch", c.key_value_heads, "past", c.head_size)
-        return [{"key": shape, "value": shape}] * c.layers
+        kind = jax.ShapeDtypeStruct(shape, self.dtype)
+        return [{"key": kind, "value": kind}] * c.layers
 
 
 def read(
@@ -77,9 +83,12 @@ def read(
     context_length: int | None = None,
     adapter: str | os.PathLike[str] | None = None,
     *,
+    dtype: Any = jnp.float32,
     last_logits: bool = False,
 ) -> Published:
-    """Reads the description of a checkpoint. Raises if anything in it is not implemented."""
+    """Reads the description of a checkpoint, for a model that computes in a type. Raises if
+    anything in it is not implemented.
+    """
     config, source = Config.load(folder), Safetensors(folder)
     sees = config.family in _TEXT_DEFAULTS
     if sees:
@@ -96,7 +105,9 @@ def read(
     model = family.read(config, length)
     decoded = _decoded(config, source)
     config.check_all_read()
-    params = model.parameters()
+    params = jax.tree.map(
+        lambda parameter: jax.ShapeDtypeStruct(parameter.shape, dtype), model.parameters()
+    )
     stored = _stored_names(source)
     tensors = [stored(path) for path in leaf_paths(params)]
     _check_tensors(source, tensors, decoded, tied=model.sizes.tied, sees=sees)
@@ -119,6 +130,7 @@ def read(
     tokens, search = _defaults(folder, config)
     return Published(
         model.sizes,
+        dtype,
         length,
         params,
         functools.partial(model.decode if last_logits else all_logits, params),

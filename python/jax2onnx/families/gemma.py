@@ -17,8 +17,10 @@ from jax2onnx.families.layers.rotary import Rotary, rotate
 
 def rms_norm(p: Any, x: jax.Array, epsilon: float) -> jax.Array:
     """Divides by the root mean square, and scales by one plus the weights."""
-    scale: jax.Array = 1 + p["weight"]
-    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + epsilon) * scale
+    scale: jax.Array = 1 + p["weight"].astype(jnp.float32)
+    wide = x.astype(jnp.float32)
+    wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + epsilon) * scale
+    return wide.astype(x.dtype)
 
 
 @dataclass(frozen=True)

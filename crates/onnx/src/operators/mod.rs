@@ -18,7 +18,7 @@ pub use axes::Axes;
 
 use crate::fold::{Operation, Reason};
 use crate::infer::Call;
-use crate::schema::{self, Arity, Param, Schema};
+use crate::schema::{self, Arity, CONTRIB, Param, Schema};
 use crate::{Node, Op, Result};
 
 /// A function that infers the types of a node's results.
@@ -117,6 +117,18 @@ const fn row(
 static UNKNOWN: Operator =
     row("", None, None, Fold::Never, Axes::Opaque, Algebra::Fixed, PrecisionClass::Wide, &[]);
 
+/// The row for the contributed norm of a sum, which computes like other norms.
+static NORM_OF_SUM: Operator = row(
+    "",
+    None,
+    None,
+    Fold::Never,
+    Axes::Opaque,
+    Algebra::Fixed,
+    PrecisionClass::Wide,
+    &[Trait::Sums],
+);
+
 /// All operators by name, with their schemas. This is a map, because every node is looked up
 /// several times.
 static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
@@ -143,9 +155,13 @@ pub fn find(name: &str) -> &'static Operator {
 }
 
 impl Op {
-    /// Returns the row of the operator. Operators of other domains have no known properties.
+    /// Returns the row of the operator. Most operators of other domains have no known properties.
     pub fn operator(&self) -> &'static Operator {
-        if self.domain.is_empty() { find(self.name) } else { &UNKNOWN }
+        match (self.domain, self.name) {
+            ("", name) => find(name),
+            (CONTRIB, "SkipSimplifiedLayerNormalization") => &NORM_OF_SUM,
+            _ => &UNKNOWN,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Compute, narrow};
 use crate::Target;
 use crate::testing::graph;
 
-/// Returns the lines of the graph after its head, or the error.
+/// Returns the graph after conversion for the default target, or the error.
 fn narrowed(text: &str, compute: &str) -> Result<String, String> {
     narrowed_for(Target::default(), text, compute)
 }
@@ -139,4 +139,25 @@ fn texts_survive_a_round_trip() {
     for wrong in ["*=int8", "*=float32:all", "*=float16:some", "float16"] {
         assert!(Compute::parse(wrong).is_none(), "{wrong}");
     }
+}
+
+#[test]
+fn norms_of_sums_follow_their_operands_if_the_target_rounds_once() {
+    let text = "g (float[2,2] x, float[2,2] w) => (float[2,2] y) <
+        float[2] gamma = {1, 2}, float[2,2] n, float[2,1] mean, float[2,1] scale, float[2,2] s
+    > {
+        a = MatMul (x, w)
+        b = MatMul (a, w)
+        n, mean, scale, s = com.microsoft.SkipSimplifiedLayerNormalization (a, b, gamma)
+        c = MatMul (n, w)
+        d = Add (c, s)
+        y = MatMul (d, w)
+    }";
+    let casts = |target: Target| {
+        let found = narrowed_for(target, text, "*=float16").unwrap();
+        operators(&found).iter().filter(|op| *op == "Cast").count()
+    };
+    // The operands of the first product, and the operand of the last one.
+    assert_eq!(casts(Target::all().find(|target| target.rounds_once).unwrap()), 3);
+    assert!(casts(Target::default()) > 3);
 }

@@ -1,7 +1,7 @@
 //! Kernels of a target that run a node, and the element types that they support.
 
 use onnx::facts::Interval;
-use onnx::schema::{self, Binding, Schema, Types};
+use onnx::schema::{self, Binding, CONTRIB, Schema, Types};
 use onnx::{Graph, Node, Op, ValueId};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
@@ -62,6 +62,10 @@ impl Target {
         node: &Node,
         types: &[Types],
     ) -> bool {
+        if node.op.domain == CONTRIB {
+            let allowed = self.contributed_types(node.op.name);
+            return types.iter().any(|have| allowed.iter().any(|t| *have == Types::of(*t)));
+        }
         let fits = |row: &Row| types.iter().zip(row).all(|(have, set)| have.is_subset(*set));
         match self.on_device.filter(|_| self.keeps_on_device) {
             None => self.rows(schema, graph, node).iter().any(fits),

@@ -1,6 +1,7 @@
 //! Merges equal constants. Parameters (named constants) stay separate unless they are the same
 //! array, because users may replace one of them later.
 
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
 use onnx::{Graph, Use, ValueId};
@@ -56,13 +57,14 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     }
 
     // Merges equal elements. Permuted constants are not reordered just for the comparison.
-    rest.retain(|(id, t)| graph.constant(*id).is_some() && t.stored_bytes().is_some());
+    let is_stored = |t: &Tensor| source(t).stored_bytes().is_some();
+    rest.retain(|(id, t)| graph.constant(*id).is_some() && is_stored(t));
     for alike in groups(rest, sample).into_iter().filter(|alike| alike.len() > 1) {
         for equal in groups(alike, content) {
             let mut equal = equal.into_iter();
             let Some((survivor, tensor)) = equal.next() else { continue };
             for (other, candidate) in equal {
-                if tensor == candidate {
+                if tensor.ty() == candidate.ty() && *source(tensor) == *source(candidate) {
                     merge(survivor, other);
                 }
             }
@@ -89,13 +91,19 @@ fn groups<K: Eq + Hash>(
     groups
 }
 
+/// Returns the elements before a cast, which is not computed just for the comparison.
+fn source(tensor: &Tensor) -> Cow<'_, Tensor> {
+    tensor.cast_from().map_or(Cow::Borrowed(tensor), Cow::Owned)
+}
+
 /// Hashes the type, the shape and a sample of the elements.
 fn sample(tensor: &Tensor) -> u64 {
     let mut hasher = FxHasher::default();
-    let bytes = tensor.bytes().unwrap_or_default();
+    let source = source(tensor);
+    let bytes = source.stored_bytes().unwrap_or_default();
     (tensor.dtype(), tensor.shape()).hash(&mut hasher);
     if bytes.len() <= SMALL {
-        hasher.write(&bytes);
+        hasher.write(bytes);
     } else {
         let step = bytes.len() / SAMPLES;
         bytes.chunks(step).for_each(|chunk| hasher.write(&chunk[..chunk.len().min(8)]));
@@ -106,14 +114,20 @@ fn sample(tensor: &Tensor) -> u64 {
 /// Hashes all elements. Only constants with equal samples are read in full.
 fn content(tensor: &Tensor) -> u64 {
     let mut hasher = FxHasher::default();
-    hasher.write(&tensor.bytes().unwrap_or_default());
+    hasher.write(source(tensor).stored_bytes().unwrap_or_default());
     hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::PASS;
-    use crate::testing::passes_to;
+    use std::sync::Arc;
+
+    use provenance::Origins;
+    use tensor::{DType, Tensor};
+
+    use super::{PASS, duplicates};
+    use crate::testing::{graph, passes_to};
+    use crate::{Editor, Options};
 
     #[test]
     fn equal_constants_are_merged() {
@@ -157,6 +171,25 @@ mod tests {
             y = Add (u, e)
         }";
         passes_to(&PASS, text, text);
+    }
+
+    #[test]
+    fn casts_of_equal_elements_are_merged() {
+        let count = |last: f32| {
+            let mut origins = Origins::default();
+            let text = "g (float16[2] x) => (float16[2] y) { s = Add (x, x) y = Mul (s, x) }";
+            let mut graph = graph(text, &mut origins);
+            let ids = graph.all_nodes();
+            for (id, last) in ids.into_iter().zip([2.0, last]) {
+                let bytes: Vec<u8> = [1.0, last].into_iter().flat_map(f32::to_le_bytes).collect();
+                let tensor = Tensor::new(DType::F32, &[2], Arc::new(bytes)).unwrap();
+                let constant = graph.add_constant(tensor.cast(DType::F16).unwrap());
+                let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+                edit.set_input(id, 1, Some(constant));
+            }
+            duplicates(&graph).len()
+        };
+        assert_eq!((count(2.0), count(3.0)), (1, 0));
     }
 
     #[test]

@@ -150,8 +150,7 @@ pub(crate) fn check_contrib(forms: &Forms, op: &str, dtype: DType) -> Result<(),
     if !forms.named.get(op).is_some_and(|form| form.is_native()) {
         return Err("it was not requested".into());
     }
-    let mut kernels = forms.target.contrib.iter();
-    match kernels.any(|(name, types)| *name == op && types.contains(&dtype)) {
+    match forms.target.contributed_types(op).contains(&dtype) {
         true => Ok(()),
         false => {
             Err(Skip::Missed(format!("{} has no such operator for {dtype}", forms.target.title)))

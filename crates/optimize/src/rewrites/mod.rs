@@ -48,7 +48,7 @@ mod repeat_pixels;
 mod resize_nearest;
 mod resize_pixels;
 mod reverse_twice;
-mod round_once;
+pub(crate) mod round_once;
 mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;

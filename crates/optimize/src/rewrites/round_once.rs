@@ -52,7 +52,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut inputs = node.inputs.clone();
     // All operands are checked before any of them is replaced.
     for input in inputs.iter().flatten() {
-        if m.ty(*input).dtype == DType::F32 && !is_small(m, *input, small, DEPTH) {
+        if m.ty(*input).dtype == DType::F32 && !is_small(m, *input, small) {
             return Err("an operand has more digits".into());
         }
     }
@@ -78,7 +78,11 @@ fn widened(m: &Match<'_>, value: ValueId, small: DType) -> Option<ValueId> {
 }
 
 /// Returns `true` if all numbers of `value` are numbers of the small type.
-fn is_small(m: &Match<'_>, value: ValueId, small: DType, depth: usize) -> bool {
+pub(crate) fn is_small(m: &Match<'_>, value: ValueId, small: DType) -> bool {
+    is_small_within(m, value, small, DEPTH)
+}
+
+fn is_small_within(m: &Match<'_>, value: ValueId, small: DType, depth: usize) -> bool {
     if let Some(tensor) = m.constant(value) {
         return holds(tensor, small);
     }
@@ -86,7 +90,7 @@ fn is_small(m: &Match<'_>, value: ValueId, small: DType, depth: usize) -> bool {
         return true;
     }
     let moved = m.producer_with(value, Operator::is_movement).and_then(|node| node.input(0));
-    depth > 0 && moved.is_some_and(|x| is_small(m, x, small, depth - 1))
+    depth > 0 && moved.is_some_and(|x| is_small_within(m, x, small, depth - 1))
 }
 
 /// Returns `true` if the small type has all numbers of a constant.
@@ -101,7 +105,7 @@ fn holds(tensor: &Tensor, small: DType) -> bool {
 }
 
 /// Emits `value` in the small type.
-fn narrowed(m: &mut Match<'_>, value: ValueId, small: DType) -> Result<ValueId, Skip> {
+pub(crate) fn narrowed(m: &mut Match<'_>, value: ValueId, small: DType) -> Result<ValueId, Skip> {
     if let Some(source) = widened(m, value, small) {
         return Ok(source);
     }

@@ -79,6 +79,10 @@ pub struct Spec {
     pub(crate) kernels: Option<Kernels>,
     /// The operators of the domain [`onnx::schema::CONTRIB`] that the target has, and their types.
     pub(crate) contrib: &'static [(&'static str, &'static [DType])],
+    /// `true` if products with integers round their other operand to 8 bits, on request.
+    pub(crate) rounds_operands: bool,
+    /// The name of the provider in the configuration of onnxruntime-genai; `None` for the CPU.
+    pub provider: Option<&'static str>,
     /// The kernels on the target's device, if it has one. Other nodes run on the CPU.
     pub(crate) on_device: Option<Kernels>,
     /// `true` if nodes get casts or other forms so that they run on the device.
@@ -164,6 +168,11 @@ impl Target {
     /// Returns the target called `name`.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().find(|target| target.name == name)
+    }
+
+    /// Returns the types in which the target has a contributed operator.
+    pub fn contributed_types(self, op: &str) -> &'static [DType] {
+        self.contrib.iter().find(|(name, _)| *name == op).map_or(&[], |(_, types)| types)
     }
 }
 

@@ -17,7 +17,7 @@ const LOOKUP: &str = "GatherBlockQuantized";
 
 /// The level at which products round the other operand to 8 bits, as runtimes do by default if they
 /// replace a product of widened integers.
-const ACCURACY: i64 = 4;
+const ACCURACY: (&str, Attr) = ("accuracy_level", Attr::Int(4));
 
 /// The consumers of a weight.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Readers {
     /// The products with the weight, or with its transpose if there are lookups.
     products: Vec<NodeId>,
     lookups: Vec<NodeId>,
+    /// `true` if products may round their other operand to 8 bits.
+    rounds_operands: bool,
 }
 
 /// The error if a weight cannot be stored.
@@ -58,7 +60,8 @@ impl Readers {
         forms: &Forms,
     ) -> Option<Self> {
         let &[rows, columns] = graph.tensor(value)?.shape() else { return None };
-        let mut found = Self { products: Vec::new(), lookups: Vec::new() };
+        let rounds_operands = forms.target.rounds_operands;
+        let mut found = Self { products: Vec::new(), lookups: Vec::new(), rounds_operands };
         for use_ in graph.value(value).uses() {
             let Use::Operand(id, index) = use_ else { return None };
             let node = graph.node(id);
@@ -138,12 +141,9 @@ pub(super) fn store(
     let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
     let block: Attrs = attrs! { bits: 4, block_size: size as i64 };
     for id in &readers.products {
-        let attrs = [
-            ("K", Attr::Int(inputs as i64)),
-            ("N", Attr::Int(outputs as i64)),
-            ("accuracy_level", Attr::Int(ACCURACY)),
-        ];
-        let attrs = attrs.into_iter().chain(block.clone()).collect();
+        let sizes: Attrs = attrs! { K: inputs as i64, N: outputs as i64 };
+        let accuracy = readers.rounds_operands.then_some(ACCURACY);
+        let attrs = sizes.into_iter().chain(accuracy).chain(block.clone()).collect();
         let operand = edit.graph().node(*id).input(0);
         let inputs = [operand, Some(values), Some(scales)].into_iter();
         let inputs = inputs.chain(zeros.map(Some)).collect();

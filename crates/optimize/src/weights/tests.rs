@@ -3,6 +3,7 @@ use provenance::Origins;
 use tensor::DType;
 
 use super::{Format, Weights, shrink};
+use crate::Target;
 use crate::recognize::{Form, Forms};
 use crate::testing::graph;
 
@@ -405,6 +406,10 @@ fn contributed_operators_read_the_integers() {
     let node = "com.microsoft.MatMulNBits <K: int = 32, N: int = 32, accuracy_level: int = 4, bits: \
                 int = 4, block_size: int = 16> (x, w, ";
     assert!(text.contains(node) && !text.contains("Dequantize"), "{text}");
+    let mut targets = Target::all().filter(|target| !target.contrib.is_empty());
+    let target = targets.find(|target| !target.rounds_operands).unwrap();
+    let text = stored(&product("MatMul"), &Forms { target, ..both.clone() });
+    assert!(text.contains("MatMulNBits <K: int = 32, N: int = 32, bits: int = 4"), "{text}");
     let tied = format!(
         "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{
             x = Gather (w, i) t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)

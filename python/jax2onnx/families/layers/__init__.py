@@ -3,6 +3,9 @@
 Parameters have the names and shapes of the checkpoint: a linear layer is a dictionary with a
 `weight` of [outputs, inputs] and possibly a `bias`. Caches grow, and hold keys and values of
 [batch, key and value heads, tokens so far, head size].
+
+Layers compute in the type of the parameters. With parameters in half precision, norms and softmax
+compute in float32.
 """
 
 from collections.abc import Callable
@@ -34,7 +37,9 @@ def linear(p: Any, x: jax.Array) -> jax.Array:
 def rms_norm(p: Any, x: jax.Array, epsilon: float) -> jax.Array:
     """Divides by the root mean square, and scales."""
     scale: jax.Array = p["weight"]
-    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + epsilon) * scale
+    wide = x.astype(jnp.float32)
+    wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + epsilon)
+    return wide.astype(x.dtype) * scale
 
 
 def gated_parameters(sizes: Sizes, *, bias: bool = False) -> dict[str, Any]:
@@ -105,17 +110,17 @@ def attention(
     batch, heads, length, size = query.shape
     groups = key.shape[1]
     query = query.reshape(batch, groups, heads // groups, length, size)
-    scores = jnp.einsum("bghqd,bgkd->bghqk", query, key) * scale
+    scores = jnp.einsum("bghqd,bgkd->bghqk", query, key).astype(jnp.float32) * scale
     if soft_cap is not None:
         scores = soft_cap * jnp.tanh(scores / soft_cap)
     scores = jnp.where(mask, scores, -1e9)
     if sinks is None:
         shares = jax.nn.softmax(scores, -1)
     else:
-        sink = sinks.reshape(1, groups, heads // groups, 1, 1)
+        sink = sinks.astype(jnp.float32).reshape(1, groups, heads // groups, 1, 1)
         sink = jnp.broadcast_to(sink, (*scores.shape[:-1], 1))
         shares = jax.nn.softmax(jnp.concatenate([scores, sink], -1), -1)[..., :-1]
-    mixed = jnp.einsum("bghqk,bgkd->bghqd", shares, value)
+    mixed = jnp.einsum("bghqk,bgkd->bghqd", shares.astype(value.dtype), value)
     return mixed.reshape(batch, heads, length, size)
 
 

@@ -126,7 +126,7 @@ class Rotary:
 
 def rotate(x: jax.Array, angles: Angles) -> jax.Array:
     """Rotates the first features of heads, [batch, heads, sequence, size]. The others stay."""
-    cosines, sines = angles
+    cosines, sines = (part.astype(x.dtype) for part in angles)
     pairs = cosines.shape[-1]
     one, two, rest = x[..., :pairs], x[..., pairs : 2 * pairs], x[..., 2 * pairs :]
     rotated = [one * cosines - two * sines, two * cosines + one * sines]

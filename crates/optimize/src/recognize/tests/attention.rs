@@ -130,6 +130,18 @@ fn caches_that_are_not_appended_to_stay() {
     assert_eq!(missed, ["its queries, keys and values are not of the same new tokens"]);
 }
 
+/// The softmax of the scores `u` of seven tokens and `sink`.
+const SUNK: &str = "
+    n = Shape <start = 0, end = 1> (q)
+    rest = Constant <value_ints = [2, 1, 1]> ()
+    all = Concat <axis = 0> (n, rest)
+    e = Expand (sink, all)
+    j = Concat <axis = -1> (u, e)
+    w = Softmax <axis = -1> (j)
+    zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+    seven = Constant <value_ints = [7]> () eight = Constant <value_ints = [8]> ()
+    last = Constant <value_ints = [3]> ()";
+
 /// Attention of one token over a cache, with a sink in the softmax of which `kept` is a part.
 fn with_sink(sink: &str, kept: &str) -> (String, Vec<String>) {
     let inputs = "float[B,2,1,8] q, float[B,2,1,8] k, float[B,2,1,8] v, float[B,2,6,8] a";
@@ -138,16 +150,7 @@ fn with_sink(sink: &str, kept: &str) -> (String, Vec<String>) {
         "g ({inputs}, float[B,2,6,8] b, {sink} sink) => ({outputs}) {{
             {} {APPENDED}
             t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t) u = Mul (s, half)
-            n = Shape <start = 0, end = 1> (q)
-            rest = Constant <value_ints = [2, 1, 1]> ()
-            all = Concat <axis = 0> (n, rest)
-            e = Expand (sink, all)
-            j = Concat <axis = -1> (u, e)
-            w = Softmax <axis = -1> (j)
-            zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
-            seven = Constant <value_ints = [7]> () eight = Constant <value_ints = [8]> ()
-            last = Constant <value_ints = [3]> ()
-            p = Slice (w, {kept}, last)
+            {SUNK} p = Slice (w, {kept}, last)
             y = MatMul (p, d) }}",
         constants(&[("half", "0.5")])
     );
@@ -160,6 +163,55 @@ fn sinks_are_an_operand_of_the_node() {
     let (text, missed) = with_sink("float[1,2,1,1]", "zero, seven");
     let line = text.lines().find(|line| line.contains("GroupQueryAttention")).unwrap_or_default();
     assert!(line.contains("num_heads") && !text.contains("Softmax"), "{text} {missed:?}");
+}
+
+#[test]
+fn sinks_have_the_type_of_the_queries() {
+    let after = |sink: &str| {
+        let text = format!(
+            "g (float16[B,2,1,8] q, float16[B,2,1,8] k, float16[B,2,1,8] v, float16[B,2,6,8] a,
+                float16[B,2,6,8] b, {sink}[1,2,1,1] own) =>
+                (float16[B,2,1,8] y, float16[B,2,7,8] c, float16[B,2,7,8] d) {{
+                {} {APPENDED}
+                t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t)
+                s32 = Cast <to = 1> (s) u = Mul (s32, half) sink = Cast <to = 1> (own)
+                {SUNK} p = Slice (w, zero, seven, last) p16 = Cast <to = 10> (p)
+                y = MatMul (p16, d) }}",
+            constants(&[("half", "0.5")])
+        );
+        let target = Target::all().find(|target| target.rounds_once).unwrap();
+        let (text, report) = run(&text, Forms { target, ..grouped() });
+        (text, report.missed.into_iter().map(|missed| missed.reason).collect::<Vec<_>>())
+    };
+    let (text, missed) = after("float16");
+    assert!(text.contains("GroupQueryAttention") && !text.contains("Softmax"), "{text} {missed:?}");
+    let (text, missed) = after("float");
+    assert!(text.contains("Softmax"), "{text}");
+    assert_eq!(missed, ["its sinks have more digits than its queries"]);
+}
+
+#[test]
+fn rotations_with_more_digits_are_reported() {
+    let text = format!(
+        "g (float16[B,2,1,16] own, float16[B,2,1,16] k, float16[B,2,1,16] v, float16[B,2,6,16] a,
+            float16[B,2,6,16] b, float[B,1,8] cos, float[B,1,8] sin) =>
+            (float16[B,2,1,16] y, float16[B,2,7,16] c, float16[B,2,7,16] d) {{
+            {} {APPENDED}
+            wide = Cast <to = 1> (own) rotated = RotaryEmbedding (wide, cos, sin)
+            q = Cast <to = 10> (rotated)
+            t = Transpose <perm = [0, 1, 3, 2]> (c) s = MatMul (q, t)
+            s32 = Cast <to = 1> (s) u = Mul (s32, half)
+            w = Softmax <axis = -1> (u) w16 = Cast <to = 10> (w)
+            y = MatMul (w16, d) }}",
+        constants(&[("half", "0.5")])
+    );
+    let target = Target::all().find(|target| target.rounds_once).unwrap();
+    let (text, report) = run(&text, Forms { target, ..grouped() });
+    assert!(text.contains("GroupQueryAttention") && text.contains("RotaryEmbedding"), "{text}");
+    let missed: Vec<_> = report.missed.iter().map(|missed| missed.reason.as_str()).collect();
+    let reason =
+        "it rotates in f32, and the operator has cosines and sines in f16, which has fewer digits";
+    assert_eq!(missed, [reason]);
 }
 
 #[test]

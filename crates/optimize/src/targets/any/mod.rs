@@ -14,6 +14,8 @@ pub(super) static SPEC: Spec = Spec {
     newest_ir_version: 13,
     kernels: None,
     contrib: &[],
+    rounds_operands: false,
+    provider: None,
     elsewhere: None,
     on_device: None,
     keeps_on_device: false,

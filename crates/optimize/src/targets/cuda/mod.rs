@@ -43,6 +43,9 @@ pub(super) static SPEC: Spec = Spec {
     fuses_sums_with_norms: false,
     limits_biased_sums: false,
     contrib: CONTRIB,
+    // `MatMulNBits` computes in the type of the other operand.
+    rounds_operands: false,
+    provider: Some("cuda"),
     ..onnxruntime::SPEC
 };
 

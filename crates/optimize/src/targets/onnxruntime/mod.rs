@@ -43,6 +43,8 @@ pub(super) static SPEC: Spec = Spec {
     newest_ir_version: 13,
     kernels: Some(Kernels(&[KERNELS])),
     contrib: CONTRIB,
+    rounds_operands: true,
+    provider: None,
     on_device: None,
     keeps_on_device: false,
     // Every lookup limits its indices.

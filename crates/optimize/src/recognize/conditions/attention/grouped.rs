@@ -13,6 +13,7 @@ use super::sinks::sinks;
 use super::{Operand, Scores, missed, scale};
 use crate::movement::{self, AxisMap, Chain, Layout, Movement, reshaped};
 use crate::recognize::found::Found;
+use crate::rewrites::round_once;
 use crate::rewrites::write_into_buffers::Run;
 use crate::{Match, Skip};
 
@@ -175,6 +176,15 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
 
     let sinks = sinks(found, &scores)?;
     let m = &mut *found.m;
+    let sinks = match sinks {
+        Some(sinks) if m.ty(sinks).dtype != dtype => {
+            if !round_once::is_small(m, sinks, dtype) {
+                return Err(missed("its sinks have more digits than its queries"));
+            }
+            Some(round_once::narrowed(m, sinks, dtype)?)
+        }
+        sinks => sinks,
+    };
     let layouts = roles.layouts(true);
     let steps = scores.atoms.plan(scores.atoms.layout(scores.q.view), &layouts[0]);
     let steps = steps.ok_or("the queries cannot be moved")?;

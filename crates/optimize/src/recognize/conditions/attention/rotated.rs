@@ -44,7 +44,10 @@ impl Rotation {
         let chain = Chain::to(m, key);
         let nodes =
             [query, chain.source].map(|value| m.producer(value, &["RotaryEmbedding"]).cloned());
-        let [Some(of_query), Some(of_key)] = nodes else { return Ok(None) };
+        let [Some(of_query), Some(of_key)] = nodes else {
+            leave_out_wide(m, query);
+            return Ok(None);
+        };
         let alike = |name: &str| of_query.int(name, 0) == of_key.int(name, 0);
         let same_tables = (1..4).all(|index| match (of_query.input(index), of_key.input(index)) {
             (Some(a), Some(b)) => computes_same(m.graph(), a, b, 0),
@@ -90,6 +93,23 @@ impl Rotation {
         }
         let interleaved = of_query.int("interleaved", 0) != 0;
         Ok(Some(Self { query: x, key, cos, sin, interleaved }))
+    }
+}
+
+/// Reports a rotation in a wider type than that of the queries.
+fn leave_out_wide(m: &mut Match<'_>, query: ValueId) {
+    let query = Chain::to(m, query).source;
+    let small = m.ty(query).dtype;
+    let Some(wide) = m.producer(query, &["Cast"]).and_then(|node| node.input(0)) else { return };
+    let wide = Chain::to(m, wide).source;
+    if m.producer(wide, &["RotaryEmbedding"]).is_some()
+        && let Some(id) = m.graph().producer(wide)
+    {
+        let dtype = m.ty(wide).dtype;
+        let reason = format!(
+            "it rotates in {dtype}, and the operator has cosines and sines in {small}, which has fewer digits"
+        );
+        m.leave_out(id, reason);
     }
 }
 

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,11 @@ def test_norms_take_the_scales_of_examples_and_channels() -> None:
 
     x = np.random.default_rng(0).normal(1, 2, (2, 5, 3, 8)).astype(np.float32)
     condition = np.linspace(-1, 1, 2 * 16, dtype=np.float32).reshape(2, 16)
-    for fn, inputs in [(adaptive, [x[:, :, 0], condition]), (grouped, [x])]:
+    cases: list[tuple[Callable[..., Any], list[Any]]] = [
+        (adaptive, [x[:, :, 0], condition]),
+        (grouped, [x]),
+    ]
+    for fn, inputs in cases:
         model = for_cuda(fn, inputs)
         count = Counter(node.op_type for node in model.graph.node)
         assert count["LayerNormalization"] == 1

@@ -1,7 +1,7 @@
 //! A group norm in half precision, weighted by its sigmoid → the same in float32, between casts.
 //!
 //! In half precision, kernels compute the sigmoid of a negative number as a difference from one, with the
-//! digits of one. XLA computes the norm and the product in float32 and rounds once.
+//! digits of one. XLA rounds only the product.
 
 use onnx::{ValueId, attrs};
 use tensor::DType;

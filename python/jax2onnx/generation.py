@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+import jax.numpy as jnp
+
+from jax2onnx import _core
 from jax2onnx._export import progress, to_onnx_set
 from jax2onnx._generation import genai, padding, published
 from jax2onnx._generation.decoder import Decoder, names_of

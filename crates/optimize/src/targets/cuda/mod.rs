@@ -37,6 +37,8 @@ pub(super) static SPEC: Spec = Spec {
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
+    // The fusion was not measured there, with casts around it above all.
+    fused_on_load: &[],
     limits_biased_sums: false,
     contrib: CONTRIB,
     ..onnxruntime::SPEC

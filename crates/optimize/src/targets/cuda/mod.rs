@@ -41,6 +41,8 @@ pub(super) static SPEC: Spec = Spec {
     convolutions: None,
     resizes_identities_fast: false,
     fuses_sums_with_norms: false,
+    // The fusion was not measured there, with casts around it above all.
+    fused_on_load: &[],
     limits_biased_sums: false,
     contrib: CONTRIB,
     // `MatMulNBits` computes in the type of the other operand.

@@ -201,6 +201,20 @@ def test_without_a_rule_the_primitive_is_unsupported() -> None:
         to_onnx(bare, [(2,)])
 
 
+@pytest.mark.parametrize("op", ["Greater", "GreaterOrEqual", "Equal"])
+def test_operators_of_other_domains_stay(op: str) -> None:
+    compare = Primitive("test_compare")
+    compare.def_abstract_eval(lambda a, b: jax.core.ShapedArray(a.shape, jnp.bool_))
+
+    @jax2onnx.lowering("test_compare")
+    def rule(ctx: Any, a: Any, b: Any) -> Any:
+        return ctx.op(op, a, b, domain="com.example")
+
+    for fn in (compare.bind, lambda a, _: compare.bind(a, a)):
+        (node,) = to_onnx(fn, [(3,), (3,)]).graph.node
+        assert (node.domain, node.op_type) == ("com.example", op)
+
+
 def _foreign(ctx: Any, x: Any) -> Any:
     return ctx.op("Tanh", ctx.op("Foo", x, domain="com.example"))
 

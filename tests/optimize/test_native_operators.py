@@ -448,6 +448,21 @@ def test_group_norm(shape):
         assert_close(run(model, [x]), [norm(x)])
 
 
+def test_group_norm_of_single_channels():
+    norm = nnx.GroupNorm(6, num_groups=6, use_fast_variance=False, rngs=nnx.Rngs(0))
+    scale, bias = jnp.linspace(1, 2, 6), jnp.linspace(-1, 1, 6)
+
+    def of_haiku(x):
+        split = x.reshape(2, 4, 4, 6, 1)
+        mean = split.mean((1, 2, 4), keepdims=True)
+        spread = jax.lax.rsqrt(split.var((1, 2, 4), keepdims=True) + 1e-5)
+        return ((split - mean) * spread).reshape(x.shape) * scale + bias
+
+    x = np.random.default_rng(0).normal(size=(2, 4, 4, 6)).astype(np.float32)
+    for fn in (norm, of_haiku):
+        assert_close(run(to_onnx(fn, [x]), [x]), [fn(x)])
+
+
 def two_pass(x, axes):
     deviation = x - mean_of(x, axes)
     return deviation / jnp.sqrt(mean_of(deviation**2, axes) + 1e-5)

@@ -94,9 +94,15 @@ fn is_fused_again(graph: &Graph, id: NodeId, target: Target, forms: &Forms) -> b
     let is_listed = node.op.domain.is_empty() && target.fused_on_load.contains(&name);
     let (Some(x), Some(scale)) = (node.input(0), node.input(1)) else { return false };
     let (ty, axis) = (graph.ty(x), node.int("axis", -1));
+    // The runtime computes what two norms of one value share once, and then fuses neither.
+    let is_shared = graph.value(x).consumers().any(|other| {
+        other != id && graph.node(other).op == node.op && graph.node(other).input(0) == Some(x)
+    });
     is_listed
         && forms.of(name) == Form::Auto
         && ty.dtype == DType::F32
+        && ty.rank() > 1
+        && !is_shared
         && (axis == -1 || axis + 1 == ty.rank() as i64)
         && graph.tensor(scale).is_some_and(|scale| scale.shape().len() == 1)
 }
@@ -221,6 +227,10 @@ mod tests {
         let two = NORM.replace("[2,4]", "[3,2,4]").replace("-1", "-2").replace("[4]", "[2,4]");
         stays(&two.replace("4.0}", "4.0, 1.0, 2.0, 3.0, 4.0}"), &auto);
         stays(&NORM.replace("z =", "t = Cos (s) z =").replace("(x, s)", "(x, t)"), &auto);
+        // Nor if it is that of a vector, or shares its value with another norm.
+        stays(&NORM.replace("[2,4]", "[4]"), &auto);
+        let other = "w = RMSNormalization <axis = -1> (x, s) y = Add (z, w)";
+        stays(&NORM.replace("y = Sin (z)", other), &auto);
         let newer = "w = Swish (z) y = Sin (w)";
         let newer = NORM.replace("y = Sin (z)", newer);
         let found = replaced(&newer, 24, Target::default(), Some(&Forms::auto(24)));

@@ -1,4 +1,4 @@
-//! Comparisons of NaN in the forms that most runtimes compute correctly, which take the same time:
+//! Comparisons of NaN in the forms that most runtimes compute correctly, at no cost:
 //!
 //! - `Equal(x, x)` → `LessOrEqual(x, inf)`. Some runtimes take NaN to be equal to itself, and some take it to be
 //!   at least `-inf`.
@@ -56,6 +56,9 @@ pub(super) fn convert(work: &mut Legalizer<'_>) -> Result<(), Error> {
 /// Returns the other form of a node, if it needs one.
 fn form_of(graph: &Graph, id: NodeId) -> Option<Form> {
     let node = graph.node(id);
+    if !node.op.domain.is_empty() {
+        return None;
+    }
     let is_wide = |x: ValueId| matches!(graph.ty(x).dtype, DType::F32 | DType::F64);
     let (x, y) = (node.input(0)?, node.input(1)?);
     let swapped = |op| {

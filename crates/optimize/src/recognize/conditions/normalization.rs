@@ -81,16 +81,15 @@ fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Returns `true` unless `LayerNormalization` with another scale for each row, or for each example,
-/// was measured and is faster than separate operators.
+/// Returns `true` if `LayerNormalization` with another scale for each row, or for each example, is not
+/// known to be faster than separate operators.
 pub(crate) fn is_slow_by_rows(forms: &Forms, dtype: DType) -> bool {
     let op = "LayerNormalization";
     forms.of(op) == Form::Elementary
         || !forms.target.measured.is_better(op, "scales of rows", dtype, forms.finite)
 }
 
-/// Returns `true` if a scale or a bias has other numbers for some rows, and the target's kernel reads
-/// such ones. It requires a scale and a bias of the same shape.
+/// Returns `true` if a scale or a bias varies by row, and the target's kernel supports that. It requires a scale and a bias of the same shape.
 fn is_of_rows(found: &Found<'_, '_>, value: ValueId, shape: &[Dim], first: usize) -> bool {
     let ty = found.m.ty(value);
     let fits = ty.rank() == shape.len()
@@ -116,6 +115,10 @@ fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     let (shape, dtype) = operand(found, FrontAxes::Count)?;
     let rank = shape.len();
+    // A reshape behind a norm may drop an axis of size one.
+    if found.value("turned").is_some_and(|turned| found.m.ty(turned).rank() != rank) {
+        return Err(missed("the norm has other axes than its scale or bias"));
+    }
     let channel = match (found.axes("axes"), found.ints("back")) {
         (Some(axes), _) => {
             let mut kept = (0..rank).filter(|axis| !axes.contains(axis));

@@ -30,4 +30,12 @@ mod tests {
         assert!(runs(kernels, "ReduceMax", 18, &[DType::I32]));
         assert!(!runs(kernels, "ReduceMax", 18, &[DType::U8]));
     }
+
+    #[test]
+    fn integers_are_summed_but_not_multiplied() {
+        let kernels = Target::find("rten").unwrap().kernels;
+        assert!(runs(kernels, "ReduceSum", 13, &[DType::I32, DType::I64]));
+        assert!(runs(kernels, "MatMul", 13, &[DType::F32]));
+        assert!(!runs(kernels, "MatMul", 13, &[DType::I32]));
+    }
 }

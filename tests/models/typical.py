@@ -296,6 +296,39 @@ MODELS: dict[str, Callable[[], Typical]] = {
 }
 """How to build each model."""
 
+
+def updates_of_nodes() -> Typical:
+    """A layer of graph attention: maxima and sums of edges."""
+
+    def fn(x: jax.Array, start: jax.Array, end: jax.Array) -> tuple[jax.Array, ...]:
+        count, edges = x.shape[0], x[start] + x[end]
+        weights = jnp.exp(edges - jax.ops.segment_max(edges, end, count)[end])
+        total = jax.ops.segment_sum(weights, end, count)
+        mixed = jax.ops.segment_sum(weights * x[start], end, count) / (total + 1e-6)
+        zeros = jnp.zeros(x.shape)
+        return mixed, zeros, zeros.at[-start].add(x)
+
+    args = (normal(12, 4), integers(12, below=5), integers(12, below=5)[::-1])
+    return Typical(fn, args, ("N", 4), ("N",), ("N",))
+
+
+def sorts_of_rows() -> Typical:
+    """Sorts along axes of one size, with infinities."""
+
+    def fn(x: jax.Array) -> tuple[jax.Array, ...]:
+        def step(k: int, rows: jax.Array) -> jax.Array:
+            order = jnp.argsort(-rows, axis=1)
+            return jnp.take_along_axis(rows, order, 1) * (k - 1.5)
+
+        number = (x * 3).astype(jnp.int32)
+        top = [jax.lax.top_k(x, 6)[1], jax.lax.top_k(-x, 2)[1], jax.lax.top_k(number, 6)[1]]
+        finite = jnp.nan_to_num(x, posinf=1, neginf=-1)
+        return *top, jnp.argsort(x, axis=1), jax.lax.fori_loop(0, 3, step, finite)
+
+    x = normal(5, 6).at[0, 1:3].set(jnp.inf).at[1, 3:5].set(-jnp.inf)
+    return Typical(fn, (x,), ("B", 6))
+
+
 BACKWARDS: dict[str, Callable[[], Typical]] = {
     "LSTM": layer_backwards(nnx.LSTMCell),
     "GRU": layer_backwards(nnx.GRUCell),
@@ -309,3 +342,9 @@ COMPARISONS: dict[str, Callable[[], Typical]] = {
     "comparisons of numbers": comparisons_of_numbers,
 }
 """How to build models that compare numbers, which some runtimes do in other ways."""
+
+REPEATED: dict[str, Callable[[], Typical]] = {
+    "updates of nodes": updates_of_nodes,
+    "sorts of rows": sorts_of_rows,
+}
+"""How to build models with several updates or sorts of the same symbolic size."""

@@ -15,7 +15,7 @@ import pytest
 from harness.checking import TOLERANCE, as_tensor, quick
 from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
-from models.typical import BACKWARDS, COMPARISONS, MODELS, Typical
+from models.typical import BACKWARDS, COMPARISONS, MODELS, REPEATED, Typical
 
 ROOT = Path(__file__).parents[2]
 # The folder that `make runtimes` and `make rten` install runtimes in.
@@ -60,7 +60,7 @@ def skip_without(runtime: str) -> None:
 @functools.cache
 def built(name: str) -> tuple[Typical, list[Any]]:
     """Returns a model and JAX's results."""
-    model = (MODELS | BACKWARDS | COMPARISONS)[name]()
+    model = (MODELS | BACKWARDS | COMPARISONS | REPEATED)[name]()
     return model, jax.tree.leaves(quick(model.fn)(*model.args))
 
 
@@ -184,11 +184,39 @@ def test_numbers_are_compared_as_in_jax(runtime: str, tmp_path: Path) -> None:
     assert failures(runtime, tmp_path, {"comparisons of numbers": path}) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["iree", "rten"])
+def test_updates_and_sorts_of_one_symbolic_size(runtime: str, tmp_path: Path) -> None:
+    skip_without(runtime)
+    files = {name: tmp_path / f"{number}.onnx" for number, name in enumerate(REPEATED)}
+    for name, path in files.items():
+        export(name, path, target=runtime)
+    assert failures(runtime, tmp_path, files) == {}
+
+
 @pytest.mark.parametrize("target", ["tract", "iree"])
 def test_conditional_loops_are_an_error(target: Any) -> None:
     typical, _ = built("Newton's method")
     with pytest.raises(UnsupportedError, match="a fixed number of iterations"):
         to_onnx(typical.fn, list(typical.types), target=target)
+
+
+def test_updates_in_loops_are_an_error_for_iree() -> None:
+    def fn(x: jax.Array, i: jax.Array) -> jax.Array:
+        zeros = jax.numpy.zeros(x.shape)
+        return jax.lax.fori_loop(0, 3, lambda k, sums: sums + zeros.at[i].add(x * k), x)
+
+    (size,) = jax.export.symbolic_shape("N")
+    types = [jax.ShapeDtypeStruct((size,), dtype) for dtype in (np.float32, np.int32)]
+    to_onnx(fn, types)
+    with pytest.raises(UnsupportedError, match=r"numbers in place of its sizes\n.*\n.*zeros.at"):
+        to_onnx(fn, types, target="iree")
+
+
+def test_integer_products_are_an_error_for_rten() -> None:
+    types = 2 * [jax.ShapeDtypeStruct((3, 3), np.int32)]
+    with pytest.raises(UnsupportedError, match="rten cannot compute `MatMul` on i32"):
+        to_onnx(jax.numpy.matmul, types, target="rten")
 
 
 def test_random_numbers_are_an_error_for_openvino() -> None:

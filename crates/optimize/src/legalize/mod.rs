@@ -34,7 +34,8 @@ use equivalents::{Equivalent, Lack};
 use onnx::schema::{self, Binding, Schema};
 use onnx::{BlockId, Builder, Editor, Graph, NodeId, ValueId};
 use provenance::{Origins, Stage};
-use tensor::DType;
+use rustc_hash::FxHashMap;
+use tensor::{DType, Dim};
 
 /// The maximum depth of equivalents that contain operators which need an equivalent themselves.
 const ROUNDS: usize = 4;
@@ -157,11 +158,15 @@ pub(crate) struct Legalizer<'a> {
     mark: Option<usize>,
     pub(crate) opset: i64,
     pub(crate) target: Target,
+    /// The sizes of axes that `TopK` orders, and the elements that another one adds. Only some targets
+    /// need them.
+    pub(crate) sorted: FxHashMap<Dim, i64>,
 }
 
 impl<'a> Legalizer<'a> {
     fn new(graph: &'a mut Graph, origins: &'a mut Origins, opset: i64, target: Target) -> Self {
-        Self { edit: Editor::new(graph, origins, Stage::Legalize), mark: None, opset, target }
+        let edit = Editor::new(graph, origins, Stage::Legalize);
+        Self { edit, mark: None, opset, target, sorted: FxHashMap::default() }
     }
 
     pub(crate) fn graph(&self) -> &Graph {

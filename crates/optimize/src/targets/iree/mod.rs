@@ -1,6 +1,8 @@
 //! IREE, which compiles ONNX files by way of MLIR.
 
-use super::spellings::{BACKWARD_LAYERS, PLAIN_LOOPS, STACKED_ROWS, UNEVEN_PADDING};
+use super::spellings::{
+    BACKWARD_LAYERS, DISTINCT_SORTS, PADDED_UPDATES, PLAIN_LOOPS, STACKED_ROWS, UNEVEN_PADDING,
+};
 use super::{ReadableBlocks, Spec, openvino};
 
 pub(super) static SPEC: Spec = Spec {
@@ -12,7 +14,14 @@ pub(super) static SPEC: Spec = Spec {
     newest_opset: 22,
     // It does not compile a `GRU` with a batch of symbolic size.
     elementary: &["GRU"],
-    bugs: &[&[&BACKWARD_LAYERS, &PLAIN_LOOPS, &STACKED_ROWS, &UNEVEN_PADDING]],
+    bugs: &[&[
+        &BACKWARD_LAYERS,
+        &DISTINCT_SORTS,
+        &PADDED_UPDATES,
+        &PLAIN_LOOPS,
+        &STACKED_ROWS,
+        &UNEVEN_PADDING,
+    ]],
     blocks: ReadableBlocks::None,
     ..openvino::SPEC
 };

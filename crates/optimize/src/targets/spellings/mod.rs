@@ -3,10 +3,12 @@
 
 mod backwards;
 mod counted_loops;
+mod distinct_sorts;
 mod float_comparisons;
 mod half_gemm;
 mod nan_tests;
 mod norm_biases;
+mod padded_updates;
 mod raised_expand;
 mod raised_scalars;
 mod raised_weights;
@@ -19,10 +21,12 @@ mod wide_layers;
 
 pub(super) use backwards::{BACKWARD_LAYERS, BACKWARD_SLICES};
 pub(super) use counted_loops::{COUNTED_LOOPS, PLAIN_LOOPS};
+pub(super) use distinct_sorts::DISTINCT_SORTS;
 pub(super) use float_comparisons::FLOAT_COMPARISONS;
 pub(super) use half_gemm::HALF_GEMM;
 pub(super) use nan_tests::NAN_TESTS;
 pub(super) use norm_biases::NORM_BIASES;
+pub(super) use padded_updates::PADDED_UPDATES;
 pub(super) use raised_expand::RAISED_EXPAND;
 pub(super) use raised_scalars::RAISED_SCALARS;
 pub(super) use raised_weights::RAISED_WEIGHTS;

@@ -97,7 +97,7 @@ impl Sort {
         order.ok_or_else(|| RuleError::Internal("a sort without keys".to_owned()))
     }
 
-    /// Returns the positions of the elements, with those of `flags` behind all others. They are different, for
+    /// Returns the positions of the elements, with those of `flags` behind all others. All keys are distinct, for
     /// runtimes whose `TopK` may change the order of equal elements.
     fn behind(&self, cx: &mut Context<'_>, flags: ValueId) -> Result<ValueId> {
         let places = indices::count(cx, &self.extent)?;

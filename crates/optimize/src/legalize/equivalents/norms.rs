@@ -8,7 +8,7 @@ use super::{Results, operand};
 pub(super) fn root_mean_square(b: &mut Builder<'_>, node: &Node) -> Results {
     let (x, scale) = (operand(node, 0)?, operand(node, 1)?);
     let dtype = b.dtype(x);
-    // Squares of small floats overflow.
+    // Squares of half-precision numbers overflow.
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
     let (x, scale) = (b.cast(x, wide)?, b.cast(scale, wide)?);
     let rank = b.rank(x) as i64;

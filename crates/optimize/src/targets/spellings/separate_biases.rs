@@ -52,7 +52,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
 }
 
 /// If the result of a convolution is added to another result that has a bias of the same channels,
-/// returns the place of that bias and the sum of both biases.
+/// returns the position of that bias and the sum of both biases.
 fn joined(graph: &Graph, id: NodeId, bias: ValueId) -> Option<(NodeId, usize, Tensor)> {
     let y = graph.node(id).outputs[0];
     let (add, index) = graph.value(y).only_consumer()?;

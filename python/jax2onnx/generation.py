@@ -105,12 +105,15 @@ def _type_of_model(options: dict[str, Any]) -> Any:
     written in the type of the option `compute`, instead of being converted to it.
     """
     compute, target = options.get("compute"), options.get("target")
-    if isinstance(compute, str) and isinstance(target, str):
-        name = compute.removesuffix(":all")
-        types = _core.contributed_types(target, padding.GROUPED)
-        if name in types and "float32" not in types:
+    types = _core.contributed_types(target, padding.GROUPED) if isinstance(target, str) else []
+    if types and "float32" not in types:
+        name = compute.removesuffix(":all") if isinstance(compute, str) else None
+        if name in types:
             del options["compute"]
             return jnp.dtype(name)
+        if compute is None:
+            shared = f"target={target!r} has attention over a shared buffer in half precision only"
+            _log.warning('%s: pass compute="float16", or the cache is copied in each step', shared)
     return jnp.dtype("float32")
 
 

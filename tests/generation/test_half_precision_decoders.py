@@ -1,6 +1,7 @@
 """Published checkpoints in half precision, for a GPU whose attention over a cache needs it."""
 
 import json
+import logging
 from collections import Counter
 from pathlib import Path
 
@@ -150,6 +151,15 @@ def test_a_step_has_no_copies_and_suits_cuda_graphs(tmp_path):
     for capture in (False, True):
         for found in idle_cuda.placements(paths, capture):
             assert found == idle_cuda.Placement(["Cast", "Squeeze"], 0)
+
+
+def test_a_growing_cache_for_want_of_half_precision_is_reported(tmp_path, caplog):
+    checkpoint, _ = fixture(tmp_path, "llama")
+    with caplog.at_level(logging.WARNING, "jax2onnx"):
+        save(tmp_path / "half", checkpoint, "float16")
+        assert "half precision" not in caplog.text
+        save(tmp_path / "whole", checkpoint, None)
+    assert 'pass compute="float16", or the cache is copied in each step' in caplog.text
 
 
 def test_integers_are_those_of_the_elementary_form(tmp_path):

@@ -217,5 +217,5 @@ def test_conditions_on_parameters_may_be_nested() -> None:
 
     (outer,) = [n for n in check_model(fn, [SOME_TWO]).graph.node if n.op_type == "If"]
     (branch,) = [a.g for a in outer.attribute if a.name == "else_branch"]
-    assert [node.op_type for node in branch.node] == ["Greater", "Loop", "If", "Add"]
+    assert [node.op_type for node in branch.node] == ["Less", "Loop", "If", "Add"]
     check_model(lambda x: fn(x, 5), [SOME_TWO])

@@ -1,20 +1,16 @@
 //! `Cast` with the semantics of JAX. Integers wrap around, and floats are rounded to the nearest.
 //! Floats that do not fit into an integer type are refused.
 
-use std::sync::Arc;
-
 use tensor::{DType, DTypeKind, Tensor};
 
 use super::numbers::Numbers;
-use super::{Operation, Reason, UNKNOWN};
+use super::{NOT_COMPUTED, Operation, Reason, UNKNOWN};
 
 pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let to = operation.dtype;
     if let Ok(cast) = source.cast(to) {
-        let bytes = cast.bytes().ok_or(UNKNOWN)?.into_owned();
-        let tensor = Tensor::new(to, operation.shape, Arc::new(bytes));
-        return tensor.map_err(|_| "the result has another size than was inferred");
+        return operation.result(cast.bytes().ok_or(UNKNOWN)?.into_owned());
     }
     let result = match (Numbers::new(source)?, to.kind()) {
         (Numbers::Ints(values), DTypeKind::Bool) => {
@@ -40,10 +36,10 @@ pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             Numbers::Floats(narrow(values, to)?)
         }
         (Numbers::Floats(_), DTypeKind::Float) | (_, DTypeKind::Complex) => {
-            return Err("the type is not computed with");
+            return Err(NOT_COMPUTED);
         }
     };
-    result.into_tensor(to, operation.shape)
+    result.into_tensor(operation)
 }
 
 /// Returns the low bits of an integer, interpreted in the type `to`.

@@ -8,9 +8,10 @@ use tensor::{DType, DTypeKind, Tensor};
 use super::cast::wrapped;
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
-use super::{Operation, Reason, UNKNOWN, reduce};
-
-const NOT_COMPUTED: Reason = "the type is not computed with";
+use super::{
+    INEXACT, INTEGER_FAILS, MISMATCHED, NAN, NOT_COMPUTED, ORDER, Operation, Reason, UNKNOWN,
+    reduce,
+};
 
 /// Returns `true` for the types that arithmetic is evaluated in. Some runtimes compute 16-bit
 /// floats in 32 bits. That gives the same result for one operation, because 32-bit floats have more
@@ -96,7 +97,7 @@ fn unary(
             Numbers::Floats(v.into_iter().map(floats).collect::<Option<_>>().ok_or(NOT_COMPUTED)?)
         }
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 /// Applies a function to each pair of elements.
@@ -108,20 +109,20 @@ fn binary(
     if operation.inputs.len() != 2 || !is_plain(operation.dtype) {
         return Err(NOT_COMPUTED);
     }
-    let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
+    let numbers = |i| Numbers::broadcast(operation, i);
     let result = match (numbers(0)?, numbers(1)?) {
         (Numbers::Ints(a), Numbers::Ints(b)) => {
             let value = |(a, b)| Some(in_range(ints(a, b)?, operation.dtype));
             let values = a.into_iter().zip(b).map(value).collect::<Option<_>>();
-            Numbers::Ints(values.ok_or("an integer operation fails")?)
+            Numbers::Ints(values.ok_or(INTEGER_FAILS)?)
         }
         (Numbers::Floats(a), Numbers::Floats(b)) => {
             let values = a.into_iter().zip(b).map(|(a, b)| floats(a, b)).collect::<Option<_>>();
-            Numbers::Floats(values.ok_or("the operation is not exact")?)
+            Numbers::Floats(values.ok_or(INEXACT)?)
         }
-        _ => return Err("the operands have different types"),
+        _ => return Err(MISMATCHED),
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 /// Wraps an unsigned integer around, as every runtime does. Signed ones that overflow are refused
@@ -133,22 +134,18 @@ fn in_range(value: i128, dtype: DType) -> i128 {
 /// Evaluates `Sum` of several operands, rounded once.
 pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !operation.may_round() {
-        return Err("the order of the operations is up to the runtime");
+        return Err(ORDER);
     }
     let limit = reduce::largest(operation.dtype)?;
-    let mut operands = Vec::new();
-    for index in 0..operation.inputs.len() {
-        let Numbers::Floats(values) = Numbers::new(&broadcast(operation, index)?)? else {
-            return Err(NOT_COMPUTED);
-        };
-        operands.push(values);
-    }
+    let operands = 0..operation.inputs.len();
+    let operands = operands.map(|index| Numbers::broadcast(operation, index)?.floats());
+    let operands: Vec<Vec<f64>> = operands.collect::<Result<_, _>>()?;
     let sum = |place: usize| {
         let terms: Option<Vec<f64>> = operands.iter().map(|v| v.get(place).copied()).collect();
         reduce::sum(&terms.unwrap_or_default(), limit)
     };
     let values = (0..operation.shape.iter().product()).map(sum).collect::<Result<_, _>>()?;
-    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+    Numbers::Floats(values).into_tensor(operation)
 }
 
 pub(crate) fn bit_shift(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -195,17 +192,15 @@ pub(crate) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let result = match Numbers::new(operation.input(0)?)? {
         Numbers::Ints(values) => Numbers::Ints(values.into_iter().map(|v| v.max(0)).collect()),
         Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err("an operand is not a number");
+            return Err(NAN);
         }
         Numbers::Floats(values) => Numbers::Floats(values.into_iter().map(relu).collect()),
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 pub(crate) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
-        return Err(NOT_COMPUTED);
-    };
+    let values = Numbers::new(operation.input(0)?)?.floats()?;
     let detects = |name| operation.node.int(name, 1) != 0;
     let (positive, negative) = (detects("detect_positive"), detects("detect_negative"));
     let is_inf = |v: f64| v.is_infinite() && if v > 0.0 { positive } else { negative };
@@ -214,9 +209,7 @@ pub(crate) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 pub(crate) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
-        return Err(NOT_COMPUTED);
-    };
+    let values = Numbers::new(operation.input(0)?)?.floats()?;
     let values: Vec<bool> = values.into_iter().map(f64::is_nan).collect();
     Ok(Tensor::bools(operation.shape, &values))
 }
@@ -228,20 +221,17 @@ pub(crate) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         Numbers::Ints(values) => values,
         Numbers::Floats(values) => return clip_floats(operation, values),
     };
-    let bound = |i: usize| match operation.inputs.get(i) {
-        Some(Some(tensor)) => tensor.to_ints().and_then(|v| v.first().copied()),
-        _ => None,
-    };
+    let bound = |i| operation.optional(i)?.to_ints()?.first().copied();
     let (low, high) = (bound(1).unwrap_or(i128::MIN), bound(2).unwrap_or(i128::MAX));
     // The upper bound wins if the bounds cross.
     let values = values.into_iter().map(|v| v.max(low).min(high)).collect();
-    Numbers::Ints(values).into_tensor(operation.dtype, operation.shape)
+    Numbers::Ints(values).into_tensor(operation)
 }
 
 fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Reason> {
-    let bound = |i: usize, otherwise: f64| match operation.inputs.get(i) {
-        Some(Some(tensor)) => tensor.to_f64s().and_then(|v| v.first().copied()),
-        _ => Some(otherwise),
+    let bound = |i: usize, otherwise: f64| match operation.optional(i) {
+        Some(tensor) => tensor.to_f64s().and_then(|v| v.first().copied()),
+        None => Some(otherwise),
     };
     let (low, high) = (bound(1, f64::NEG_INFINITY), bound(2, f64::INFINITY));
     let (Some(low), Some(high)) = (low, high) else {
@@ -254,7 +244,7 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     let is_clear = operation.may_round() || (has_one_zero(low) && has_one_zero(high));
     let is_ordered = low <= high && values.iter().all(|v| !v.is_nan());
     if !is_ordered || !is_clear {
-        return Err("the operation is not exact");
+        return Err(INEXACT);
     }
     let values = values.into_iter().map(|v| {
         if v < low {
@@ -266,7 +256,7 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
         }
     });
     let values = values.collect();
-    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+    Numbers::Floats(values).into_tensor(operation)
 }
 
 /// Compares each pair of elements. No comparison holds for NaN.
@@ -274,11 +264,11 @@ fn compare(operation: &Operation<'_>, holds: fn(Ordering) -> bool) -> Result<Ten
     fn each<T: PartialOrd>(a: &[T], b: &[T], holds: fn(Ordering) -> bool) -> Vec<bool> {
         a.iter().zip(b).map(|(a, b)| a.partial_cmp(b).is_some_and(holds)).collect()
     }
-    let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
+    let numbers = |i| Numbers::broadcast(operation, i);
     let values = match (numbers(0)?, numbers(1)?) {
         (Numbers::Ints(a), Numbers::Ints(b)) => each(&a, &b, holds),
         (Numbers::Floats(a), Numbers::Floats(b)) => each(&a, &b, holds),
-        _ => return Err("the operands have different types"),
+        _ => return Err(MISMATCHED),
     };
     Ok(Tensor::bools(operation.shape, &values))
 }
@@ -291,8 +281,7 @@ pub(crate) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         let source = if *holds == 0 { &no } else { &yes };
         bytes.extend(pick(source, [position])?);
     }
-    let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    let tensor = tensor.map_err(|_| "the result does not have the inferred size")?;
+    let tensor = operation.result(bytes)?;
     if operation.may_round() {
         return Ok(tensor);
     }

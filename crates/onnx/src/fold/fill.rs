@@ -1,13 +1,11 @@
 //! Operators that create elements from a few numbers.
 
-use std::sync::Arc;
-
 use tensor::{DType, Tensor};
 
 use crate::Attr;
 
 use super::numbers::Numbers;
-use super::{Operation, Reason, UNKNOWN};
+use super::{Operation, PACKED, Reason, UNKNOWN};
 
 /// Refuses operators such as `Shape`, whose results are constant only if they follow from types
 /// alone.
@@ -21,11 +19,9 @@ pub(crate) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Rea
         _ => vec![0; 4],
     };
     if !operation.dtype.bits().is_multiple_of(8) {
-        return Err("the elements are packed");
+        return Err(PACKED);
     }
-    let bytes = element.repeat(operation.shape.iter().product());
-    let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| "the result has another size than was inferred")
+    operation.result(element.repeat(operation.shape.iter().product()))
 }
 
 pub(crate) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -38,5 +34,5 @@ pub(crate) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     };
     let (start, step) = (i128::from(*start), i128::from(*step));
     let values = (0..*count).map(|i| start + step * i as i128).collect();
-    Numbers::Ints(values).into_tensor(operation.dtype, operation.shape)
+    Numbers::Ints(values).into_tensor(operation)
 }

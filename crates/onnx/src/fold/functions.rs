@@ -2,7 +2,6 @@
 
 use tensor::Tensor;
 
-use super::elementwise::broadcast;
 use super::numbers::Numbers;
 use super::{Operation, Reason};
 
@@ -14,11 +13,8 @@ pub(super) fn apply(operation: &Operation<'_>, function: fn(f64) -> f64) -> Resu
     if !operation.may_round() {
         return Err(LAST_BITS);
     }
-    let Numbers::Floats(x) = Numbers::new(operation.input(0)?)? else {
-        return Err("the type is not computed with");
-    };
-    let values = x.into_iter().map(function).collect();
-    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+    let x = Numbers::new(operation.input(0)?)?.floats()?;
+    Numbers::Floats(x.into_iter().map(function).collect()).into_tensor(operation)
 }
 
 pub(crate) fn sigmoid(x: f64) -> f64 {
@@ -29,10 +25,7 @@ pub(crate) fn power(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !operation.may_round() {
         return Err(LAST_BITS);
     }
-    let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
-    let (Numbers::Floats(x), Numbers::Floats(y)) = (numbers(0)?, numbers(1)?) else {
-        return Err("the type is not computed with");
-    };
-    let values = x.iter().zip(&y).map(|(x, y)| x.powf(*y)).collect();
-    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+    let [x, y] = [0, 1].map(|i| Numbers::broadcast(operation, i)?.floats());
+    let values = x?.iter().zip(y?).map(|(x, y)| x.powf(y)).collect();
+    Numbers::Floats(values).into_tensor(operation)
 }

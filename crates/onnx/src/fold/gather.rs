@@ -4,7 +4,7 @@ use tensor::Tensor;
 
 use super::layout::picked;
 use super::scatter::{places_of_elements, places_of_rows};
-use super::{Operation, Reason, axis};
+use super::{MISSHAPEN, Operation, Reason, axis};
 
 /// Evaluates `Gather`, which reads slices along one axis.
 pub(crate) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -30,7 +30,7 @@ pub(crate) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let batch = usize::try_from(operation.node.int("batch_dims", 0)).unwrap_or(0);
     if batch >= indices.shape().len() || source.shape().get(..batch) != indices.shape().get(..batch)
     {
-        return Err("an operand has another size than was inferred");
+        return Err(MISSHAPEN);
     }
     picked(operation, source, places_of_rows(source.shape(), indices, batch)?)
 }

@@ -1,10 +1,8 @@
 //! Data-movement operators.
 
-use std::sync::Arc;
-
 use tensor::Tensor;
 
-use super::{Operation, Reason, UNKNOWN, axis, permutation};
+use super::{OUT_OF_RANGE, Operation, PACKED, Reason, UNKNOWN, axis, permutation};
 
 /// Returns the number of bytes of one element. Fails if elements share a byte, because they cannot
 /// be moved individually.
@@ -15,19 +13,11 @@ pub(super) fn width(tensor: &Tensor) -> Result<usize, Reason> {
     }
 }
 
-fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Reason> {
-    let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| "the result has another size than was inferred")
-}
-
 /// Returns the same elements in the shape of the result.
 pub(crate) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let reshaped = operation.input(0)?.reshaped(operation.shape);
     reshaped.map_err(|_| "the result has another size than was inferred")
 }
-
-/// The reason for elements that share bytes and cannot be reordered.
-const PACKED: Reason = "the elements are packed";
 
 /// Implements [`super::view`].
 pub(super) fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
@@ -104,8 +94,7 @@ pub(super) fn pick(
     let mut picked = Vec::new();
     for position in positions {
         let at = usize::try_from(position).ok().and_then(|p| p.checked_mul(width));
-        let element =
-            at.and_then(|at| bytes.get(at..at + width)).ok_or("an index is out of range")?;
+        let element = at.and_then(|at| bytes.get(at..at + width)).ok_or(OUT_OF_RANGE)?;
         picked.extend_from_slice(element);
     }
     Ok(picked)
@@ -117,7 +106,7 @@ pub(super) fn picked(
     source: &Tensor,
     positions: impl IntoIterator<Item = isize>,
 ) -> Result<Tensor, Reason> {
-    tensor(operation, pick(source, positions)?)
+    operation.result(pick(source, positions)?)
 }
 
 /// Evaluates `Transpose`.
@@ -125,7 +114,7 @@ pub(crate) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let perm = permutation(operation.node, source.shape().len())?;
     let transposed = source.transposed(&perm).map_err(|_| PACKED)?;
-    tensor(operation, transposed.bytes().ok_or(UNKNOWN)?.into_owned())
+    operation.result(transposed.bytes().ok_or(UNKNOWN)?.into_owned())
 }
 
 pub(crate) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -137,10 +126,7 @@ pub(crate) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 pub(crate) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let (starts, shape) = (operation.ints(1)?, source.shape());
-    let optional = |i: usize| match operation.inputs.get(i) {
-        Some(Some(tensor)) => tensor.to_i64s(),
-        _ => None,
-    };
+    let optional = |i| operation.optional(i)?.to_i64s();
     let axes = optional(3).unwrap_or_else(|| (0..).take(starts.len()).collect());
     let steps = optional(4).unwrap_or_else(|| vec![1; starts.len()]);
     let mut strides = strides(shape);
@@ -172,14 +158,14 @@ pub(crate) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             bytes.extend_from_slice(row.ok_or("an operand has a different shape")?);
         }
     }
-    tensor(operation, bytes)
+    operation.result(bytes)
 }
 
 /// Evaluates one of the results of `Split`.
 pub(crate) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let along = operation.axis(0, source.shape().len())?;
-    let before = match operation.inputs.get(1).copied().flatten() {
+    let before = match operation.optional(1) {
         Some(_) => operation.ints(1)?.iter().take(operation.result).sum(),
         // All parts are as large as the first, except the last.
         None => {
@@ -200,18 +186,13 @@ pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         return Err("the operator is not evaluated");
     }
     let (shape, rank) = (source.shape(), source.shape().len());
-    let axes: Vec<usize> = match operation.inputs.get(3).copied().flatten() {
-        Some(_) => {
-            operation.ints(3)?.into_iter().map(|a| axis(a, rank)).collect::<Result<_, _>>()?
-        }
-        None => (0..rank).collect(),
-    };
+    let axes = operation.axes(3, rank)?.unwrap_or_else(|| (0..rank).collect());
     let mut before = vec![0isize; rank];
     for (along, pad) in axes.iter().zip(&pads) {
         before[*along] = isize::try_from(*pad).map_err(|_| "a size is too large")?;
     }
     let width = width(source)?;
-    let filler = match operation.inputs.get(2).copied().flatten() {
+    let filler = match operation.optional(2) {
         Some(value) => value.bytes().ok_or(UNKNOWN)?.into_owned(),
         None => vec![0; width],
     };
@@ -239,7 +220,7 @@ pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         };
         padded.extend_from_slice(element.ok_or("an operand has a different shape")?);
     }
-    tensor(operation, padded)
+    operation.result(padded)
 }
 
 /// Evaluates `Tile`, which repeats the tensor along each axis.
@@ -263,7 +244,7 @@ pub(crate) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 pub(crate) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let [.., rows, columns] = *source.shape() else { return Err("it is not a matrix") };
-    let diagonal = match operation.inputs.get(1).copied().flatten() {
+    let diagonal = match operation.optional(1) {
         Some(_) => operation.ints(1)?.first().copied().unwrap_or(0),
         None => 0,
     };
@@ -279,5 +260,5 @@ pub(crate) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             element.fill(0);
         }
     }
-    tensor(operation, bytes)
+    operation.result(bytes)
 }

@@ -12,6 +12,8 @@ pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
 
+use std::sync::Arc;
+
 use tensor::{DType, Tensor};
 
 use crate::Node;
@@ -22,6 +24,17 @@ pub type Reason = &'static str;
 
 /// The reason for a tensor whose elements are fetched later.
 const UNKNOWN: Reason = "an operand is not known yet";
+const NOT_COMPUTED: Reason = "the type is not computed with";
+const MISSHAPEN: Reason = "an operand has another size than was inferred";
+const MISMATCHED: Reason = "the operands have different types";
+const INTEGER_FAILS: Reason = "an integer operation fails";
+const INEXACT: Reason = "the operation is not exact";
+const NAN: Reason = "an operand is not a number";
+const OUT_OF_RANGE: Reason = "an index is out of range";
+/// The reason for sums and products that depend on the order of the operations.
+const ORDER: Reason = "the order of the operations is up to the runtime";
+/// The reason for elements that share bytes and cannot be moved individually.
+const PACKED: Reason = "the elements are packed";
 
 /// An operator on constants. The type of its result is known.
 #[derive(Clone, Copy, Debug)]
@@ -51,16 +64,37 @@ pub enum Exactness {
 }
 
 impl<'a> Operation<'a> {
+    /// Returns the operand at `index`, if it is given.
+    fn optional(&self, index: usize) -> Option<&'a Tensor> {
+        self.inputs.get(index).copied().flatten()
+    }
+
     fn input(&self, index: usize) -> Result<&'a Tensor, Reason> {
-        self.inputs.get(index).copied().flatten().ok_or("an operand is left out")
+        self.optional(index).ok_or("an operand is left out")
     }
 
     fn ints(&self, index: usize) -> Result<Vec<i64>, Reason> {
         self.input(index)?.to_i64s().ok_or("an operand is not integer")
     }
 
+    /// Returns the axes that the operand at `index` lists, counted from the front.
+    fn axes(&self, index: usize, rank: usize) -> Result<Option<Vec<usize>>, Reason> {
+        let Some(_) = self.optional(index) else { return Ok(None) };
+        self.ints(index)?
+            .into_iter()
+            .map(|along| axis(along, rank))
+            .collect::<Result<_, _>>()
+            .map(Some)
+    }
+
     fn may_round(&self) -> bool {
         self.exactness == Exactness::Rounded
+    }
+
+    /// Returns the result, which consists of these bytes.
+    fn result(&self, bytes: Vec<u8>) -> Result<Tensor, Reason> {
+        let tensor = Tensor::new(self.dtype, self.shape, Arc::new(bytes));
+        tensor.map_err(|_| "the result has another size than was inferred")
     }
 
     /// Returns the attribute `axis`, counted from the front.

@@ -1,10 +1,9 @@
 //! Elements as wide numbers, so that arithmetic on them rounds as in the element type.
 
-use std::sync::Arc;
-
 use tensor::{DType, DTypeKind, Tensor};
 
-use super::Reason;
+use super::elementwise::broadcast;
+use super::{NOT_COMPUTED, Operation, Reason};
 
 /// The elements of a tensor.
 #[derive(Clone, Debug)]
@@ -29,15 +28,26 @@ impl Numbers {
         numbers.ok_or("the elements are not plain numbers")
     }
 
-    /// Returns a tensor of these elements. Fails if an integer is out of range or a float is NaN.
-    /// Floats are rounded to the nearest.
-    pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor, Reason> {
-        let bytes = match self {
-            Numbers::Ints(values) => ints(dtype, &values)?,
-            Numbers::Floats(values) => floats(dtype, &values)?,
-        };
-        let tensor = Tensor::new(dtype, shape, Arc::new(bytes));
-        tensor.map_err(|_| "the result has another size than was inferred")
+    /// Returns the elements of the operand at `index`, broadcast to the shape of the result.
+    pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Self, Reason> {
+        Self::new(&broadcast(operation, index)?)
+    }
+
+    /// Returns the floats. Fails for integers.
+    pub(super) fn floats(self) -> Result<Vec<f64>, Reason> {
+        match self {
+            Numbers::Floats(values) => Ok(values),
+            Numbers::Ints(_) => Err(NOT_COMPUTED),
+        }
+    }
+
+    /// Returns the result, which consists of these elements. Fails if an integer is out of range or
+    /// a float is NaN. Floats are rounded to the nearest.
+    pub(super) fn into_tensor(self, operation: &Operation<'_>) -> Result<Tensor, Reason> {
+        operation.result(match self {
+            Numbers::Ints(values) => ints(operation.dtype, &values)?,
+            Numbers::Floats(values) => floats(operation.dtype, &values)?,
+        })
     }
 }
 

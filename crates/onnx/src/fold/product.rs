@@ -5,13 +5,11 @@ use tensor::Tensor;
 use super::layout::{broadcast_strides, positions};
 use super::numbers::Numbers;
 use super::reduce::{largest, sum};
-use super::{Operation, Reason};
+use super::{INTEGER_FAILS, MISMATCHED, MISSHAPEN, ORDER, Operation, Reason};
 
 /// The largest number of multiplications that is evaluated. Larger products are left to the
 /// runtime.
 const LIMIT: usize = 1 << 24;
-
-const MISSHAPEN: Reason = "an operand has another size than was inferred";
 
 /// Evaluates `MatMul`. Sums of floats are rounded once.
 pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -56,12 +54,10 @@ pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         (Numbers::Ints(a), Numbers::Ints(b)) => {
             let term = |(i, j): (usize, usize)| a.get(i)?.checked_mul(*b.get(j)?);
             let each = |place| terms(place).try_fold(0i128, |sum, at| sum.checked_add(term(at)?));
-            Numbers::Ints(
-                places.map(each).collect::<Option<_>>().ok_or("an integer operation fails")?,
-            )
+            Numbers::Ints(places.map(each).collect::<Option<_>>().ok_or(INTEGER_FAILS)?)
         }
         (Numbers::Floats(_), Numbers::Floats(_)) if !operation.may_round() => {
-            return Err("the order of the operations is up to the runtime");
+            return Err(ORDER);
         }
         (Numbers::Floats(a), Numbers::Floats(b)) => {
             let limit = largest(operation.dtype)?;
@@ -72,24 +68,23 @@ pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             };
             Numbers::Floats(places.map(each).collect::<Result<_, _>>()?)
         }
-        _ => return Err("the operands have different types"),
+        _ => return Err(MISMATCHED),
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 /// Evaluates `Conv` without a bias, if its padding is given explicitly.
 pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, kernel) = (operation.input(0)?, operation.input(1)?);
     let node = operation.node;
-    let is_plain = operation.inputs.get(2).copied().flatten().is_none()
-        && node.string("auto_pad", "NOTSET") == "NOTSET";
+    let is_plain = operation.optional(2).is_none() && node.string("auto_pad", "NOTSET") == "NOTSET";
     let ([_, channels, sizes @ ..], [_, depth, window @ ..]) = (source.shape(), kernel.shape())
     else {
         return Err("there are no images");
     };
     let [batch, filters, places @ ..] = operation.shape else { return Err("there are no images") };
     if !is_plain || !operation.may_round() || *depth == 0 {
-        return Err("the order of the operations is up to the runtime");
+        return Err(ORDER);
     }
     let ints = |name, default: isize| -> Result<Vec<isize>, Reason> {
         let given = node.ints(name).map(|all| all.iter().map(|v| isize::try_from(*v)).collect());
@@ -102,10 +97,7 @@ pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if work.is_none_or(|work| work > LIMIT) {
         return Err("the product is large");
     }
-    let (Numbers::Floats(x), Numbers::Floats(w)) = (Numbers::new(source)?, Numbers::new(kernel)?)
-    else {
-        return Err("the type is not computed with");
-    };
+    let (x, w) = (Numbers::new(source)?.floats()?, Numbers::new(kernel)?.floats()?);
     if x.iter().chain(&w).any(|v| !v.is_finite()) {
         return Err("zeros of the padding may meet infinity");
     }
@@ -145,5 +137,5 @@ pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             values.push(sum(&terms, limit)?);
         }
     }
-    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+    Numbers::Floats(values).into_tensor(operation)
 }

@@ -5,7 +5,9 @@ use tensor::{DType, Tensor};
 use super::elementwise::{larger, smaller};
 use super::layout::{positions, strides};
 use super::numbers::Numbers;
-use super::{Exactness, Operation, Reason, axis};
+use super::{
+    Exactness, INEXACT, INTEGER_FAILS, MISSHAPEN, NAN, NOT_COMPUTED, ORDER, Operation, Reason, axis,
+};
 
 /// The positions of the elements that are combined: the first of each group, and the offsets of all
 /// elements of a group from its first.
@@ -34,10 +36,7 @@ impl Groups {
     }
 }
 
-const MISSHAPEN: Reason = "an operand has another size than was inferred";
 const EMPTY: Reason = "there is nothing to combine";
-/// The reason for sums and products that depend on the order of the operations.
-const ROUNDED: Reason = "the order of the operations is up to the runtime";
 const OVERFLOW: Reason = "a part of the result may be out of range";
 
 macro_rules! reductions {
@@ -70,12 +69,7 @@ fn reduce(
 ) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let rank = source.shape().len();
-    let axes: Vec<usize> = match operation.inputs.get(1).copied().flatten() {
-        Some(_) => {
-            operation.ints(1)?.into_iter().map(|a| axis(a, rank)).collect::<Result<_, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let axes = operation.axes(1, rank)?.unwrap_or_default();
     if axes.is_empty() && operation.node.int("noop_with_empty_axes", 0) != 0 {
         return Err("nothing is combined");
     }
@@ -83,12 +77,12 @@ fn reduce(
     let groups = Groups::along(source.shape(), &axes);
     let result = match Numbers::new(source)? {
         Numbers::Ints(values) => {
-            let failed = "an integer operation fails";
-            let each = |group: Option<Vec<i128>>| ints(&group.ok_or(MISSHAPEN)?).ok_or(failed);
+            let each =
+                |group: Option<Vec<i128>>| ints(&group.ok_or(MISSHAPEN)?).ok_or(INTEGER_FAILS);
             Numbers::Ints(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
         Numbers::Floats(_) if exactness == Exactness::Rounded && !operation.may_round() => {
-            return Err(ROUNDED);
+            return Err(ORDER);
         }
         Numbers::Floats(values) => {
             let limit = largest(operation.dtype)?;
@@ -96,7 +90,7 @@ fn reduce(
             Numbers::Floats(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 fn mapped(values: &[f64], function: fn(f64) -> f64) -> Vec<f64> {
@@ -116,7 +110,7 @@ fn mean(values: &[f64], limit: f64) -> Result<f64, Reason> {
 fn extreme(values: &[f64], better: fn(f64, f64) -> Option<f64>) -> Result<f64, Reason> {
     let (first, rest) = values.split_first().ok_or(EMPTY)?;
     let result = rest.iter().try_fold(*first, |a, b| better(a, *b));
-    result.ok_or("the operation is not exact")
+    result.ok_or(INEXACT)
 }
 
 /// Returns the largest number of a type.
@@ -125,7 +119,7 @@ pub(super) fn largest(dtype: DType) -> Result<f64, Reason> {
         DType::F16 => Ok(65504.0),
         DType::BF16 | DType::F32 => Ok(f64::from(f32::MAX)),
         DType::F64 => Ok(f64::MAX),
-        _ => Err("the type is not computed with"),
+        _ => Err(NOT_COMPUTED),
     }
 }
 
@@ -171,11 +165,11 @@ pub(crate) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let places = match Numbers::new(source)? {
         Numbers::Ints(values) => best_places(&groups, &values, is_max, is_last)?,
         Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err("an operand is not a number");
+            return Err(NAN);
         }
         Numbers::Floats(values) => best_places(&groups, &values, is_max, is_last)?,
     };
-    Numbers::Ints(places).into_tensor(operation.dtype, operation.shape)
+    Numbers::Ints(places).into_tensor(operation)
 }
 
 fn best_places<T: Copy + PartialOrd>(
@@ -213,7 +207,7 @@ pub(crate) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason
             accumulate(&groups, &values, &mut sums, (is_exclusive, is_reversed))?;
             Numbers::Ints(sums)
         }
-        Numbers::Floats(_) if !operation.may_round() => return Err(ROUNDED),
+        Numbers::Floats(_) if !operation.may_round() => return Err(ORDER),
         Numbers::Floats(values) => {
             let magnitude: f64 = values.iter().map(|v| v.abs()).sum();
             if magnitude > largest(operation.dtype)? {
@@ -224,7 +218,7 @@ pub(crate) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason
             Numbers::Floats(sums)
         }
     };
-    result.into_tensor(operation.dtype, operation.shape)
+    result.into_tensor(operation)
 }
 
 fn accumulate<T: Copy + Default + std::ops::Add<Output = T>>(
@@ -267,7 +261,7 @@ pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let order = match &numbers {
         Numbers::Ints(values) => sorted(&groups, values, is_largest)?,
         Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err("an operand is not a number");
+            return Err(NAN);
         }
         Numbers::Floats(values) => sorted(&groups, values, is_largest)?,
     };
@@ -282,7 +276,7 @@ pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     if operation.result == 1 {
         let places = chosen.iter().map(|(_, place)| *place).collect();
-        return Numbers::Ints(places).into_tensor(operation.dtype, operation.shape);
+        return Numbers::Ints(places).into_tensor(operation);
     }
     let positions = chosen.iter().map(|(position, _)| *position);
     super::layout::picked(operation, source, positions)

@@ -1,13 +1,11 @@
 //! Operators that write elements at indices.
 
-use std::sync::Arc;
-
 use tensor::Tensor;
 
 use super::elementwise::{larger, smaller};
 use super::layout::{positions, strides, width};
 use super::numbers::{Numbers, rounded};
-use super::{Operation, Reason, UNKNOWN, axis};
+use super::{INEXACT, MISSHAPEN, ORDER, OUT_OF_RANGE, Operation, Reason, UNKNOWN, axis};
 
 /// A binary operation; `None` if its result is not known.
 type Combine<T> = fn(T, T) -> Option<T>;
@@ -75,7 +73,7 @@ pub(super) fn places_of_elements(
 fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> {
     let (data, updates) = (operation.input(0)?, operation.input(2)?);
     if places.len() != updates.len() {
-        return Err("an operand has another size than was inferred");
+        return Err(MISSHAPEN);
     }
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
@@ -89,10 +87,9 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
             for (place, update) in places.iter().zip(updates.chunks(width)) {
                 let start = usize::try_from(*place).ok().and_then(|p| p.checked_mul(width));
                 let target = start.and_then(|start| bytes.get_mut(start..start + width));
-                target.ok_or("an index is out of range")?.copy_from_slice(update);
+                target.ok_or(OUT_OF_RANGE)?.copy_from_slice(update);
             }
-            let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-            tensor.map_err(|_| "the result has another size than was inferred")
+            operation.result(bytes)
         }
         reduction => {
             let (ints, floats): (Combine<i128>, Combine<f64>) = match reduction {
@@ -116,9 +113,9 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
                     combine(&mut data, places, &updates, |a, b| rounded(floats(a, b)?, dtype))?;
                     Numbers::Floats(data)
                 }
-                _ => return Err("the order of the operations is up to the runtime"),
+                _ => return Err(ORDER),
             };
-            result.into_tensor(operation.dtype, operation.shape)
+            result.into_tensor(operation)
         }
     }
 }
@@ -131,8 +128,8 @@ fn combine<T: Copy>(
 ) -> Result<(), Reason> {
     for (place, update) in places.iter().zip(updates) {
         let target = usize::try_from(*place).ok().and_then(|place| data.get_mut(place));
-        let target = target.ok_or("an index is out of range")?;
-        *target = with(*target, *update).ok_or("the operation is not exact")?;
+        let target = target.ok_or(OUT_OF_RANGE)?;
+        *target = with(*target, *update).ok_or(INEXACT)?;
     }
     Ok(())
 }

@@ -24,6 +24,23 @@ pub enum Attr {
 /// The attributes of a node, in the order that they are written in.
 pub type Attrs = Vec<(&'static str, Attr)>;
 
+/// Returns the tensor of a `Constant` node with these attributes.
+pub(crate) fn constant_of(attrs: &Attrs) -> Option<Tensor> {
+    let [(name, value)] = attrs.as_slice() else { return None };
+    let floats = |shape: &[usize], values: &[f32]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Tensor::new(DType::F32, shape, Arc::new(bytes)).ok()
+    };
+    match (*name, value) {
+        ("value", Attr::Tensor(tensor)) => Some(tensor.clone()),
+        ("value_int", Attr::Int(value)) => Tensor::int_scalar(DType::I64, i128::from(*value)),
+        ("value_ints", Attr::Ints(values)) => Some(Tensor::i64s(values)),
+        ("value_float", Attr::Float(value)) => floats(&[], &[*value]),
+        ("value_floats", Attr::Floats(values)) => floats(&[values.len()], values),
+        _ => None,
+    }
+}
+
 macro_rules! from {
     ($($from:ty => |$value:ident| $to:expr;)*) => {
         $(impl From<$from> for Attr {

@@ -229,15 +229,14 @@ impl<'a> Editor<'a> {
     /// Removes `node` if it is unused, along with everything that was computed only for it, and passes the
     /// origins on to `heirs`.
     pub fn remove_unread(&mut self, node: NodeId, heirs: &[NodeId]) {
-        let mut gone = Vec::new();
-        self.remove_unused(node, Some(&mut gone));
+        let gone = self.remove_unused(node, true);
         self.inherit(heirs, &gone);
     }
 
     /// Removes `node` if it is unused, along with everything that was computed only for it. No other node
     /// computes a part of that, so the origins are not inherited.
     pub fn remove_dead(&mut self, node: NodeId) {
-        self.remove_unused(node, None);
+        self.remove_unused(node, false);
     }
 
     /// Removes the nodes and the results of a block that never runs.
@@ -259,10 +258,9 @@ impl<'a> Editor<'a> {
     ) -> Result<()> {
         let mut fresh: Few<NodeId> = Few::from_slice(fresh);
         let readers = self.redirect_all(name, root, with, &mut fresh)?;
-        let mut gone = Vec::new();
-        self.remove_unused(root, Some(&mut gone));
+        let mut gone = self.remove_unused(root, true);
         for &node in &fresh {
-            self.remove_unused(node, None);
+            self.remove_unused(node, false);
         }
         fresh.retain(|node| self.graph.get(*node).is_some());
         if fresh.is_empty() {
@@ -279,8 +277,7 @@ impl<'a> Editor<'a> {
     /// everything that was computed only for it.
     pub fn unite(&mut self, name: &'static str, root: NodeId, with: &[ValueId]) -> Result<()> {
         let readers = self.redirect_all(name, root, with, &mut Few::new())?;
-        let mut gone = Vec::new();
-        self.remove_unused(root, Some(&mut gone));
+        let gone = self.remove_unused(root, true);
         self.bequeath(with, &readers, &gone);
         Ok(())
     }
@@ -290,7 +287,7 @@ impl<'a> Editor<'a> {
     pub fn choose(&mut self, name: &'static str, root: NodeId, with: &[ValueId]) -> Result<()> {
         let readers = self.redirect_all(name, root, with, &mut Few::new())?;
         let inherited = self.inherited.remove(&root).unwrap_or_default();
-        self.remove_unused(root, None);
+        self.remove_unused(root, false);
         self.bequeath(with, &readers, inherited.as_slice());
         Ok(())
     }
@@ -366,14 +363,7 @@ impl<'a> Editor<'a> {
 
     fn check_types(&self, old: ValueId, new: ValueId) -> Result<()> {
         let (old, new) = (self.graph.ty(old), self.graph.ty(new));
-        let same = |(a, b): (&Dim, &Dim)| match (a.as_known(), b.as_known()) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-        if old.dtype == new.dtype
-            && old.rank() == new.rank()
-            && old.shape.iter().zip(&new.shape).all(same)
-        {
+        if may_be_same(old, new) {
             return Ok(());
         }
         Err(Error::Replaced(format!("a value of type {old} by one of type {new}")))
@@ -420,9 +410,10 @@ impl<'a> Editor<'a> {
         Ok(made)
     }
 
-    /// Removes `node` if it is unused, along with everything that was computed only for it. The origins of
-    /// removed nodes are appended to `gone`. `None` means that nothing replaces them.
-    fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<Gone>>) {
+    /// Removes `node` if it is unused, along with everything that was computed only for it. Returns the origins of
+    /// removed nodes if others replace them.
+    fn remove_unused(&mut self, node: NodeId, is_replaced: bool) -> Vec<Gone> {
+        let mut gone = Vec::new();
         let mut stack: Few<NodeId> = Few::from_slice(&[node]);
         let mut operands = Vec::new();
         while let Some(id) = stack.pop() {
@@ -434,7 +425,7 @@ impl<'a> Editor<'a> {
             let (origin, work) = own(node);
             let settled = self.settled.remove(&id).unwrap_or_default();
             let inherited = self.inherited.remove(&id).unwrap_or_default();
-            if let Some(gone) = gone.as_deref_mut() {
+            if is_replaced {
                 // The replacement of a loop represents the nodes in its body.
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
                 let inherited = inherited.as_slice().iter().copied();
@@ -446,13 +437,14 @@ impl<'a> Editor<'a> {
             for value in operands.drain(..) {
                 if let Some(producer) = self.graph.producer(value) {
                     stack.push(producer);
-                    let here = gone.is_some() && self.graph.value(value).is_used();
+                    let here = is_replaced && self.graph.value(value).is_used();
                     self.settle(producer, here.then_some(origin), &settled);
                 }
                 let reader = self.graph.value(value).only_consumer();
                 self.touched.extend(reader.map(|(node, _)| node));
             }
         }
+        gone
     }
 
     /// Returns the origins of the nodes of a block and of all subgraphs in it.
@@ -477,7 +469,7 @@ impl<'a> Editor<'a> {
         origin: Option<OriginId>,
         before: &SmallSet<EquationInModule>,
     ) {
-        if origin.is_some() || !before.is_empty() {
+        if origin.is_some() || !before.as_slice().is_empty() {
             let removed = origin.map(|origin| self.equation(origin));
             let removed = removed.iter().chain(before.as_slice()).copied();
             self.settled.entry(node).or_default().extend(removed);
@@ -523,6 +515,12 @@ fn own(node: &Node) -> Gone {
 fn equation_of(origins: &Origins, origin: OriginId) -> EquationInModule {
     let origin = origins.get(origin);
     (origin.call, origin.scope)
+}
+
+/// Returns `true` if two types are the same for some values of the unknown sizes.
+pub(crate) fn may_be_same(a: &Type, b: &Type) -> bool {
+    let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none() || b.as_known().is_none();
+    a.dtype == b.dtype && a.rank() == b.rank() && a.shape.iter().zip(&b.shape).all(same)
 }
 
 /// Appends the values that a node and its subgraphs read to `operands`.

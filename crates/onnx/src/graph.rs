@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::facts::Memo;
-use crate::uses::{Use, Uses};
+use crate::small_set::SmallSet;
 use crate::{Assumption, Assumptions, Attr, Attrs};
 
 macro_rules! id {
@@ -171,6 +171,15 @@ pub enum Producer {
     Removed,
 }
 
+/// A use of a value, by a node or a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// The operand `usize` of a node.
+    Operand(NodeId, usize),
+    /// The output `usize` of a block.
+    Output(BlockId, usize),
+}
+
 /// A value with a type: a result of a node, an input, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {
@@ -181,7 +190,7 @@ pub struct Value {
     /// The elements of an integer vector as dimensions, if they are known.
     pub content: Option<Box<[Dim]>>,
     producer: Producer,
-    uses: Uses,
+    uses: SmallSet<Use>,
 }
 
 impl Value {

@@ -19,7 +19,6 @@ mod parts;
 pub mod schema;
 mod small_set;
 pub mod text;
-mod uses;
 mod verify;
 
 pub use assumptions::{Assumption, Assumptions};
@@ -27,13 +26,12 @@ pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use edit::{Editor, can_be_output, collect_operands};
 pub use error::{Error, Result};
-pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Value, ValueId};
+pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use infer::{is_inferred, may_hold_as_many, sliced};
 pub use intern::intern;
 pub use names::{CONSTANT_PREFIX, Names, assign_names};
 pub use outputs::seal_outputs;
 pub use parts::{Part, reversal, reversed};
-pub use uses::Use;
 pub use verify::{
     check_node, check_opset, check_types, is_valid_at, required_opset, verify, verify_names,
 };

@@ -50,9 +50,8 @@ fn seal(
             Some(node) => Source::Replacing(graph.node(node).origin),
             None => Source::Equation { call: None, scope: Origins::ROOT },
         };
-        let (name, stage, before) = ("output", Stage::Lower, None);
-        let mut builder =
-            Builder { graph, origins, name, stage, site: None, source, block, before };
+        let rule = ("output", Stage::Lower);
+        let mut builder = Builder::new(graph, origins, rule, source, block);
         *value = builder.op("Identity", &[*value], Attrs::new())?;
         changed = true;
     }

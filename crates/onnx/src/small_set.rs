@@ -2,15 +2,16 @@
 
 use std::hash::Hash;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Distinct items, in order of insertion. The first few need no allocation.
+/// Distinct items, in order of insertion until one is removed. Finding one takes constant time, however
+/// many there are. The first two need no allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallSet<T> {
-    items: SmallVec<[T; 4]>,
-    /// All items, once there are more than [`FEW`].
-    index: Option<Box<FxHashSet<T>>>,
+    items: SmallVec<[T; 2]>,
+    /// The position of each item, once there are more than [`FEW`].
+    index: Option<Box<FxHashMap<T, usize>>>,
 }
 
 /// The maximum number of items to search linearly.
@@ -23,40 +24,54 @@ impl<T> Default for SmallSet<T> {
 }
 
 impl<T: Copy + Eq + Hash> SmallSet<T> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.items
     }
 
     pub(crate) fn contains(&self, item: &T) -> bool {
-        match &self.index {
-            Some(index) => index.contains(item),
-            None => self.items.contains(item),
+        self.position(item).is_some()
+    }
+
+    /// Appends an item, unless it is already in the set.
+    pub(crate) fn insert(&mut self, item: T) {
+        if self.contains(&item) {
+            return;
+        }
+        self.items.push(item);
+        match &mut self.index {
+            Some(index) => drop(index.insert(item, self.items.len() - 1)),
+            None => self.index(),
+        }
+    }
+
+    /// Removes an item, if it is in the set. The last item takes its position.
+    pub(crate) fn remove(&mut self, item: &T) {
+        let Some(at) = self.position(item) else { return };
+        self.items.swap_remove(at);
+        if let Some(index) = &mut self.index {
+            index.remove(item);
+            if let Some(moved) = self.items.get(at) {
+                index.insert(*moved, at);
+            }
         }
     }
 
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.items.retain(|item| is_kept(item));
-        if let Some(index) = &mut self.index {
-            index.retain(is_kept);
+        self.index();
+    }
+
+    fn position(&self, item: &T) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get(item).copied(),
+            None => self.items.iter().position(|known| known == item),
         }
     }
 
-    fn insert(&mut self, item: T) {
-        let is_new = match &mut self.index {
-            Some(index) => index.insert(item),
-            None => !self.items.contains(&item),
-        };
-        if !is_new {
-            return;
-        }
-        self.items.push(item);
-        if self.index.is_none() && self.items.len() > FEW {
-            self.index = Some(Box::new(self.items.iter().copied().collect()));
-        }
+    /// Indexes all items, if there are many.
+    fn index(&mut self) {
+        let positions = || self.items.iter().copied().zip(0..).collect();
+        self.index = (self.items.len() > FEW).then(|| Box::new(positions()));
     }
 }
 
@@ -70,20 +85,33 @@ impl<T: Copy + Eq + Hash> Extend<T> for SmallSet<T> {
 mod tests {
     use super::{FEW, SmallSet};
 
+    /// Grows, filters and shrinks a set, and compares it with a plain vector.
     #[test]
-    fn items_are_distinct_and_keep_their_order() {
-        let mut set = SmallSet::default();
-        let mut expected = Vec::new();
-        for i in 0..3 * FEW {
-            let item = i * 7 % (2 * FEW);
-            assert_eq!(set.contains(&item), expected.contains(&item));
+    fn small_and_large_sets_are_alike() {
+        let (mut set, mut list) = (SmallSet::default(), Vec::new());
+        let agree = |set: &SmallSet<usize>, list: &[usize]| {
+            assert_eq!(set.as_slice(), list);
+            assert!((0..5 * FEW).all(|item| set.contains(&item) == list.contains(&item)));
+        };
+        for item in (0..4 * FEW).chain(0..FEW) {
             set.extend([item, item]);
-            if !expected.contains(&item) {
-                expected.push(item);
+            if !list.contains(&item) {
+                list.push(item);
             }
-            assert_eq!(set.as_slice(), expected);
-            assert!(set.contains(&item) && !set.contains(&(2 * FEW)) && !set.is_empty());
+            agree(&set, &list);
         }
-        assert_eq!(expected.len(), 2 * FEW);
+        for divisor in [11, 3] {
+            set.retain(|item| item % divisor != 0);
+            list.retain(|item| item % divisor != 0);
+            agree(&set, &list);
+        }
+        for item in (0..4 * FEW).map(|i| i * 5 % (4 * FEW)) {
+            set.remove(&item);
+            if let Some(at) = list.iter().position(|known| *known == item) {
+                list.swap_remove(at);
+            }
+            agree(&set, &list);
+        }
+        assert!(list.is_empty());
     }
 }

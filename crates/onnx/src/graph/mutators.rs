@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use provenance::OriginId;
 use tensor::{Dim, Tensor, Type};
 
-use super::{Block, BlockId, Graph, Node, NodeId, Op, Producer, Value, ValueId};
+use super::{Block, BlockId, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 use crate::Attrs;
-use crate::uses::{Use, Uses};
+use crate::small_set::SmallSet;
 
 /// The largest size, in bytes, of a constant that is interned when it is created.
 const SMALL: usize = 64;
@@ -74,7 +74,7 @@ impl Graph {
     }
 
     fn add_value(&mut self, ty: Type, producer: Producer) -> ValueId {
-        let (name, content, uses) = (String::new(), None, Uses::default());
+        let (name, content, uses) = (String::new(), None, SmallSet::default());
         self.values.push(Value { ty, name, content, producer, uses });
         ValueId::from_index(self.values.len() - 1)
     }
@@ -231,7 +231,7 @@ impl Graph {
     }
 
     fn drop_use(&mut self, value: ValueId, gone: Use) {
-        self.values[value.index()].uses.remove(gone);
+        self.values[value.index()].uses.remove(&gone);
     }
 
     /// Changes one operand of a node.

@@ -9,7 +9,8 @@ use tensor::{DType, Dim, DimOp, Type, division};
 use super::call::{Call, Dims};
 use super::shape::reported;
 use super::slice::{Slices, clamp};
-use crate::{Attr, Graph};
+use crate::attr::constant_of;
+use crate::{Attr, Graph, fold};
 
 /// The largest length of a vector that is a shape. Longer vectors are data.
 const LONGEST: i64 = 64;
@@ -160,12 +161,7 @@ fn remainder_of(a: &Dim, b: &Dim) -> Option<Dim> {
 }
 
 pub(crate) fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
-    let numbers = match call.attrs.as_slice() {
-        [("value", Attr::Tensor(tensor))] => tensor.to_i64s()?,
-        [("value_int", Attr::Int(number))] => vec![*number],
-        [("value_ints", Attr::Ints(numbers))] => numbers.clone(),
-        _ => return None,
-    };
+    let numbers = constant_of(call.attrs)?.to_i64s()?;
     Some(numbers.into_iter().map(Dim::Known).collect())
 }
 
@@ -198,10 +194,15 @@ pub(crate) fn expand(call: &Call<'_>) -> Option<Vec<Dim>> {
 
 pub(crate) fn range(call: &Call<'_>) -> Option<Vec<Dim>> {
     let number = |i| numbers(call, i)?.pop();
-    let (mut at, limit, step) = (number(0)?, number(1)?, number(2)?);
+    let numbers = counted(number(0)?, number(1)?, number(2)?)?;
+    Some(numbers.into_iter().map(Dim::Known).collect())
+}
+
+/// Returns the numbers from `at` to `end`, which is excluded.
+fn counted(mut at: i64, end: i64, step: i64) -> Option<Vec<i64>> {
     let mut all = Vec::new();
-    while (step > 0 && at < limit) || (step < 0 && at > limit) {
-        all.push(Dim::Known(at));
+    while (step > 0 && at < end) || (step < 0 && at > end) {
+        all.push(at);
         at = at.checked_add(step)?;
     }
     Some(all)
@@ -212,10 +213,7 @@ pub(crate) fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {
     if call.ty(0).ok()?.rank() != 1 {
         return None;
     }
-    let pick = |index: i64| {
-        let index = if index < 0 { index + data.len() as i64 } else { index };
-        data.get(usize::try_from(index).ok()?).cloned()
-    };
+    let pick = |index| Some(data[fold::axis(index, data.len()).ok()?].clone());
     numbers(call, 1)?.into_iter().map(pick).collect()
 }
 
@@ -227,11 +225,7 @@ pub(crate) fn slice(call: &Call<'_>) -> Option<Vec<Dim>> {
         _ => None,
     };
     let (start, end, step) = (known(&slices.starts)?, known(&slices.ends)?, *slices.steps.first()?);
-    let (mut at, last) = clamp(data.len() as i64, start, end, step);
-    let mut taken = Vec::new();
-    while (step > 0 && at < last) || (step < 0 && at > last) {
-        taken.push(data.get(usize::try_from(at).ok()?)?.clone());
-        at = at.checked_add(step)?;
-    }
-    Some(taken)
+    let (first, last) = clamp(data.len() as i64, start, end, step);
+    let taken = |at| data.get(usize::try_from(at).ok()?).cloned();
+    counted(first, last, step)?.into_iter().map(taken).collect()
 }

@@ -4,6 +4,7 @@ use tensor::{DType, Dim, Type};
 
 use super::call::Call;
 use super::movement::sizes;
+use crate::attr::constant_of;
 use crate::{Attr, Result};
 use tensor::bounds::{ceil_div, non_negative};
 
@@ -89,13 +90,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
 
 /// Infers the type of a constant, which is given by one of several attributes.
 pub(crate) fn constant(call: &Call<'_>) -> Result<Vec<Type>> {
-    let ty = match call.attrs.as_slice() {
-        [("value", Attr::Tensor(tensor))] => tensor.ty(),
-        [("value_int", Attr::Int(_))] => Type::new(DType::I64, []),
-        [("value_float", Attr::Float(_))] => Type::new(DType::F32, []),
-        [("value_ints", Attr::Ints(values))] => Type::new(DType::I64, [values.len().into()]),
-        [("value_floats", Attr::Floats(values))] => Type::new(DType::F32, [values.len().into()]),
-        _ => return Err(call.error("there must be one numeric value attribute and nothing else")),
-    };
-    Ok(vec![ty])
+    let constant = constant_of(call.attrs);
+    let wrong = || call.error("there must be one numeric value attribute and nothing else");
+    Ok(vec![constant.ok_or_else(wrong)?.ty()])
 }

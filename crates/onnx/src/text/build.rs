@@ -2,15 +2,16 @@
 
 use std::panic::Location;
 
-use provenance::{Emitter, Origins, Stage};
+use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
-use tensor::{Dim, Tensor, Type};
+use tensor::Type;
 use tokens::{Read, fail};
 
-use super::constant;
 use super::functions;
 use super::parse::Parser;
 use super::syntax::{Argument, Body, Declared, Model, Name, Statement};
+use crate::attr::constant_of;
+use crate::edit::may_be_same;
 use crate::{
     Attr, Attrs, BlockId, Builder, Error, Function, Graph, Op, Result, Source, ValueId, intern,
 };
@@ -100,7 +101,11 @@ impl<'a, 'o> Reader<'a, 'o> {
         }
         for (value, tensor) in &body.values {
             match tensor {
-                Some(tensor) => self.parameter(value, tensor)?,
+                Some(tensor) => {
+                    let name = value.name.text.clone();
+                    let parameter = self.graph.add_parameter(name, tensor.clone());
+                    self.define(&value.name, parameter)?;
+                }
                 None => drop(self.scope.types.insert(&value.name.text, value)),
             }
         }
@@ -132,16 +137,11 @@ impl<'a, 'o> Reader<'a, 'o> {
         Ok(())
     }
 
-    fn parameter(&mut self, declared: &'a Declared, tensor: &Tensor) -> Read<()> {
-        let value = self.graph.add_parameter(declared.name.text.clone(), tensor.clone());
-        self.define(&declared.name, value)
-    }
-
     fn statement(&mut self, block: BlockId, node: &'a Statement) -> Read<()> {
         let op = Op { domain: intern(&node.domain), name: intern(&node.op) };
         let attrs = self.attrs(node)?;
         if op == Op::onnx("Constant") {
-            let ([output], Some(tensor)) = (&*node.outputs, constant::tensor(&attrs)) else {
+            let ([output], Some(tensor)) = (&*node.outputs, constant_of(&attrs)) else {
                 return fail(node.at, "a `Constant` must hold one tensor or number");
             };
             let value = self.graph.add_constant(tensor);
@@ -178,22 +178,20 @@ impl<'a, 'o> Reader<'a, 'o> {
         let label = node.label.as_deref().unwrap_or_default();
         let path = label.rsplit_once('/').map_or("", |(path, _)| path.trim_start_matches('/'));
         let scope = self.origins.scope(Origins::ROOT, path);
-        let (name, stage, at) = ("text", Stage::Lower, Location::caller());
-        let outputs = if op.domain.is_empty() {
-            let (graph, origins) = (&mut self.graph, &mut *self.origins);
-            let source = Source::Equation { call: None, scope };
-            let mut builder =
-                Builder { graph, origins, name, stage, site: None, source, block, before: None };
-            let outputs = builder.emit(op, inputs, attrs, node.outputs.len(), at);
-            outputs.or_else(|error| fail(node.at, error.to_string()))?
-        } else {
-            let types = match self.functions.get(&op) {
-                Some(&body) => self.result_types(node, body, &inputs)?,
-                None => self.declared_types(node)?,
-            };
-            let origin = self.origins.origin(None, scope, Emitter { name, stage, at: at.into() });
-            let id = self.graph.add_node(block, None, (op, inputs, attrs), types, origin);
-            self.graph.node(id).outputs.clone()
+        let types = match self.functions.get(&op) {
+            _ if op.domain.is_empty() => None,
+            Some(&body) => Some(self.result_types(node, body, &inputs)?),
+            None => Some(self.declared_types(node)?),
+        };
+        let (rule, at) = (("text", Stage::Lower), Location::caller());
+        let source = Source::Equation { call: None, scope };
+        let mut builder = Builder::new(&mut self.graph, self.origins, rule, source, block);
+        let outputs = match types {
+            Some(types) => builder.emit_typed((op, inputs, attrs), types, at),
+            None => {
+                let outputs = builder.emit(op, inputs, attrs, node.outputs.len(), at);
+                outputs.or_else(|error| fail(node.at, error.to_string()))?
+            }
         };
         if let Some(id) = outputs.first().and_then(|value| self.graph.producer(*value)) {
             label.clone_into(&mut self.graph.node_mut(id).name);
@@ -237,28 +235,22 @@ impl<'a, 'o> Reader<'a, 'o> {
         for (name, argument) in &node.attrs {
             let attr = match argument {
                 Argument::Plain(attr) => attr.clone(),
-                Argument::Graph(body) => Attr::Graph(self.subgraph(body)?),
+                Argument::Graph(body) => {
+                    let block = self.graph.add_block();
+                    self.body(block, body)?;
+                    Attr::Graph(block)
+                }
             };
             attrs.push((intern(&name.text), attr));
         }
         Ok(attrs)
-    }
-
-    fn subgraph(&mut self, body: &'a Body) -> Read<BlockId> {
-        let block = self.graph.add_block();
-        self.body(block, body)?;
-        Ok(block)
     }
 }
 
 /// Fails if the declared type of a value contradicts its type `ty`.
 fn agree(declared: &Declared, ty: &Type) -> Read<()> {
     let Some(wanted) = &declared.ty else { return Ok(()) };
-    let fits = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none() || b.as_known().is_none();
-    let fits = wanted.dtype == ty.dtype
-        && wanted.rank() == ty.rank()
-        && wanted.shape.iter().zip(&ty.shape).all(fits);
-    if fits {
+    if may_be_same(wanted, ty) {
         return Ok(());
     }
     fail(declared.name.at, format!("`{}` is {ty}, not {wanted}", declared.name.text))

@@ -1,28 +1,8 @@
-//! Converts unnamed constants to and from the attributes of `Constant` nodes.
-
-use std::sync::Arc;
+//! Converts unnamed constants to the attributes of `Constant` nodes.
 
 use tensor::{DType, Tensor};
 
-use crate::{Attr, Attrs};
-
-/// Returns the tensor of a `Constant` node with these attributes.
-pub(super) fn tensor(attrs: &Attrs) -> Option<Tensor> {
-    let [(name, value)] = attrs.as_slice() else { return None };
-    match (*name, value) {
-        ("value", Attr::Tensor(tensor)) => Some(tensor.clone()),
-        ("value_int", Attr::Int(value)) => Tensor::int_scalar(DType::I64, i128::from(*value)),
-        ("value_ints", Attr::Ints(values)) => Some(Tensor::i64s(values)),
-        ("value_float", Attr::Float(value)) => floats(&[], &[*value]),
-        ("value_floats", Attr::Floats(values)) => floats(&[values.len()], values),
-        _ => None,
-    }
-}
-
-fn floats(shape: &[usize], values: &[f32]) -> Option<Tensor> {
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    Tensor::new(DType::F32, shape, Arc::new(bytes)).ok()
-}
+use crate::Attr;
 
 /// Returns the shortest attribute of a `Constant` node that expresses `tensor`.
 pub(super) fn attr(tensor: &Tensor) -> (&'static str, Attr) {

@@ -10,60 +10,40 @@ use tensor::bounds::same;
 pub(super) fn broadcast(call: &Call<'_>, a: &[Dim], b: &[Dim]) -> Result<Shape> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let mut shape = long.to_vec();
-    broadcast_into(call, &mut shape, short)?;
+    for (i, b) in (long.len() - short.len()..).zip(short) {
+        let a = &shape[i];
+        let Some(size) = one(a, b) else {
+            let shapes = format!("{} and {}", text(&shape), text(short));
+            return Err(call.error(format!("sizes {a} and {b} do not broadcast in {shapes}")));
+        };
+        shape[i] = size.clone();
+    }
     Ok(shape)
 }
 
-/// Broadcasts `shape`, the longer one, with `other`.
-fn broadcast_into(call: &Call<'_>, shape: &mut [Dim], other: &[Dim]) -> Result<()> {
-    let offset = shape.len() - other.len();
-    for i in 0..other.len() {
-        match one(&shape[offset + i], &other[i]) {
-            Some(Side::Left) => {}
-            Some(Side::Right) => shape[offset + i] = other[i].clone(),
-            None => {
-                let (a, b) = (&shape[offset + i], &other[i]);
-                let shapes = format!("{} and {}", text(shape), text(other));
-                return Err(call.error(format!("sizes {a} and {b} do not broadcast in {shapes}")));
-            }
-        }
-    }
-    Ok(())
-}
-
-enum Side {
-    Left,
-    Right,
-}
-
-/// Returns the side whose size the result has. A symbolic size opposite a number must be one or
+/// Returns the size that two sizes broadcast to. A symbolic size opposite a number must be one or
 /// that number.
-fn one(a: &Dim, b: &Dim) -> Option<Side> {
+fn one<'d>(a: &'d Dim, b: &'d Dim) -> Option<&'d Dim> {
     match (a, b) {
-        _ if a == b => Some(Side::Left),
-        (_, Dim::Known(1)) => Some(Side::Left),
-        (Dim::Known(1), _) => Some(Side::Right),
+        _ if a == b => Some(a),
+        (_, Dim::Known(1)) => Some(a),
+        (Dim::Known(1), _) => Some(b),
         (Dim::Known(_), Dim::Known(_)) => None,
-        (Dim::Known(_), Dim::Symbolic(_)) => Some(Side::Left),
-        (Dim::Symbolic(_), Dim::Known(_)) => Some(Side::Right),
-        (Dim::Symbolic(_), Dim::Symbolic(_)) => same(a, b).then_some(Side::Left),
+        (Dim::Known(_), Dim::Symbolic(_)) => Some(a),
+        (Dim::Symbolic(_), Dim::Known(_)) => Some(b),
+        (Dim::Symbolic(_), Dim::Symbolic(_)) => same(a, b).then_some(a),
     }
 }
 
 /// Checks that the operand at `index` broadcasts to `target` without enlarging it.
 pub(super) fn broadcasts_to(call: &Call<'_>, index: usize, target: &[Dim]) -> Result<()> {
     let ty = call.ty(index)?;
-    let fits = |(a, b): (&Dim, &Dim)| match one(a, b) {
-        Some(Side::Left) => true,
-        Some(Side::Right) => same(a, b),
-        None => false,
-    };
-    let offset = target.len().checked_sub(ty.rank());
-    match offset {
+    let fits = |(a, b): (&Dim, &Dim)| one(a, b).is_some_and(|size| same(size, a));
+    match target.len().checked_sub(ty.rank()) {
         Some(offset) if target[offset..].iter().zip(&ty.shape).all(fits) => Ok(()),
         _ => {
-            let reason = format!("input {index} is {ty}, which does not broadcast to");
-            Err(call.error(format!("{reason} {}", text(target))))
+            let target = text(target);
+            Err(call.error(format!("input {index} is {ty}, which does not broadcast to {target}")))
         }
     }
 }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tensor::{DType, DTypeKind, Dim, Type};
 
-use crate::{Attr, Attrs, Block, Error, Graph, Op, Result, ValueId};
+use crate::{Attr, Attrs, Block, Error, Graph, Op, Result, ValueId, fold};
 
 /// A few integers: axes, pads, repeats.
 pub(super) type Ints = SmallVec<[i64; 8]>;
@@ -156,12 +156,8 @@ impl<'a> Call<'a> {
 
     /// Returns `axis`, counted from the front.
     pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
-        let size = rank as i64;
-        let counted = if axis < 0 { axis.saturating_add(size) } else { axis };
-        match usize::try_from(counted) {
-            Ok(found) if found < rank => Ok(found),
-            _ => Err(self.error(format!("axis {axis} is out of range for rank {rank}"))),
-        }
+        let out_of_range = |_| self.error(format!("axis {axis} is out of range for rank {rank}"));
+        fold::axis(axis, rank).map_err(out_of_range)
     }
 
     /// Returns the attribute `axis`, counted from the front.

@@ -19,11 +19,11 @@ pub(crate) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     call.is_single(0)?;
     let (yes, no) = (call.block("then_branch")?, call.block("else_branch")?);
-    if yes.outputs().len() != no.outputs().len() {
-        let (a, b) = (yes.outputs().len(), no.outputs().len());
+    let (a, b) = (yes.outputs().len(), no.outputs().len());
+    if a != b {
         return Err(call.error(format!("the branches make {a} and {b} results")));
     }
-    expect_count(call, yes.outputs().len())?;
+    expect_count(call, a)?;
     let mut types = Vec::with_capacity(call.count);
     for (i, (a, b)) in yes.outputs().iter().zip(no.outputs()).enumerate() {
         let (a, b) = (call.graph.ty(*a), call.graph.ty(*b));

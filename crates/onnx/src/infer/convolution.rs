@@ -49,9 +49,7 @@ fn convolved(call: &Call<'_>) -> Result<Shape> {
         return Err(call.error(format!("{channels} channels in {groups} groups")));
     }
     let window = Window::read(call, input.rank() - 2)?;
-    let mut shape = Shape::with_capacity(input.rank());
-    shape.push(input.shape[0].clone());
-    shape.push(channels.clone());
+    let mut shape = vec![input.shape[0].clone(), channels.clone()];
     for (i, size) in input.shape[2..].iter().enumerate() {
         shape.push(window.places(call, i, size, &kernel.shape[i + 2])?);
     }
@@ -86,9 +84,7 @@ pub(crate) fn conv_transpose(call: &Call<'_>) -> Result<Vec<Type>> {
     let window = Window::read(call, space)?;
     let extra = call.ints_of("output_padding", space)?;
     let wanted = call.ints_of("output_shape", space)?;
-    let mut shape = Shape::with_capacity(input.rank());
-    shape.push(input.shape[0].clone());
-    shape.push(kernel.shape[1].clone() * Dim::Known(groups));
+    let mut shape = vec![input.shape[0].clone(), kernel.shape[1].clone() * Dim::Known(groups)];
     for (i, places) in input.shape[2..].iter().enumerate() {
         shape.push(match wanted {
             Some(sizes) => Dim::Known(sizes[i]),

@@ -1,6 +1,6 @@
 //! Operators that read or write elements at computed indices.
 
-use tensor::{DType, Dim, Shape, Type};
+use tensor::{DType, Dim, Type};
 
 use super::call::{Call, text};
 use crate::{Error, Result};
@@ -10,10 +10,7 @@ pub(crate) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ty(1)?);
     call.is_index(1)?;
     let axis = call.axis_attr(0, data.rank())?;
-    let mut shape = Shape::with_capacity(data.rank() - 1 + indices.rank());
-    shape.extend_from_slice(&data.shape[..axis]);
-    shape.extend_from_slice(&indices.shape);
-    shape.extend_from_slice(&data.shape[axis + 1..]);
+    let shape = [&data.shape[..axis], &indices.shape, &data.shape[axis + 1..]].concat();
     Ok(vec![Type::new(data.dtype, shape)])
 }
 
@@ -89,9 +86,7 @@ pub(crate) fn gather_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     if !same_shape(&data.shape[..batch], &tuples[..batch]) {
         return Err(call.error(format!("{data} and {indices} differ on batch axes")));
     }
-    let mut shape = tuples.to_vec();
-    shape.extend_from_slice(&data.shape[batch + last..]);
-    Ok(vec![Type::new(data.dtype, shape)])
+    Ok(vec![Type::new(data.dtype, [tuples, &data.shape[batch + last..]].concat())])
 }
 
 pub(crate) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {

@@ -11,10 +11,9 @@ use tensor::bounds::same;
 fn product_shape(call: &Call<'_>, a: usize, b: usize) -> Result<Shape> {
     let (a, b) = (call.ranked_from(a, 1)?, call.ranked_from(b, 1)?);
     let (left, right) = (&a.shape, &b.shape);
-    let inner = right.len().saturating_sub(2);
-    if !same(&left[left.len() - 1], &right[inner]) {
-        let reason = format!("sizes {} and {} differ", left[left.len() - 1], right[inner]);
-        return Err(call.error(format!("{reason} in {a} and {b}")));
+    let (columns, rows) = (&left[left.len() - 1], &right[right.len().saturating_sub(2)]);
+    if !same(columns, rows) {
+        return Err(call.error(format!("sizes {columns} and {rows} differ in {a} and {b}")));
     }
     let mut shape = match (left.split_last_chunk::<2>(), right.split_last_chunk::<2>()) {
         (Some((x, _)), Some((y, _))) => broadcast(call, x, y)?,

@@ -119,10 +119,8 @@ fn equal_parts(call: &Call<'_>, whole: &Dim) -> Result<Dims> {
         let reason = format!("`num_outputs` is {count} and there are {} results", call.count);
         return Err(call.error(reason));
     }
-    let part = match exact_div(whole, &Dim::Known(count)) {
-        Some(part) => part,
-        None => ceil_div(whole.clone(), count),
-    };
+    let part = exact_div(whole, &Dim::Known(count));
+    let part = part.unwrap_or_else(|| ceil_div(whole.clone(), count));
     let last = whole.clone() - Dim::Known(count - 1) * part.clone();
     if !at_least(&last, 0) {
         return Err(call.error(format!("{whole} cannot be split into {count} parts")));
@@ -166,14 +164,10 @@ pub(crate) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
 pub(crate) fn unsqueeze(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axes = call.numbers(1)?;
-    let rank = ty.rank() + axes.len();
-    let axes = call.axes(&axes, rank)?;
-    let mut dims = ty.shape.iter();
-    let mut shape = Shape::with_capacity(rank);
-    for i in 0..rank {
-        let kept = if axes.contains(&i) { None } else { dims.next() };
-        shape.push(kept.cloned().unwrap_or(Dim::Known(1)));
-    }
+    let mut axes = call.axes(&axes, ty.rank() + axes.len())?;
+    axes.sort_unstable();
+    let mut shape = ty.shape.clone();
+    axes.into_iter().for_each(|axis| shape.insert(axis, Dim::Known(1)));
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 

@@ -6,15 +6,11 @@ use super::call::Call;
 use crate::Result;
 
 fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
-    let mut out = Shape::with_capacity(shape.len());
-    for (i, dim) in shape.iter().enumerate() {
-        match (gone(i), keep) {
-            (false, _) => out.push(dim.clone()),
-            (true, true) => out.push(Dim::Known(1)),
-            (true, false) => {}
-        }
-    }
-    out
+    let size = |(i, dim): (usize, &Dim)| match gone(i) {
+        true => keep.then_some(Dim::Known(1)),
+        false => Some(dim.clone()),
+    };
+    shape.iter().enumerate().filter_map(size).collect()
 }
 
 /// Infers the type of the `Reduce*` operators, whose axes are an operand. Without axes, all axes
@@ -23,17 +19,12 @@ pub(crate) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.not_an_attr("axes")?;
     let keep = call.flag("keepdims", true)?;
-    let noop = call.flag("noop_with_empty_axes", false)?;
     let axes = match call.optional(1) {
         Some(_) => call.axes(&call.numbers(1)?, ty.rank())?,
         None => Default::default(),
     };
-    let shape = match (axes.is_empty(), noop) {
-        (true, true) => ty.shape.clone(),
-        (true, false) => reduced(&ty.shape, |_| true, keep),
-        (false, _) => reduced(&ty.shape, |i| axes.contains(&i), keep),
-    };
-    Ok(vec![Type::new(ty.dtype, shape)])
+    let is_all = !call.flag("noop_with_empty_axes", false)? && axes.is_empty();
+    Ok(vec![Type::new(ty.dtype, reduced(&ty.shape, |i| is_all || axes.contains(&i), keep))])
 }
 
 /// Infers the type of `ArgMax` and `ArgMin`.

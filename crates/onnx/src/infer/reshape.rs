@@ -30,7 +30,11 @@ pub(crate) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
     }
     match open {
         Some(at) => shape[at] = solve(call, ty, &shape, at)?,
-        None => compare_counts(call, ty, &shape)?,
+        // Where this cannot be decided, the requested shape is trusted.
+        None if !may_hold_as_many(&ty.shape, &shape) => {
+            return Err(call.error(format!("{ty} cannot have the shape {}", text(&shape))));
+        }
+        None => {}
     }
     Ok(vec![Type::new(ty.dtype, shape)])
 }
@@ -62,16 +66,6 @@ pub fn may_hold_as_many(one: &[Dim], other: &[Dim]) -> bool {
             let (a, b) = (product(one), product(other));
             same(&a, &b) || !is_polynomial(&a) || !is_polynomial(&b)
         }
-    }
-}
-
-/// Fails if a shape has a different number of elements. Where this cannot be decided, the requested
-/// shape is trusted.
-fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
-    if may_hold_as_many(&ty.shape, shape) {
-        Ok(())
-    } else {
-        Err(call.error(format!("{ty} cannot have the shape {}", text(shape))))
     }
 }
 

@@ -31,9 +31,8 @@ impl Slices {
             Some(_) => call.numbers(4)?,
             None => Ints::from_elem(1, axes.len()),
         };
-        let lens = [axes.len(), starts.len(), ends.len(), steps.len()];
-        if lens.iter().any(|len| *len != lens[0]) {
-            let [a, b, c, d] = lens;
+        let [a, b, c, d] = [axes.len(), starts.len(), ends.len(), steps.len()];
+        if [b, c, d].iter().any(|len| *len != a) {
             let reason = format!("{a} axes, {b} starts, {c} ends and {d} steps");
             return Err(call.error(reason));
         }

@@ -10,6 +10,8 @@ pub use binding::Binding;
 pub use contrib::{CONTRIB, contributed};
 pub use types::Types;
 
+use std::ops::RangeInclusive;
+
 use crate::{Attr, Op};
 
 /// The oldest opset that models are written for.
@@ -188,12 +190,12 @@ impl Schema {
     }
 }
 
-/// Returns the first and the last opset that allow `value` for the string attribute `attr` of `op`.
-pub(crate) fn value_range(op: &str, attr: &str, value: &str) -> (i64, i64) {
+/// Returns the opsets that allow `value` for the string attribute `attr` of `op`.
+pub(crate) fn value_range(op: &str, attr: &str, value: &str) -> RangeInclusive<i64> {
     let find = |table: &[(&str, &str, &str, i64)]| {
         table.iter().find(|r| (r.0, r.1, r.2) == (op, attr, value)).map(|r| r.3)
     };
-    (find(NEW_VALUES).unwrap_or(0), find(OLD_VALUES).unwrap_or(i64::MAX))
+    find(NEW_VALUES).unwrap_or(0)..=find(OLD_VALUES).unwrap_or(i64::MAX)
 }
 
 fn at(params: &'static [Param], index: usize) -> Option<&'static Param> {

@@ -7,11 +7,11 @@ use crate::{Attr, Error, Graph, Node, NodeId, Result};
 /// Checks a node against the schema of `opset`, or else against any schema of its operator.
 pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()> {
     let node = graph.node(id);
-    if !node.op.domain.is_empty() && schema::versions(&node.op).is_empty() {
+    let versions = schema::versions(&node.op);
+    if !node.op.domain.is_empty() && versions.is_empty() {
         return Ok(());
     }
     let complain = |reason: String| Error::invalid(&label(id, node), reason);
-    let versions = schema::versions(&node.op);
     let schema = match opset {
         Some(opset) => schema::find(&node.op, opset),
         None => versions.iter().rev().find(|s| structure(s, node).is_ok()).or(versions.last()),
@@ -28,7 +28,7 @@ pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()>
         let (name, allowed) = (constraint.name, constraint.allowed);
         return Err(complain(format!("{name} cannot be {have}; it can be {allowed}")));
     }
-    values(node, opset).map_err(|(reason, _)| complain(reason))
+    values(node, opset).map_err(complain)
 }
 
 /// Checks the numbers of operands and results and the attributes. Fails with a reason if `schema`
@@ -83,18 +83,13 @@ fn params(
     Ok(())
 }
 
-/// Checks that the values of string attributes exist at `opset`. Fails with a reason, and with the
-/// first opset that allows the value if `opset` is too old.
-pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), (String, Option<i64>)> {
+/// Checks that the values of string attributes exist at `opset`. Fails with a reason.
+pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), String> {
     for (name, attr) in &node.attrs {
-        let Attr::String(value) = attr else { continue };
-        let (since, until) = schema::value_range(node.op.name, name, value);
-        let reason = || format!("attribute `{name}` has no value `{value}` at opset {opset}");
-        if opset < since {
-            return Err((reason(), Some(since)));
-        }
-        if opset > until {
-            return Err((reason(), None));
+        if let Attr::String(value) = attr
+            && !schema::value_range(node.op.name, name, value).contains(&opset)
+        {
+            return Err(format!("attribute `{name}` has no value `{value}` at opset {opset}"));
         }
     }
     Ok(())

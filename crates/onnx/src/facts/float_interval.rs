@@ -83,6 +83,12 @@ impl FloatInterval {
         }
     }
 
+    /// Returns the interval of the negated elements.
+    fn negated(&self) -> Self {
+        let (low, high, has_negative_zero) = (-self.high, -self.low, self.has_zero());
+        Self { low, high, has_nan: self.has_nan, has_negative_zero, most: None }
+    }
+
     /// Rounds the bounds to `dtype`.
     fn rounded(self, dtype: DType) -> Self {
         let low = round(dtype, self.low, f64::NEG_INFINITY);
@@ -167,12 +173,7 @@ impl Facts<'_> {
                 let most = x.most.clone().filter(|_| x.low >= 0.0);
                 FloatInterval { low, high: a.max(b), has_negative_zero: false, most, ..x }
             }
-            "Neg" => {
-                let x = operand(0)?;
-                let has_negative_zero = x.has_zero();
-                let (low, high) = (-x.high, -x.low);
-                FloatInterval { low, high, has_negative_zero, most: None, ..x }
-            }
+            "Neg" => operand(0)?.negated(),
             "Relu" => {
                 let x = operand(0)?;
                 FloatInterval { low: x.low.max(0.0), high: x.high.max(0.0), ..x }
@@ -228,8 +229,7 @@ impl Facts<'_> {
 
 /// Returns the interval of a constant.
 fn constant(tensor: &Tensor) -> Option<FloatInterval> {
-    let count = tensor.shape().iter().try_fold(1, |count: usize, size| count.checked_mul(*size))?;
-    let numbers = match count {
+    let numbers = match tensor.len() {
         0 => return None,
         1..=ELEMENTS => tensor.to_f64s()?,
         _ => vec![tensor.splat()?],
@@ -308,14 +308,7 @@ fn shifted(size: &Dim, number: f64) -> Option<Dim> {
 
 fn difference(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {
     let has_negative_zero = a.has_negative_zero && b.has_zero();
-    let negative = FloatInterval {
-        low: -b.high,
-        high: -b.low,
-        has_nan: b.has_nan,
-        has_negative_zero: false,
-        most: None,
-    };
-    FloatInterval { has_negative_zero, ..sum(a, &negative) }
+    FloatInterval { has_negative_zero, ..sum(a, &b.negated()) }
 }
 
 fn product(a: &FloatInterval, b: &FloatInterval) -> FloatInterval {

@@ -56,10 +56,6 @@ impl NormBound {
     fn is_row_of(&self, other: &Self) -> bool {
         self.source == other.source && self.rows == other.rows
     }
-
-    fn with_norm(self, norm: f64) -> Self {
-        Self { norm, ..self }
-    }
 }
 
 impl Facts<'_> {
@@ -110,8 +106,7 @@ impl Facts<'_> {
         let outer = is_safe.then(|| self.norm_bound(node.input(0)?)).flatten();
         let outer = outer.filter(|outer| outer.rows.iter().flatten().all(|axis| *axis < first));
         let found = outer.unwrap_or(own);
-        let norm = room * self.per_row(&found, value)?.sqrt();
-        Some(found.with_norm(norm))
+        Some(NormBound { norm: room * self.per_row(&found, value)?.sqrt(), ..found })
     }
 
     /// Returns the number of elements of `value` that belong to a row.
@@ -137,10 +132,9 @@ impl Facts<'_> {
         let found = self.norm_bound(x).filter(|found| !found.has_axis(last))?;
         let is_summed = |axis: usize| axis == last || shape[axis] == Dim::Known(1);
         let sums_all = (0..last).all(|axis| is_summed(axis) || found.has_axis(axis));
-        let norm = found.norm * size;
         let spread =
             if sums_all && found.spread >= NanSpread::Some { NanSpread::All } else { found.spread };
-        Some(NormBound { norm, spread, ..found })
+        Some(NormBound { norm: found.norm * size, spread, ..found })
     }
 
     fn gemm(&self, node: &Node) -> Option<NormBound> {
@@ -158,8 +152,7 @@ impl Facts<'_> {
     /// Bounds a bounded value plus a constant.
     fn shifted(&self, found: NormBound, by: ValueId, result: ValueId) -> Option<NormBound> {
         let more = self.magnitude(by)? * self.per_row(&found, result)?.sqrt();
-        let norm = found.norm + more;
-        Some(found.with_norm(norm))
+        Some(NormBound { norm: found.norm + more, ..found })
     }
 
     /// Bounds a sum, a difference or a product of two bounded values, or of one and a constant.
@@ -172,9 +165,8 @@ impl Facts<'_> {
                 return None;
             }
             let found = self.norm_bound(x)?;
-            let norm = found.norm * size;
             return match is_product {
-                true => Some(found.with_norm(norm)),
+                true => Some(NormBound { norm: found.norm * size, ..found }),
                 false => self.shifted(found, other, result),
             };
         }
@@ -195,8 +187,7 @@ impl Facts<'_> {
             return None;
         }
         let found = self.norm_bound(x)?;
-        let norm = found.norm / divisor.abs();
-        Some(found.with_norm(norm))
+        Some(NormBound { norm: found.norm / divisor.abs(), ..found })
     }
 
     /// Bounds a part of each row.
@@ -245,8 +236,7 @@ impl Facts<'_> {
     fn rotated(&self, node: &Node) -> Option<NormBound> {
         let by = self.magnitude(node.input(1)?)? + self.magnitude(node.input(2)?)?;
         let found = self.norm_bound(node.input(0)?)?;
-        let norm = found.norm * by;
-        Some(found.with_norm(norm))
+        Some(NormBound { norm: found.norm * by, ..found })
     }
 
     fn moved(&self, node: &Node, result: ValueId) -> Option<NormBound> {

@@ -4,6 +4,7 @@ use provenance::Origins;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{DType, Tensor};
 
+use crate::text::float;
 use crate::{Attr, BlockId, Graph, NodeId, Producer, ValueId};
 
 /// The prefix of the names of constants that are not parameters.
@@ -158,18 +159,12 @@ fn element_text(tensor: &Tensor) -> Option<String> {
 
 /// Returns the shortest text that parses to the same number.
 fn float_text(dtype: DType, value: f64) -> String {
-    if value.is_nan() {
-        return "nan".to_owned();
-    }
-    if dtype == DType::F64 {
-        return format!("{value:?}");
-    }
     #[expect(
         clippy::cast_possible_truncation,
         reason = "narrower than f64, so it came from an f32"
     )]
     let narrow = value as f32;
-    format!("{narrow:?}")
+    if dtype == DType::F64 { float(value) } else { float(narrow) }
 }
 
 /// The names in use. Making a name unique takes amortised constant time: a name can only collide

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{BlockId, Graph, Node, NodeId, Producer, ValueId};
+use crate::{BlockId, Graph, NodeId, Producer, ValueId, collect_operands};
 
 /// The largest number of elements that a constant is printed with. Larger ones are printed without
 /// their data.
@@ -30,7 +30,7 @@ impl Layout {
         let mut seen = FxHashSet::default();
         let mut uses = Vec::new();
         for id in graph.nodes_of(body) {
-            collect(graph, graph.node(id), &mut uses);
+            collect_operands(graph, id, &mut uses);
             let nodes = layout.place(graph, body, &mut uses, &mut seen);
             if !nodes.is_empty() {
                 layout.before.insert(id, nodes);
@@ -54,21 +54,9 @@ impl Layout {
         // Functions have no initializers.
         let named = |v: &ValueId| body == Graph::MAIN && !graph.value(*v).name.is_empty();
         let listed = |v: &ValueId| named(v) || is_elided(graph, *v);
-        let (listed, nodes) = uses.drain(..).partition(listed);
-        let listed: Vec<_> = listed;
+        let (listed, nodes): (Vec<_>, _) = uses.drain(..).partition(listed);
         self.listed.extend(listed);
         nodes
-    }
-}
-
-/// Appends the values that `node` and its subgraphs read.
-fn collect(graph: &Graph, node: &Node, uses: &mut Vec<ValueId>) {
-    uses.extend(node.inputs.iter().flatten());
-    for block in node.blocks() {
-        for id in graph.nodes_of(block) {
-            collect(graph, graph.node(id), uses);
-        }
-        uses.extend(graph.block(block).outputs());
     }
 }
 

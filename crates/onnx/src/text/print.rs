@@ -9,7 +9,7 @@ use super::constant;
 use super::layout::{Layout, Names, is_elided};
 use super::lexer::is_float_word;
 use super::literal::{float, write_elements};
-use crate::{Attr, BlockId, Graph, Node, NodeId, Op, Use, ValueId};
+use crate::{Attr, BlockId, Graph, Node, Op, Use, ValueId};
 
 /// Returns the model as text. Unnamed values are numbered in order of appearance. Large constants
 /// are printed without their data; such text cannot be parsed.
@@ -57,25 +57,31 @@ impl Printer<'_> {
         self.put(&quotable(&name));
     }
 
-    fn put_typed(&mut self, values: &[ValueId]) {
-        self.put("(");
-        for (i, &value) in values.iter().enumerate() {
+    /// Prints items separated by commas.
+    fn list<T>(&mut self, items: &[T], mut put: impl FnMut(&mut Self, &T)) {
+        for (i, item) in items.iter().enumerate() {
             self.put(if i > 0 { ", " } else { "" });
-            self.put(&type_text(self.graph.ty(value)));
-            self.put(" ");
-            self.put_name(value);
+            put(self, item);
         }
-        self.put(")");
+    }
+
+    fn put_typed(&mut self, value: ValueId) {
+        self.put(&type_text(self.graph.ty(value)));
+        self.put(" ");
+        self.put_name(value);
     }
 
     /// Prints a graph or a function. The `outermost` one lists the constants.
     fn body(&mut self, name: &str, block: BlockId, outermost: bool) {
         let graph = self.graph;
         self.put(&quotable(name));
-        self.put(" ");
-        self.put_typed(&graph.block(block).inputs);
-        self.put(" => ");
-        self.put_typed(graph.block(block).outputs());
+        let (inputs, outputs) =
+            (graph.block(block).inputs.as_slice(), graph.block(block).outputs());
+        for (open, values) in [(" (", inputs), (" => (", outputs)] {
+            self.put(open);
+            self.list(values, |p, value| p.put_typed(*value));
+            self.put(")");
+        }
         let listed = self.initializers(block, outermost);
         if outermost || listed {
             self.line();
@@ -85,7 +91,9 @@ impl Printer<'_> {
         self.put("{");
         self.depth += 1;
         for id in graph.nodes_of(block) {
-            self.constants_before(id);
+            for value in self.layout.before.remove(&id).unwrap_or_default() {
+                self.constant(value);
+            }
             self.node(graph.node(id));
         }
         if outermost {
@@ -121,9 +129,7 @@ impl Printer<'_> {
         let count = listed.len();
         for (i, value) in listed.into_iter().enumerate() {
             self.line();
-            self.put(&type_text(self.graph.ty(value)));
-            self.put(" ");
-            self.put_name(value);
+            self.put_typed(value);
             let tensor = self.graph.tensor(value);
             let elided = is_elided(self.graph, value);
             if let (Some(tensor), false) = (tensor, elided) {
@@ -142,12 +148,6 @@ impl Printer<'_> {
         true
     }
 
-    fn constants_before(&mut self, node: NodeId) {
-        for value in self.layout.before.remove(&node).unwrap_or_default() {
-            self.constant(value);
-        }
-    }
-
     fn constant(&mut self, value: ValueId) {
         let Some(tensor) = self.graph.tensor(value) else { return };
         let (name, attr) = constant::attr(tensor);
@@ -163,23 +163,17 @@ impl Printer<'_> {
         if !node.name.is_empty() {
             self.put(&format!("[{}] ", quotable(&node.name)));
         }
-        for (i, &value) in node.outputs.iter().enumerate() {
-            self.put(if i > 0 { ", " } else { "" });
-            self.put_name(value);
-        }
+        self.list(&node.outputs, |p, value| p.put_name(*value));
         let dot = if node.op.domain.is_empty() { "" } else { "." };
         self.put(&format!(" = {}{dot}{}", node.op.domain, node.op.name));
         let is_graph = |attr: &Attr| matches!(attr, Attr::Graph(_));
         let (graphs, plain): (Vec<_>, Vec<_>) = node.attrs.iter().partition(|(_, a)| is_graph(a));
         self.attributes(&plain);
         self.put(" (");
-        for (i, input) in node.inputs.iter().enumerate() {
-            self.put(if i > 0 { ", " } else { "" });
-            match input {
-                Some(value) => self.put_name(*value),
-                None => self.put("\"\""),
-            }
-        }
+        self.list(&node.inputs, |p, input| match input {
+            Some(value) => p.put_name(*value),
+            None => p.put("\"\""),
+        });
         self.put(")");
         self.attributes(&graphs);
         let types: Vec<_> = node.outputs.iter().map(|v| type_text(self.graph.ty(*v))).collect();
@@ -191,10 +185,7 @@ impl Printer<'_> {
             return;
         }
         self.put(" <");
-        for (i, (name, attr)) in attrs.iter().enumerate() {
-            self.put(if i > 0 { ", " } else { "" });
-            self.attr(name, attr);
-        }
+        self.list(attrs, |p, (name, attr)| p.attr(name, attr));
         self.put(">");
     }
 

@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
     #[track_caller]
     pub fn op(&mut self, op: &'static str, inputs: &[ValueId], attrs: Attrs) -> Result<ValueId> {
         let inputs = inputs.iter().map(|v| Some(*v)).collect();
-        self.one(Op::onnx(op), inputs, attrs, Location::caller())
+        self.one(op, inputs, attrs)
     }
 
     /// Emits a node with one result. Optional operands may be omitted.
@@ -113,7 +113,7 @@ impl<'a> Builder<'a> {
         inputs: &[Option<ValueId>],
         attrs: Attrs,
     ) -> Result<ValueId> {
-        self.one(Op::onnx(op), inputs.to_vec(), attrs, Location::caller())
+        self.one(op, inputs.to_vec(), attrs)
     }
 
     /// Emits a node with `count` results.
@@ -129,14 +129,14 @@ impl<'a> Builder<'a> {
         self.emit(Op::onnx(op), inputs, attrs, count, Location::caller())
     }
 
+    #[track_caller]
     fn one(
         &mut self,
-        op: Op,
+        op: &'static str,
         inputs: Vec<Option<ValueId>>,
         attrs: Attrs,
-        at: &'static Location<'static>,
     ) -> Result<ValueId> {
-        let outputs = self.emit(op, inputs, attrs, 1, at)?;
+        let outputs = self.emit(Op::onnx(op), inputs, attrs, 1, Location::caller())?;
         outputs.first().copied().ok_or_else(|| Error::Graph("a node has no results".to_owned()))
     }
 

@@ -1,7 +1,5 @@
 //! Functions of numbers, comparisons, and selection.
 
-use std::panic::Location;
-
 use tensor::DType;
 
 use super::{Num, Term};
@@ -12,7 +10,7 @@ macro_rules! functions {
         $(#[doc = concat!("Applies `", $op, "` elementwise.")]
         #[track_caller]
         pub fn $name(self $(, $other: impl Into<Term<'f>>)?) -> Self {
-            self.emit($op, &[self.into() $(, $other.into())?], Attrs::new(), Location::caller())
+            self.emit($op, &[self.into() $(, $other.into())?], Attrs::new())
         })*
     };
 }
@@ -50,7 +48,7 @@ impl<'f> Num<'f> {
     /// Returns the matrix product.
     #[track_caller]
     pub fn matmul(self, other: Self) -> Self {
-        self.emit("MatMul", &[self.into(), other.into()], Attrs::new(), Location::caller())
+        self.emit("MatMul", &[self.into(), other.into()], Attrs::new())
     }
 
     /// Returns `yes` where this condition holds, and `no` elsewhere. One of them must be a tensor.
@@ -59,13 +57,13 @@ impl<'f> Num<'f> {
     /// zero in `yes`. Negating the condition does not help, because optimisers swap both back.
     #[track_caller]
     pub fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
-        self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
+        self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new())
     }
 
     /// Clamps the number to the interval from `low` to `high`.
     #[track_caller]
     pub fn clip(self, low: f64, high: f64) -> Self {
-        self.emit("Clip", &[self.into(), low.into(), high.into()], Attrs::new(), Location::caller())
+        self.emit("Clip", &[self.into(), low.into(), high.into()], Attrs::new())
     }
 
     /// Returns the condition that this one holds for at least one element. It is false for an empty
@@ -73,17 +71,16 @@ impl<'f> Num<'f> {
     #[track_caller]
     pub fn any(self) -> Self {
         let count = self.cast(DType::F32);
-        let count =
-            count.emit("ReduceSum", &[count.into()], attrs! { keepdims: 0 }, Location::caller());
+        let count = count.emit("ReduceSum", &[count.into()], attrs! { keepdims: 0 });
         count.greater(0.0)
     }
 
     /// Returns a tensor of the same shape, filled with a number.
     #[track_caller]
     pub fn filled(self, number: f64) -> Self {
-        let shape = self.emit("Shape", &[self.into()], Attrs::new(), Location::caller());
+        let shape = self.emit("Shape", &[self.into()], Attrs::new());
         let operands = [self.constant(number).into(), shape.into()];
-        self.emit("Expand", &operands, Attrs::new(), Location::caller())
+        self.emit("Expand", &operands, Attrs::new())
     }
 
     /// Returns the square.

@@ -86,13 +86,8 @@ pub fn formulas_at<const N: usize, const M: usize>(
 }
 
 impl<'f> Num<'f> {
-    fn emit(
-        self,
-        op: &'static str,
-        operands: &[Term<'f>],
-        attrs: Attrs,
-        at: &'static Location<'static>,
-    ) -> Self {
+    #[track_caller]
+    fn emit(self, op: &'static str, operands: &[Term<'f>], attrs: Attrs) -> Self {
         // A constant has the type of the other operands, except the condition.
         let is_number = |num: &Num<'f>| op != "Where" || num.dtype() != DType::Bool;
         let numbers = operands.iter().filter_map(|term| match term {
@@ -106,7 +101,7 @@ impl<'f> Num<'f> {
             Term::Integer(number) => fellow.integer(*number).id,
         });
         let ids: Vec<_> = ids.collect();
-        let results = self.sheet.emit(op, &ids, attrs, 1, at);
+        let results = self.sheet.emit(op, &ids, attrs, 1, Location::caller());
         Num { id: results.first().copied().unwrap_or(self.id), ..self }
     }
 
@@ -142,7 +137,7 @@ impl<'f> Num<'f> {
         if self.dtype() == dtype {
             return self;
         }
-        self.emit("Cast", &[self.into()], attrs! { to: dtype }, Location::caller())
+        self.emit("Cast", &[self.into()], attrs! { to: dtype })
     }
 
     /// Applies an operator of one operand in single precision, and casts the result back to this
@@ -150,7 +145,7 @@ impl<'f> Num<'f> {
     #[track_caller]
     pub fn in_single(self, op: &'static str) -> Self {
         let single = self.cast(DType::F32);
-        let result = single.emit(op, &[single.into()], Attrs::new(), Location::caller());
+        let result = single.emit(op, &[single.into()], Attrs::new());
         result.cast(self.dtype())
     }
 

@@ -2,7 +2,6 @@
 //! bits; `!` on conditions; `<<`, `>>` on words.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Shl, Shr, Sub};
-use std::panic::Location;
 
 use tensor::DType;
 
@@ -16,7 +15,7 @@ macro_rules! binary {
 
             #[track_caller]
             fn $method(self, other: T) -> Num<'f> {
-                self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+                self.emit($op, &[self.into(), other.into()], Attrs::new())
             }
         }
 
@@ -25,7 +24,7 @@ macro_rules! binary {
 
             #[track_caller]
             fn $method(self, other: Num<'f>) -> Num<'f> {
-                other.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+                other.emit($op, &[self.into(), other.into()], Attrs::new())
             }
         })*
     };
@@ -48,7 +47,7 @@ macro_rules! logical {
             #[track_caller]
             fn $method(self, other: T) -> Num<'f> {
                 let op = if self.dtype() == DType::Bool { $logical } else { $bitwise };
-                self.emit(op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+                self.emit(op, &[self.into(), other.into()], Attrs::new())
             }
         })*
     };
@@ -69,7 +68,7 @@ macro_rules! shift {
             fn $method(self, amount: T) -> Num<'f> {
                 let operands = [self.into(), amount.into()];
                 let attrs = attrs! { direction: $direction };
-                self.emit("BitShift", &operands, attrs, Location::caller())
+                self.emit("BitShift", &operands, attrs)
             }
         })*
     };
@@ -86,7 +85,7 @@ impl<'f> Neg for Num<'f> {
 
     #[track_caller]
     fn neg(self) -> Num<'f> {
-        self.emit("Neg", &[self.into()], Attrs::new(), Location::caller())
+        self.emit("Neg", &[self.into()], Attrs::new())
     }
 }
 
@@ -95,6 +94,6 @@ impl<'f> Not for Num<'f> {
 
     #[track_caller]
     fn not(self) -> Num<'f> {
-        self.emit("Not", &[self.into()], Attrs::new(), Location::caller())
+        self.emit("Not", &[self.into()], Attrs::new())
     }
 }

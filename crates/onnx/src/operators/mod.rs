@@ -114,27 +114,18 @@ const fn row(
 }
 
 /// The row for operators of other domains and operators without a row. It assumes nothing.
-static UNKNOWN: Operator =
+const UNKNOWN: Operator =
     row("", None, None, Fold::Never, Axes::Opaque, Algebra::Fixed, PrecisionClass::Wide, &[]);
 
 /// The row for the contributed norm of a sum, which computes like other norms.
-static NORM_OF_SUM: Operator = row(
-    "",
-    None,
-    None,
-    Fold::Never,
-    Axes::Opaque,
-    Algebra::Fixed,
-    PrecisionClass::Wide,
-    &[Trait::Sums],
-);
+const NORM_OF_SUM: Operator = Operator { traits: &[Trait::Sums], ..UNKNOWN };
 
 /// All operators by name, with their schemas. This is a map, because every node is looked up
 /// several times.
 static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
     let versions = schema::by_name();
     let mut operators: FxHashMap<&str, Operator> = versions
-        .map(|all| (all[0].name, Operator { name: all[0].name, versions: all, ..UNKNOWN.clone() }))
+        .map(|all| (all[0].name, Operator { name: all[0].name, versions: all, ..UNKNOWN }))
         .collect();
     for row in table::TABLE {
         let versions = operators.get(row.name).map_or(&[][..], |known| known.versions);

@@ -9,10 +9,9 @@ use std::path::Path;
 
 use rustc_hash::FxHashSet;
 
-use crate::edits::{Edit, entry, put_header, write_edited};
-use crate::read::open_regular;
-use crate::wire::{Payload, Wire, damaged};
-use crate::{Error, Result};
+use crate::Result;
+use crate::edits::{Edit, edit_file, entry, put_header};
+use crate::wire::{Payload, Wire};
 
 /// The field of a model that holds its main graph.
 const GRAPH: u64 = 7;
@@ -35,12 +34,8 @@ pub fn add_outputs(
     names: &FxHashSet<&str>,
     metadata: &[(&str, &str)],
 ) -> Result<usize> {
-    let failed = |source| Error::Io { path: path.to_owned(), source };
-    let mut file = open_regular(path).map_err(failed)?;
-    let len = file.metadata().map_err(failed)?.len();
-    let (edits, added) = find_edits(&mut file, len, names, metadata).map_err(failed)?;
-    write_edited(file, len, &edits, out)?;
-    Ok(added)
+    let edited = edit_file(path, out, |file, len| find_edits(file, len, names, metadata));
+    edited.map(|(_, added)| added)
 }
 
 fn find_edits<R: Read + Seek>(
@@ -58,8 +53,7 @@ fn find_edits<R: Read + Seek>(
                 let outputs = moved(&mut wire, end, names, &mut added, &mut edits)?;
                 edits.push(Edit { start: end, end, with: outputs });
             }
-            Payload::Bytes(len) | Payload::Fixed(len) => wire.skip(len)?,
-            Payload::Varint(_) => {}
+            payload => wire.skip(payload.len())?,
         }
     }
     let with = metadata.iter().flat_map(|(key, value)| entry(key, value)).collect();
@@ -90,8 +84,7 @@ fn moved<R: Read + Seek>(
                     edits.push(Edit { start, end: wire.at(), with: Vec::new() });
                 }
             }
-            Payload::Bytes(len) | Payload::Fixed(len) => wire.skip(len)?,
-            Payload::Varint(_) => {}
+            payload => wire.skip(payload.len())?,
         }
     }
 }
@@ -99,18 +92,14 @@ fn moved<R: Read + Seek>(
 /// Returns the name in the declaration of a value.
 fn name(value: &[u8]) -> io::Result<String> {
     let mut wire = Wire::new(io::Cursor::new(value));
-    let mut name = Vec::new();
+    let mut name = String::new();
     while let Some(field) = wire.field(value.len() as u64)? {
         match (field.number, field.payload) {
-            (1, Payload::Bytes(len)) => {
-                name.clear();
-                wire.copy(len, &mut name)?;
-            }
-            (_, Payload::Bytes(len) | Payload::Fixed(len)) => wire.skip(len)?,
-            (_, Payload::Varint(_)) => {}
+            (1, Payload::Bytes(len)) => name = wire.text(len)?,
+            (_, payload) => wire.skip(payload.len())?,
         }
     }
-    String::from_utf8(name).map_err(|_| damaged())
+    Ok(name)
 }
 
 #[cfg(test)]

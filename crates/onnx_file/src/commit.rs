@@ -5,6 +5,7 @@
 //! the final model replaces the interim one. At every moment, even if the process is killed, the
 //! model at its path refers to its own data.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::external::same_file;
 use crate::external_locations;
 use crate::folder_lock::lock;
 use crate::proto::ModelProto;
-use crate::save::{Draft, Files, is_temporary, remove_abandoned, temporary};
+use crate::save::{Draft, Files, is_temporary, remove_abandoned, temporary, with_suffix};
 use crate::stream::write_model;
 
 /// A function that returns the model with references to a data file of the given name.
@@ -93,31 +94,20 @@ impl Files {
     /// Restores the old files after `error`. The data comes first, because the interim model does
     /// not refer to it.
     fn restore(&self, old: Old, data: TempPath, error: io::Error) -> io::Error {
-        let told = |what: &str, kept: &Path| {
-            io::Error::new(
-                error.kind(),
-                format!("{error}; the old {what} is now {}", kept.display()),
-            )
-        };
-        match old.data {
-            None if old.has_new_data => drop(fs::remove_file(&self.data)),
-            None => {}
-            Some(old) => {
-                if let Err(failed) = old.persist(&self.data) {
-                    let kept = kept(failed.path, &self.data);
+        let files = [
+            ("data file", &self.data, old.data, old.has_new_data),
+            ("model", &self.model, old.model, true),
+        ];
+        for (what, path, old, is_new) in files {
+            match old.map(|old| old.persist(path)) {
+                None if is_new => drop(fs::remove_file(path)),
+                None | Some(Ok(())) => {}
+                Some(Err(failed)) => {
+                    let kept = kept(failed.path, path);
                     // The interim model still needs its data.
                     drop(data.keep());
-                    return told("data file", &kept);
-                }
-            }
-        }
-        match old.model {
-            None => drop(fs::remove_file(&self.model)),
-            Some(old) => {
-                if let Err(failed) = old.persist(&self.model) {
-                    let kept = kept(failed.path, &self.model);
-                    drop(data.keep());
-                    return told("model", &kept);
+                    let told = format!("{error}; the old {what} is now {}", kept.display());
+                    return io::Error::new(error.kind(), told);
                 }
             }
         }
@@ -138,10 +128,8 @@ impl Files {
         let interim = old.iter().filter(|name| is_temporary(name) && !new.contains(*name));
         unused.extend(interim.map(|name| self.folder.join(name)));
         if let Some(name) = self.data_name.to_str().filter(|_| !has_data) {
-            let refers = |mut names: std::collections::btree_set::Iter<'_, String>| {
-                names.any(|location| same_file(location, name))
-            };
-            if self.data.is_file() && refers(old.iter()) && !refers(new.iter()) {
+            let refers = |names: &BTreeSet<String>| names.iter().any(|at| same_file(at, name));
+            if self.data.is_file() && refers(&old) && !refers(&new) {
                 unused.push(self.data.clone());
             }
         }
@@ -160,9 +148,7 @@ struct Old {
 /// returns that name.
 fn kept(old: TempPath, path: &Path) -> PathBuf {
     let kept = old.keep().unwrap_or_default();
-    let mut name = path.as_os_str().to_owned();
-    name.push(".old");
-    let name = PathBuf::from(name);
+    let name = with_suffix(path, ".old");
     if !name.exists() && fs::rename(&kept, &name).is_ok() { name } else { kept }
 }
 

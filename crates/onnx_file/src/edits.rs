@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::Result;
 use crate::error::Error;
+use crate::read::open_regular;
 use crate::save::replace_file;
 use crate::wire::{damaged, put_varint};
 
@@ -20,17 +21,27 @@ pub(crate) struct Edit {
     pub(crate) with: Vec<u8>,
 }
 
-/// Writes a file of `len` bytes to `out` with `edits`, which are in order and do not overlap.
+/// Writes the model file at `path` to `out` with the edits that `find` returns for a file of that many
+/// bytes, in order and without overlaps. Returns them, and the number that `find` returns with them.
 ///
-/// `out` may be the file itself: it is replaced when the new file is complete.
-pub(crate) fn write_edited(mut file: File, len: u64, edits: &[Edit], out: &Path) -> Result<()> {
-    file.rewind().map_err(|source| Error::Io { path: out.to_owned(), source })?;
+/// `out` may be `path`: it is replaced when the new file is complete.
+pub(crate) fn edit_file(
+    path: &Path,
+    out: &Path,
+    find: impl FnOnce(&mut File, u64) -> io::Result<(Vec<Edit>, usize)>,
+) -> Result<(Vec<Edit>, usize)> {
+    let failed = Error::at(path);
+    let mut file = open_regular(path).map_err(&failed)?;
+    let len = file.metadata().map_err(&failed)?.len();
+    let (edits, count) = find(&mut file, len).map_err(&failed)?;
+    file.rewind().map_err(Error::at(out))?;
     let mut from = BufReader::with_capacity(CHUNK, file);
     replace_file(out, |to| {
         let mut to = BufWriter::with_capacity(CHUNK, to);
-        copy_with(&mut from, len, edits, &mut to)?;
+        copy_with(&mut from, len, &edits, &mut to)?;
         to.flush()
-    })
+    })?;
+    Ok((edits, count))
 }
 
 /// Encodes an entry of the model's metadata.

@@ -1,6 +1,7 @@
 //! The error type of this crate.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use provenance::OriginId;
 
@@ -37,7 +38,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The error that the operating system reported.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -47,8 +48,18 @@ impl Error {
         onnx::Error::Graph(reason.into()).into()
     }
 
+    /// Returns a function that returns the error for the file at `path`.
+    pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
+        |source| Error::Io { path: path.to_owned(), source }
+    }
+
     /// Returns the error for a tensor whose contents could not be fetched or computed.
-    pub fn contents(source: std::io::Error) -> Self {
+    pub fn contents(source: io::Error) -> Self {
         onnx::Error::Contents(source).into()
     }
+}
+
+/// Returns the I/O error for something that cannot be saved or read as a file.
+pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason.into())
 }

@@ -6,42 +6,34 @@ use std::path::Path;
 /// Acquires the lock, waiting while another process holds it. It is released when the result is
 /// dropped. Returns `None` where the operating system or the file system does not support such
 /// locks.
-#[cfg(unix)]
 pub(crate) fn lock(folder: &Path) -> Option<File> {
-    use rustix::fs::{FlockOperation, flock};
     let folder = File::open(folder).ok()?;
-    flock(&folder, FlockOperation::LockExclusive).ok()?;
-    Some(folder)
+    flock(&folder, true).then_some(folder)
 }
 
 /// Acquires the lock. Returns `None` if another process holds it, and where such locks are not
 /// supported.
-#[cfg(unix)]
 pub(crate) fn try_lock(folder: &Path) -> Option<File> {
-    use rustix::fs::{FlockOperation, flock};
     let folder = File::open(folder).ok()?;
-    flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(folder)
+    flock(&folder, false).then_some(folder)
 }
 
 /// Locks an open file until it is closed, waiting while another process holds the lock. Does
 /// nothing where such locks are not supported.
-#[cfg(unix)]
 pub(crate) fn hold(file: &File) {
-    use rustix::fs::{FlockOperation, flock};
     // Without locks, the folder cannot be locked either, and no file is removed as abandoned.
-    let _ = flock(file, FlockOperation::LockExclusive);
+    flock(file, true);
+}
+
+/// Locks a file, and returns `true` if that succeeds.
+#[cfg(unix)]
+fn flock(file: &File, waits: bool) -> bool {
+    use rustix::fs::FlockOperation::{LockExclusive, NonBlockingLockExclusive};
+    let operation = if waits { LockExclusive } else { NonBlockingLockExclusive };
+    rustix::fs::flock(file, operation).is_ok()
 }
 
 #[cfg(not(unix))]
-pub(crate) fn hold(_: &File) {}
-
-#[cfg(not(unix))]
-pub(crate) fn try_lock(_: &Path) -> Option<File> {
-    None
-}
-
-#[cfg(not(unix))]
-pub(crate) fn lock(_: &Path) -> Option<File> {
-    None
+fn flock(_: &File, _: bool) -> bool {
+    false
 }

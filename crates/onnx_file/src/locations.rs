@@ -19,7 +19,7 @@ pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
         scanner.message(Message::Model, len, 0)?;
         Ok(scanner.found)
     };
-    scan().map_err(|source| Error::Io { path: path.to_owned(), source })
+    scan().map_err(Error::at(path))
 }
 
 /// Returns the type of message in the field `number`, if it may contain a location.
@@ -53,8 +53,7 @@ impl<R: Read + Seek> Scanner<R> {
                     (Message::ExternalData, 2) => value = Some(self.text(len)?),
                     _ => self.wire.skip(len)?,
                 },
-                (Payload::Fixed(len), _) => self.wire.skip(len)?,
-                (Payload::Varint(_), _) => {}
+                (payload, _) => self.wire.skip(payload.len())?,
             }
         }
         self.found.extend(value.filter(|_| key == "location"));
@@ -62,11 +61,6 @@ impl<R: Read + Seek> Scanner<R> {
     }
 
     fn text(&mut self, len: u64) -> io::Result<String> {
-        if len > LONGEST {
-            return Err(damaged());
-        }
-        let mut bytes = Vec::new();
-        self.wire.copy(len, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| damaged())
+        if len > LONGEST { Err(damaged()) } else { self.wire.text(len) }
     }
 }

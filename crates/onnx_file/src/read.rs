@@ -7,6 +7,7 @@ use std::path::Path;
 use prost::Message;
 use prost::bytes::Bytes;
 
+use crate::error::invalid;
 use crate::proto::ModelProto;
 use crate::{Error, Result};
 
@@ -37,7 +38,7 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
 /// Opens a regular file. Fails for anything else, because opening a pipe would wait for a writer.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(invalid("it is not a regular file"));
     }
     File::open(path)
 }
@@ -45,7 +46,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// Reads a model file. External data is not read.
 pub fn read_file(path: &Path) -> Result<ModelProto> {
     let mut content = Vec::new();
-    let bytes = open_regular(path).and_then(|mut file| file.read_to_end(&mut content));
-    let bytes = bytes.map(|_| content);
-    read(bytes.map_err(|source| Error::Io { path: path.to_owned(), source })?)
+    let done = open_regular(path).and_then(|mut file| file.read_to_end(&mut content));
+    done.map_err(Error::at(path))?;
+    read(content)
 }

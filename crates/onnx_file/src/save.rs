@@ -10,6 +10,7 @@ use prost::Message;
 use tempfile::{Builder, NamedTempFile, TempPath};
 
 use crate::commit::Interim;
+use crate::error::invalid;
 use crate::external::{Placed, move_out};
 use crate::folder_lock::{hold, lock, try_lock};
 use crate::model::check_size;
@@ -131,15 +132,15 @@ pub struct Pending {
 impl Pending {
     /// Writes a file that will be at `path`, creating missing folders.
     pub fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<Self> {
-        let failed = |source| Error::Io { path: path.to_owned(), source };
-        let target = followed(path).map_err(failed)?;
-        replaceable(&target).map_err(failed)?;
+        let failed = Error::at(path);
+        let target = followed(path).map_err(&failed)?;
+        replaceable(&target).map_err(&failed)?;
         let next = next_name(&target);
         replace_file(&next, content).map_err(|error| match error {
             Error::Io { source, .. } => failed(source),
             other => other,
         })?;
-        let next = TempPath::try_from_path(next).map_err(failed)?;
+        let next = TempPath::try_from_path(next).map_err(&failed)?;
         Ok(Self { next, path: path.to_owned(), target })
     }
 
@@ -152,8 +153,13 @@ impl Pending {
 
 /// Returns the name of a file before it replaces the one at `path`.
 pub fn next_name(path: &Path) -> PathBuf {
+    with_suffix(path, ".next")
+}
+
+/// Appends `suffix` to the name of a file.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".next");
+    name.push(suffix);
     PathBuf::from(name)
 }
 
@@ -171,7 +177,12 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         let link = fs::read_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(link);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links"))
+    Err(invalid("too many symbolic links"))
+}
+
+/// Returns the folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 /// The paths of a model's files.
@@ -184,40 +195,27 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let failed = |source| Error::Io { path: path.to_owned(), source };
-        let model = followed(path).map_err(failed)?;
-        let path = model.as_path();
-        let Some(name) = path.file_name() else {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a file name");
-            return Err(Error::Io { path: model, source });
+        let model = followed(path).map_err(Error::at(path))?;
+        let Some(name) = model.file_name() else {
+            return Err(Error::at(&model)(invalid("not a file name")));
         };
         let mut data_name = name.to_owned();
         data_name.push(".data");
-        let data = path.with_file_name(&data_name);
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let data = model.with_file_name(&data_name);
+        let folder = folder_of(&model).to_owned();
         Ok(Self { model, folder, data, data_name })
     }
 
     /// Returns the name of the data file, as the model refers to it.
     fn location(&self) -> Result<&str> {
-        self.data_name.to_str().ok_or_else(|| {
-            self.error(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the file name of a model with external data must be valid Unicode",
-            ))
-        })
+        let problem = "the file name of a model with external data must be valid Unicode";
+        self.data_name.to_str().ok_or_else(|| self.error(invalid(problem)))
     }
 
     /// Fails if `path` is a link to another folder, because runtimes look for the data beside the
     /// link.
     fn check_data_is_beside(&self, path: &Path) -> Result<()> {
-        let folder = |path: &Path| match path.parent() {
-            Some(folder) if folder != Path::new("") => fs::canonicalize(folder),
-            _ => fs::canonicalize("."),
-        };
+        let folder = |path: &Path| fs::canonicalize(folder_of(path));
         match (folder(path), folder(&self.model)) {
             (Ok(own), Ok(other)) if own != other => {
                 let target = self.model.display();
@@ -225,15 +223,14 @@ impl Files {
                     "it is a symbolic link to another folder, and runtimes look for the data file \
                      beside the link; save the model at {target}"
                 );
-                let source = io::Error::new(io::ErrorKind::InvalidInput, problem);
-                Err(Error::Io { path: path.to_owned(), source })
+                Err(Error::at(path)(invalid(problem)))
             }
             _ => Ok(()),
         }
     }
 
     fn error(&self, source: io::Error) -> Error {
-        Error::Io { path: self.model.clone(), source }
+        Error::at(&self.model)(source)
     }
 
     fn save(
@@ -414,7 +411,7 @@ fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found)),
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        Ok(_) => Err(invalid("not a regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
+use crate::error::invalid;
 use crate::external::{move_out_of_all, same_file};
 use crate::folder_lock::{lock, try_lock};
 use crate::model::check_size;
-use crate::save::{GoOn, Saving, Watched, write_data, write_message};
+use crate::save::{GoOn, Saving, Watched, with_suffix, write_data, write_message};
 use crate::{Error, Model, Result, external_locations};
 
 /// Models that share their weights, and the files that accompany them. All names are file names.
@@ -58,21 +59,22 @@ impl Set<'_> {
             go_on(Saving::Complete)?;
             self.replace(&target, new)
         };
-        save().map_err(|source| Error::Io { path: folder.to_owned(), source })
+        save().map_err(Error::at(folder))
     }
 
     fn replace(&self, target: &Target, new: Staged) -> io::Result<()> {
         let _lock = lock(&target.parent);
         if !target.path.try_exists()? {
-            fs::rename(&new.path, &target.path)?;
+            fs::rename(new.folder.path(), &target.path)?;
             step("the folders have changed places");
-            return new.keep();
+            let _ = new.folder.keep();
+            return Ok(());
         }
         // Another process may have written to the folder in the meantime.
         self.check(target)?;
-        carry_over(&target.path, &new.path, &self.own_names())?;
+        carry_over(&target.path, new.folder.path(), &self.own_names())?;
         step("the other files are in the new folder");
-        exchange(&new.path, &target.path)?;
+        exchange(new.folder.path(), &target.path)?;
         step("the folders have changed places");
         Ok(()) // the old folder is dropped under the temporary name
     }
@@ -93,7 +95,7 @@ impl Set<'_> {
         };
         if std::env::current_dir().is_ok_and(|here| here.starts_with(&target.path)) {
             let reason = "the folder is replaced as a whole, so it cannot be the working directory";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            return Err(invalid(reason));
         }
         let own = self.own_names();
         for entry in entries {
@@ -132,7 +134,7 @@ impl Target {
     fn at(path: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a folder"));
+            return Err(invalid("not the name of a folder"));
         };
         fs::create_dir_all(parent)?;
         Ok(Self { parent: parent.to_owned(), name: name.to_owned(), path })
@@ -151,7 +153,6 @@ const SUFFIX: &str = ".onnx-set.tmp";
 
 /// A folder under a temporary name, removed with its contents when dropped.
 struct Staged {
-    path: PathBuf,
     folder: tempfile::TempDir,
     /// Shows other processes that the folder is still being written.
     _lock: Option<File>,
@@ -173,7 +174,7 @@ impl Staged {
             fs::set_permissions(folder.path(), old.permissions())?;
         }
         let lock = lock(folder.path());
-        Ok(Self { path: folder.path().to_owned(), folder, _lock: lock })
+        Ok(Self { folder, _lock: lock })
     }
 
     fn write(
@@ -181,16 +182,10 @@ impl Staged {
         name: &str,
         content: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut file = File::options().write(true).create_new(true).open(self.path.join(name))?;
+        let path = self.folder.path().join(name);
+        let mut file = File::options().write(true).create_new(true).open(path)?;
         content(&mut file)?;
         file.sync_all()
-    }
-
-    /// Keeps the folder, which has its final name now.
-    #[expect(clippy::unnecessary_wraps, reason = "returned as the result of saving")]
-    fn keep(self) -> io::Result<()> {
-        let _ = self.folder.keep();
-        Ok(())
     }
 }
 
@@ -238,8 +233,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
             return Ok(());
         }
     }
-    let mut aside = one.as_os_str().to_owned();
-    aside.push(".old");
+    let aside = with_suffix(one, ".old");
     fs::rename(other, &aside)?;
     if let Err(error) = fs::rename(one, other) {
         fs::rename(&aside, other)?;

@@ -54,13 +54,13 @@ pub fn skim_located(path: &Path) -> Result<ModelProto> {
 }
 
 fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
-    let failed = |source| Error::Io { path: path.to_owned(), source };
+    let failed = Error::at(path);
     let file = open_regular(path).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::Read(error.to_string()),
         _ => failed(error),
     })?;
-    let about = file.metadata().map_err(failed)?;
-    skim_from(file, about.len(), locate).map_err(|error| match error {
+    let len = file.metadata().map_err(&failed)?.len();
+    skim_from(file, len, locate).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
         other => other,
     })
@@ -212,10 +212,7 @@ impl<R: Read + Seek> Skimmer<R> {
                 out.append(&mut body);
                 continue;
             }
-            let len = match field.payload {
-                Payload::Varint(_) => 0,
-                Payload::Fixed(len) | Payload::Bytes(len) => len,
-            };
+            let len = field.payload.len();
             if kind.is_skipped(field.number) {
                 self.wire.skip(len)?;
                 continue;

@@ -6,11 +6,10 @@
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use crate::edits::{Edit, entry, put_header, write_edited};
+use crate::Result;
+use crate::edits::{Edit, edit_file, entry, put_header};
 use crate::message::Message;
-use crate::read::open_regular;
 use crate::wire::{DEEPEST, Field, Payload, Wire, too_deep};
-use crate::{Error, Result};
 
 /// The amount of metadata removed from a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +33,7 @@ pub fn strip_file(
     drop: &dyn Fn(&str) -> bool,
     add: &[(&str, &str)],
 ) -> Result<Stripped> {
-    let failed = |source| Error::Io { path: path.to_owned(), source };
-    let mut file = open_regular(path).map_err(failed)?;
-    let len = file.metadata().map_err(failed)?.len();
-    let (edits, entries) = find_cuts(&mut file, len, drop, add).map_err(failed)?;
-    write_edited(file, len, &edits, out)?;
+    let (edits, entries) = edit_file(path, out, |file, len| find_cuts(file, len, drop, add))?;
     let kept: u64 = edits.iter().map(|edit| edit.with.len() as u64).sum();
     let gone: u64 = edits.iter().map(|edit| edit.end - edit.start).sum();
     Ok(Stripped { entries, bytes: gone.saturating_sub(kept) })
@@ -107,8 +102,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
                 (Payload::Bytes(len), Some(inner)) => {
                     shorter += self.nested(inner, &field, start, len, depth)?;
                 }
-                (Payload::Bytes(len) | Payload::Fixed(len), _) => self.wire.skip(len)?,
-                (Payload::Varint(_), _) => {}
+                (payload, _) => self.wire.skip(payload.len())?,
             }
         }
     }
@@ -144,8 +138,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
                     key.clear();
                     self.wire.copy(len, &mut key)?;
                 }
-                (_, Payload::Bytes(len) | Payload::Fixed(len)) => self.wire.skip(len)?,
-                (_, Payload::Varint(_)) => {}
+                (_, payload) => self.wire.skip(payload.len())?,
             }
         }
         Ok(std::str::from_utf8(&key).is_ok_and(|key| (self.drop)(key)))

@@ -6,18 +6,15 @@
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 
+use crate::LARGE;
 use crate::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto};
-
-/// The size in bytes from which tensors are compared by name, because a model may store their
-/// contents elsewhere.
-const LARGE: usize = 1024;
 
 /// The largest nesting depth of graphs whose nodes are compared.
 const DEEPEST: usize = 64;
 
 /// The numbers of values, shared by all models that are compared.
 #[derive(Debug, Default)]
-pub(crate) struct Structures {
+struct Structures {
     known: FxHashMap<Vec<u8>, u32>,
 }
 
@@ -29,7 +26,7 @@ const UNKNOWN: u32 = 0;
 
 impl Structures {
     /// Returns the numbers of the values of a model's main graph, by name.
-    pub(crate) fn of<'m>(&mut self, model: &'m ModelProto) -> FxHashMap<&'m str, u32> {
+    fn of<'m>(&mut self, model: &'m ModelProto) -> FxHashMap<&'m str, u32> {
         let Some(graph) = &model.graph else { return FxHashMap::default() };
         let mut values = self.constants(graph);
         let inputs = graph.input.iter().filter(|input| !values.contains_key(input.name.as_str()));
@@ -48,6 +45,7 @@ impl Structures {
         let mut key = Key::of("constant").number(tensor.data_type);
         key = tensor.dims.iter().fold(key, |key, dim| key.number(*dim));
         let data = tensor.raw_data.as_deref().unwrap_or_default();
+        // Large tensors are compared by name, because a model may store their contents elsewhere.
         let is_small = !data.is_empty() && data.len() < LARGE;
         let contents = if is_small { data } else { tensor.name.as_bytes() };
         self.number(key.number(u8::from(is_small)).bytes(contents))

@@ -3,16 +3,25 @@
 
 use std::io;
 
-use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
-use prost::encoding::{self, DecodeContext, WireType};
-use prost::{DecodeError, bytes};
+use prost::encoding::{
+    self, DecodeContext, WireType, bytes, double, float, int32, int64, message, string, uint64,
+};
+use prost::{DecodeError, Message};
 use tensor::{MemoryLocation, Tensor};
 
 use crate::proto::TensorProto;
 
 /// The number of the field that contains the raw contents.
 pub(crate) const RAW_DATA: u32 = 9;
+
+/// The names of the fields, by number.
+#[rustfmt::skip]
+const FIELDS: [&str; 17] = [
+    "", "dims", "data_type", "segment", "float_data", "int32_data", "string_data", "int64_data",
+    "name", "raw_data", "double_data", "uint64_data", "doc_string", "external_data",
+    "data_location", "", "metadata_props",
+];
 
 /// The contents of a tensor.
 #[derive(Clone, Debug)]
@@ -77,42 +86,42 @@ impl TensorProto {
 
     /// Encodes the fields before the contents.
     pub(crate) fn encode_before(&self, buf: &mut impl BufMut) {
-        encoding::int64::encode_repeated(1, &self.dims, buf);
+        int64::encode_repeated(1, &self.dims, buf);
         if self.data_type != 0 {
-            encoding::int32::encode(2, &self.data_type, buf);
+            int32::encode(2, &self.data_type, buf);
         }
         if let Some(segment) = &self.segment {
-            encoding::message::encode(3, segment, buf);
+            message::encode(3, segment, buf);
         }
-        encoding::float::encode_packed(4, &self.float_data, buf);
-        encoding::int32::encode_packed(5, &self.int32_data, buf);
-        encoding::bytes::encode_repeated(6, &self.string_data, buf);
-        encoding::int64::encode_packed(7, &self.int64_data, buf);
+        float::encode_packed(4, &self.float_data, buf);
+        int32::encode_packed(5, &self.int32_data, buf);
+        bytes::encode_repeated(6, &self.string_data, buf);
+        int64::encode_packed(7, &self.int64_data, buf);
         if !self.name.is_empty() {
-            encoding::string::encode(8, &self.name, buf);
+            string::encode(8, &self.name, buf);
         }
     }
 
     /// Encodes the fields after the contents.
     pub(crate) fn encode_after(&self, buf: &mut impl BufMut) {
-        encoding::double::encode_packed(10, &self.double_data, buf);
-        encoding::uint64::encode_packed(11, &self.uint64_data, buf);
+        double::encode_packed(10, &self.double_data, buf);
+        uint64::encode_packed(11, &self.uint64_data, buf);
         if !self.doc_string.is_empty() {
-            encoding::string::encode(12, &self.doc_string, buf);
+            string::encode(12, &self.doc_string, buf);
         }
-        encoding::message::encode_repeated(13, &self.external_data, buf);
+        message::encode_repeated(13, &self.external_data, buf);
         if self.data_location != 0 {
-            encoding::int32::encode(14, &self.data_location, buf);
+            int32::encode(14, &self.data_location, buf);
         }
-        encoding::message::encode_repeated(16, &self.metadata_props, buf);
+        message::encode_repeated(16, &self.metadata_props, buf);
     }
 }
 
 impl Message for TensorProto {
-    fn encode_raw(&self, buf: &mut impl bytes::BufMut) {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
         self.encode_before(buf);
         match (&self.raw_data, &self.deferred) {
-            (Some(data), _) => encoding::bytes::encode(RAW_DATA, data, buf),
+            (Some(data), _) => bytes::encode(RAW_DATA, data, buf),
             (None, Some(tensor)) => {
                 encoding::encode_key(RAW_DATA, WireType::LengthDelimited, buf);
                 encoding::encode_varint(tensor.byte_len() as u64, buf);
@@ -134,27 +143,27 @@ impl Message for TensorProto {
     fn encoded_len(&self) -> usize {
         let key = encoding::key_len;
         let int = |tag, value: i32| {
-            if value == 0 { 0 } else { encoding::int32::encoded_len(tag, &value) }
+            if value == 0 { 0 } else { int32::encoded_len(tag, &value) }
         };
         let string = |tag, value: &String| {
-            if value.is_empty() { 0 } else { encoding::string::encoded_len(tag, value) }
+            if value.is_empty() { 0 } else { string::encoded_len(tag, value) }
         };
         let contents = |len| key(RAW_DATA) + encoding::encoded_len_varint(len as u64) + len;
-        encoding::int64::encoded_len_repeated(1, &self.dims)
+        int64::encoded_len_repeated(1, &self.dims)
             + int(2, self.data_type)
-            + self.segment.as_ref().map_or(0, |s| encoding::message::encoded_len(3, s))
-            + encoding::float::encoded_len_packed(4, &self.float_data)
-            + encoding::int32::encoded_len_packed(5, &self.int32_data)
-            + encoding::bytes::encoded_len_repeated(6, &self.string_data)
-            + encoding::int64::encoded_len_packed(7, &self.int64_data)
+            + self.segment.as_ref().map_or(0, |s| message::encoded_len(3, s))
+            + float::encoded_len_packed(4, &self.float_data)
+            + int32::encoded_len_packed(5, &self.int32_data)
+            + bytes::encoded_len_repeated(6, &self.string_data)
+            + int64::encoded_len_packed(7, &self.int64_data)
             + string(8, &self.name)
             + self.contents_len().map_or(0, contents)
-            + encoding::double::encoded_len_packed(10, &self.double_data)
-            + encoding::uint64::encoded_len_packed(11, &self.uint64_data)
+            + double::encoded_len_packed(10, &self.double_data)
+            + uint64::encoded_len_packed(11, &self.uint64_data)
             + string(12, &self.doc_string)
-            + encoding::message::encoded_len_repeated(13, &self.external_data)
+            + message::encoded_len_repeated(13, &self.external_data)
             + int(14, self.data_location)
-            + encoding::message::encoded_len_repeated(16, &self.metadata_props)
+            + message::encoded_len_repeated(16, &self.metadata_props)
     }
 
     fn merge_field(
@@ -164,58 +173,26 @@ impl Message for TensorProto {
         buf: &mut impl Buf,
         ctx: DecodeContext,
     ) -> Result<(), DecodeError> {
-        let (field, merged) = match tag {
-            1 => ("dims", encoding::int64::merge_repeated(wire, &mut self.dims, buf, ctx)),
-            2 => ("data_type", encoding::int32::merge(wire, &mut self.data_type, buf, ctx)),
-            3 => {
-                let segment = self.segment.get_or_insert_default();
-                ("segment", encoding::message::merge(wire, segment, buf, ctx))
-            }
-            4 => (
-                "float_data",
-                encoding::float::merge_repeated(wire, &mut self.float_data, buf, ctx),
-            ),
-            5 => (
-                "int32_data",
-                encoding::int32::merge_repeated(wire, &mut self.int32_data, buf, ctx),
-            ),
-            6 => (
-                "string_data",
-                encoding::bytes::merge_repeated(wire, &mut self.string_data, buf, ctx),
-            ),
-            7 => (
-                "int64_data",
-                encoding::int64::merge_repeated(wire, &mut self.int64_data, buf, ctx),
-            ),
-            8 => ("name", encoding::string::merge(wire, &mut self.name, buf, ctx)),
-            RAW_DATA => {
-                let data = self.raw_data.get_or_insert_default();
-                ("raw_data", encoding::bytes::merge(wire, data, buf, ctx))
-            }
-            10 => (
-                "double_data",
-                encoding::double::merge_repeated(wire, &mut self.double_data, buf, ctx),
-            ),
-            11 => (
-                "uint64_data",
-                encoding::uint64::merge_repeated(wire, &mut self.uint64_data, buf, ctx),
-            ),
-            12 => ("doc_string", encoding::string::merge(wire, &mut self.doc_string, buf, ctx)),
-            13 => (
-                "external_data",
-                encoding::message::merge_repeated(wire, &mut self.external_data, buf, ctx),
-            ),
-            14 => {
-                ("data_location", encoding::int32::merge(wire, &mut self.data_location, buf, ctx))
-            }
-            16 => (
-                "metadata_props",
-                encoding::message::merge_repeated(wire, &mut self.metadata_props, buf, ctx),
-            ),
+        let merged = match tag {
+            1 => int64::merge_repeated(wire, &mut self.dims, buf, ctx),
+            2 => int32::merge(wire, &mut self.data_type, buf, ctx),
+            3 => message::merge(wire, self.segment.get_or_insert_default(), buf, ctx),
+            4 => float::merge_repeated(wire, &mut self.float_data, buf, ctx),
+            5 => int32::merge_repeated(wire, &mut self.int32_data, buf, ctx),
+            6 => bytes::merge_repeated(wire, &mut self.string_data, buf, ctx),
+            7 => int64::merge_repeated(wire, &mut self.int64_data, buf, ctx),
+            8 => string::merge(wire, &mut self.name, buf, ctx),
+            RAW_DATA => bytes::merge(wire, self.raw_data.get_or_insert_default(), buf, ctx),
+            10 => double::merge_repeated(wire, &mut self.double_data, buf, ctx),
+            11 => uint64::merge_repeated(wire, &mut self.uint64_data, buf, ctx),
+            12 => string::merge(wire, &mut self.doc_string, buf, ctx),
+            13 => message::merge_repeated(wire, &mut self.external_data, buf, ctx),
+            14 => int32::merge(wire, &mut self.data_location, buf, ctx),
+            16 => message::merge_repeated(wire, &mut self.metadata_props, buf, ctx),
             _ => return encoding::skip_field(wire, tag, buf, ctx),
         };
         merged.map_err(|mut error| {
-            error.push("TensorProto", field);
+            error.push("TensorProto", FIELDS[tag as usize]);
             error
         })
     }

@@ -254,12 +254,7 @@ pub fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
         Some(raw) => raw.to_vec(),
         None => typed_bytes(dtype, tensor),
     };
-    let shape = shape?;
-    let count = shape.iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim))?;
-    if dtype.byte_len(count) != bytes.len() {
-        return None;
-    }
-    Tensor::new(dtype, &shape, Arc::new(bytes)).ok()
+    Tensor::new(dtype, &shape?, Arc::new(bytes)).ok()
 }
 
 /// Returns the number of elements of a tensor, if it is small enough to show.

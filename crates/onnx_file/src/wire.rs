@@ -16,6 +16,16 @@ pub(crate) enum Payload {
     Bytes(u64),
 }
 
+impl Payload {
+    /// Returns the number of bytes that are still to be read or skipped.
+    pub(crate) fn len(self) -> u64 {
+        match self {
+            Payload::Varint(_) => 0,
+            Payload::Fixed(len) | Payload::Bytes(len) => len,
+        }
+    }
+}
+
 /// The tag of a field, and its value or the length of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
@@ -53,9 +63,7 @@ impl<R: Read + Seek> Wire<R> {
             5 => Payload::Fixed(4),
             _ => return Err(damaged()),
         };
-        if let Payload::Fixed(len) | Payload::Bytes(len) = payload
-            && len > end.saturating_sub(self.at)
-        {
+        if payload.len() > end.saturating_sub(self.at) {
             return Err(damaged());
         }
         Ok(Some(Field { number: tag >> 3, tag, payload }))
@@ -89,6 +97,13 @@ impl<R: Read + Seek> Wire<R> {
         let read = self.file.by_ref().take(len).read_to_end(into)?;
         self.at += len;
         if read as u64 == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Reads a text of `len` bytes.
+    pub(crate) fn text(&mut self, len: u64) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        self.copy(len, &mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| damaged())
     }
 }
 

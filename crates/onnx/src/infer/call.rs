@@ -1,7 +1,9 @@
 //! A node that is about to be emitted, and the checks that inference makes on it.
 
+use std::fmt;
+
 use smallvec::SmallVec;
-use tensor::{DType, DTypeKind, Dim, Type};
+use tensor::{DType, Dim, Type};
 
 use crate::{Attr, Attrs, Block, Error, Graph, Op, Result, ValueId, fold};
 
@@ -49,23 +51,29 @@ impl<'a> Call<'a> {
         self.optional(index).map(|value| self.graph.ty(value))
     }
 
+    /// Returns the type of the operand at `index`. Fails with the requirement unless it holds.
+    pub(super) fn required(
+        &self,
+        index: usize,
+        requirement: impl fmt::Display,
+        holds: impl FnOnce(&Type) -> bool,
+    ) -> Result<&'a Type> {
+        let ty = self.ty(index)?;
+        match holds(ty) {
+            true => Ok(ty),
+            false => Err(self.error(format!("input {index} is {ty}, but {requirement}"))),
+        }
+    }
+
     /// Returns the type of the operand at `index`, which must have the rank `rank`.
     pub(super) fn ranked(&self, index: usize, rank: usize) -> Result<&'a Type> {
-        let ty = self.ty(index)?;
-        if ty.rank() != rank {
-            return Err(self.error(format!("input {index} is {ty}, but its rank must be {rank}")));
-        }
-        Ok(ty)
+        self.required(index, format_args!("its rank must be {rank}"), |ty| ty.rank() == rank)
     }
 
     /// Returns the type of the operand at `index`, which must have at least the rank `rank`.
     pub(super) fn ranked_from(&self, index: usize, rank: usize) -> Result<&'a Type> {
-        let ty = self.ty(index)?;
-        if ty.rank() < rank {
-            let reason = format!("input {index} is {ty}, but its rank must be at least {rank}");
-            return Err(self.error(reason));
-        }
-        Ok(ty)
+        let requirement = format_args!("its rank must be at least {rank}");
+        self.required(index, requirement, |ty| ty.rank() >= rank)
     }
 
     /// Checks that two operands have the same element type.
@@ -79,38 +87,19 @@ impl<'a> Call<'a> {
 
     /// Checks that an operand has the element type `dtype`.
     pub(super) fn dtype_is(&self, index: usize, dtype: DType) -> Result<()> {
-        let ty = self.ty(index)?;
-        if ty.dtype != dtype {
-            return Err(self.error(format!("input {index} is {ty}, but must be {dtype}")));
-        }
-        Ok(())
+        self.required(index, format_args!("must be {dtype}"), |ty| ty.dtype == dtype).map(drop)
     }
 
     /// Checks that an operand is `i32` or `i64`, the types of indices.
     pub(super) fn is_index(&self, index: usize) -> Result<()> {
-        let ty = self.ty(index)?;
-        if !matches!(ty.dtype, DType::I32 | DType::I64) {
-            return Err(self.error(format!("input {index} is {ty}, but must be i32 or i64")));
-        }
-        Ok(())
-    }
-
-    /// Checks that an operand is floating point.
-    pub(super) fn is_float(&self, index: usize) -> Result<()> {
-        let ty = self.ty(index)?;
-        if ty.dtype.kind() != DTypeKind::Float {
-            return Err(self.error(format!("input {index} is {ty}, but must be floating point")));
-        }
-        Ok(())
+        let is_index = |ty: &Type| matches!(ty.dtype, DType::I32 | DType::I64);
+        self.required(index, "must be i32 or i64", is_index).map(drop)
     }
 
     /// Checks that an operand has a single element: a scalar, or a vector of one.
     pub(super) fn is_single(&self, index: usize) -> Result<()> {
-        let ty = self.ty(index)?;
-        if !matches!(ty.shape.as_slice(), [] | [Dim::Known(1)]) {
-            return Err(self.error(format!("input {index} is {ty}, but must be a scalar")));
-        }
-        Ok(())
+        let is_single = |ty: &Type| matches!(ty.shape.as_slice(), [] | [Dim::Known(1)]);
+        self.required(index, "must be a scalar", is_single).map(drop)
     }
 
     /// Returns the elements of the integer operand at `index`. Fails if they are not known.

@@ -7,7 +7,7 @@ use crate::Result;
 
 pub(crate) fn dft(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ranked_from(0, 2)?.clone();
-    call.is_float(0)?;
+    call.required(0, "must be floating point", |ty| ty.dtype.is_float())?;
     call.not_an_attr("axis")?;
     let last = ty.rank() - 1;
     let axis = match call.optional(2) {

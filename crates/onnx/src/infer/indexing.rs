@@ -139,10 +139,8 @@ pub(crate) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
 }
 
 pub(crate) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
-    let (indices, values) = (call.ty(0)?, call.ranked(2, 1)?);
-    if values.shape[0] != Dim::Known(2) {
-        return Err(call.error(format!("input 2 is {values}, but must hold two values")));
-    }
+    let (indices, _) = (call.ty(0)?, call.ranked(2, 1)?);
+    let values = call.required(2, "must hold two values", |ty| ty.shape[0] == Dim::Known(2))?;
     let axis = call.axis_attr(-1, indices.rank() + 1)?;
     let depth = if call.ty(1)?.dtype.is_float() { float_depth(call)? } else { call.single(1)? };
     if depth.as_known().is_some_and(|depth| depth < 1) {

@@ -42,10 +42,7 @@ pub(crate) fn matmul_integer(call: &Call<'_>) -> Result<Vec<Type>> {
 /// Checks that operands 0 and 1 have 8 bits, and that their zero points have the same types.
 pub(super) fn zero_points(call: &Call<'_>) -> Result<()> {
     for i in 0..2 {
-        let ty = call.ty(i)?;
-        if !matches!(ty.dtype, DType::I8 | DType::U8) {
-            return Err(call.error(format!("input {i} is {ty}, but must be i8 or u8")));
-        }
+        call.required(i, "must be i8 or u8", |ty| matches!(ty.dtype, DType::I8 | DType::U8))?;
         if call.optional(i + 2).is_some() {
             call.same_dtype(i, i + 2)?;
         }

@@ -4,6 +4,7 @@ use tensor::{DType, Dim, Shape, Type};
 
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::same;
 
 fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
     let size = |(i, dim): (usize, &Dim)| match gone(i) {
@@ -40,12 +41,10 @@ pub(crate) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
 
 /// Infers the type of the determinants of the matrices on the last two axes.
 pub(crate) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
-    let ty = call.ranked_from(0, 2)?;
-    let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
-    if !tensor::bounds::same(&matrix[0], &matrix[1]) {
-        return Err(call.error(format!("input 0 is {ty}, but its matrices must be square")));
-    }
-    Ok(vec![Type::new(ty.dtype, batch)])
+    let rank = call.ranked_from(0, 2)?.rank();
+    let is_square = |ty: &Type| same(&ty.shape[rank - 2], &ty.shape[rank - 1]);
+    let ty = call.required(0, "its matrices must be square", is_square)?;
+    Ok(vec![Type::new(ty.dtype, &ty.shape[..rank - 2])])
 }
 
 /// Infers the type of the `Global*Pool` operators. Every axis after batch and channels gets size

@@ -2,7 +2,7 @@
 //!
 //! Every field is defined, so that reading and writing a model loses nothing. A scalar is an
 //! `Option` if its absence is meaningful; all others are plain and omitted if empty. Tensor
-//! contents are [`Bytes`] that refer to their owner.
+//! contents are [`Bytes`] that refer to their owner. So are messages that nothing looks into.
 
 #![expect(missing_docs, reason = "the names are ONNX's own, and so is their documentation")]
 
@@ -34,8 +34,8 @@ pub struct ModelProto {
     pub training_info: Vec<TrainingInfoProto>,
     #[prost(message, repeated, tag = "25")]
     pub functions: Vec<FunctionProto>,
-    #[prost(message, repeated, tag = "26")]
-    pub configuration: Vec<DeviceConfigurationProto>,
+    #[prost(bytes = "bytes", repeated, tag = "26")]
+    pub configuration: Vec<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -70,8 +70,8 @@ pub struct GraphProto {
     pub output: Vec<ValueInfoProto>,
     #[prost(message, repeated, tag = "13")]
     pub value_info: Vec<ValueInfoProto>,
-    #[prost(message, repeated, tag = "14")]
-    pub quantization_annotation: Vec<TensorAnnotation>,
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    pub quantization_annotation: Vec<Bytes>,
     #[prost(message, repeated, tag = "15")]
     pub sparse_initializer: Vec<SparseTensorProto>,
     #[prost(message, repeated, tag = "16")]
@@ -98,8 +98,8 @@ pub struct NodeProto {
     pub overload: String,
     #[prost(message, repeated, tag = "9")]
     pub metadata_props: Vec<StringStringEntryProto>,
-    #[prost(message, repeated, tag = "10")]
-    pub device_configurations: Vec<NodeDeviceConfigurationProto>,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    pub device_configurations: Vec<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -341,14 +341,6 @@ pub struct FunctionProto {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorAnnotation {
-    #[prost(string, tag = "1")]
-    pub tensor_name: String,
-    #[prost(message, repeated, tag = "2")]
-    pub quant_parameter_tensor_names: Vec<StringStringEntryProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub struct TrainingInfoProto {
     #[prost(message, optional, tag = "1")]
     pub initialization: Option<GraphProto>,
@@ -358,60 +350,4 @@ pub struct TrainingInfoProto {
     pub initialization_binding: Vec<StringStringEntryProto>,
     #[prost(message, repeated, tag = "4")]
     pub update_binding: Vec<StringStringEntryProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct DeviceConfigurationProto {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(int32, optional, tag = "2")]
-    pub num_devices: Option<i32>,
-    #[prost(string, repeated, tag = "3")]
-    pub device: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct NodeDeviceConfigurationProto {
-    #[prost(string, tag = "1")]
-    pub configuration_id: String,
-    #[prost(message, repeated, tag = "2")]
-    pub sharding_spec: Vec<ShardingSpecProto>,
-    #[prost(int32, optional, tag = "3")]
-    pub pipeline_stage: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ShardingSpecProto {
-    #[prost(string, tag = "1")]
-    pub tensor_name: String,
-    #[prost(int64, repeated, packed = "false", tag = "2")]
-    pub device: Vec<i64>,
-    #[prost(message, repeated, tag = "3")]
-    pub index_to_device_group_map: Vec<IntIntListEntryProto>,
-    #[prost(message, repeated, tag = "4")]
-    pub sharded_dim: Vec<ShardedDimProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct IntIntListEntryProto {
-    #[prost(int64, optional, tag = "1")]
-    pub key: Option<i64>,
-    #[prost(int64, repeated, packed = "false", tag = "2")]
-    pub value: Vec<i64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ShardedDimProto {
-    #[prost(int64, optional, tag = "1")]
-    pub axis: Option<i64>,
-    #[prost(message, repeated, tag = "2")]
-    pub simple_sharding: Vec<SimpleShardedDimProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SimpleShardedDimProto {
-    #[prost(oneof = "DimensionValue", tags = "1, 2")]
-    pub dim: Option<DimensionValue>,
-    #[prost(int64, optional, tag = "3")]
-    pub num_shards: Option<i64>,
 }

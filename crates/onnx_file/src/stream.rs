@@ -57,7 +57,8 @@ impl<W: Write> Stream<W> {
         self.messages(14, metadata_props)?;
         self.messages(20, training_info)?;
         self.messages(25, functions)?;
-        self.messages(26, configuration)
+        encoding::bytes::encode_repeated(26, configuration, &mut self.buffer);
+        Ok(())
     }
 
     fn graph(&mut self, graph: &GraphProto) -> io::Result<()> {
@@ -83,7 +84,7 @@ impl<W: Write> Stream<W> {
         self.messages(11, input)?;
         self.messages(12, output)?;
         self.messages(13, value_info)?;
-        self.messages(14, quantization_annotation)?;
+        encoding::bytes::encode_repeated(14, quantization_annotation, &mut self.buffer);
         self.messages(15, sparse_initializer)?;
         self.messages(16, metadata_props)
     }

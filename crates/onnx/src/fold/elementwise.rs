@@ -9,8 +9,7 @@ use super::cast::wrapped;
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
 use super::{
-    INEXACT, INTEGER_FAILS, MISMATCHED, NAN, NOT_COMPUTED, ORDER, Operation, Reason, UNKNOWN,
-    reduce,
+    INEXACT, INTEGER_FAILS, MISMATCHED, NOT_COMPUTED, ORDER, Operation, Reason, UNKNOWN, reduce,
 };
 
 /// Returns `true` for the types that arithmetic is evaluated in. Some runtimes compute 16-bit
@@ -189,11 +188,8 @@ fn is_ordered(a: f64, b: f64) -> bool {
 /// Evaluates `Relu`. Negative numbers and negative zero become positive zero.
 pub(crate) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let relu = |v: f64| if v > 0.0 { v } else { 0.0 };
-    let result = match Numbers::new(operation.input(0)?)? {
+    let result = match Numbers::ordered(operation.input(0)?)? {
         Numbers::Ints(values) => Numbers::Ints(values.into_iter().map(|v| v.max(0)).collect()),
-        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err(NAN);
-        }
         Numbers::Floats(values) => Numbers::Floats(values.into_iter().map(relu).collect()),
     };
     result.into_tensor(operation)

@@ -29,7 +29,6 @@ const MISSHAPEN: Reason = "an operand has another size than was inferred";
 const MISMATCHED: Reason = "the operands have different types";
 const INTEGER_FAILS: Reason = "an integer operation fails";
 const INEXACT: Reason = "the operation is not exact";
-const NAN: Reason = "an operand is not a number";
 const OUT_OF_RANGE: Reason = "an index is out of range";
 /// The reason for sums and products that depend on the order of the operations.
 const ORDER: Reason = "the order of the operations is up to the runtime";

@@ -28,6 +28,16 @@ impl Numbers {
         numbers.ok_or("the elements are not plain numbers")
     }
 
+    /// Returns the elements of a tensor without NaN.
+    pub(super) fn ordered(tensor: &Tensor) -> Result<Self, Reason> {
+        match Self::new(tensor)? {
+            Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
+                Err("an operand is not a number")
+            }
+            numbers => Ok(numbers),
+        }
+    }
+
     /// Returns the elements of the operand at `index`, broadcast to the shape of the result.
     pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Self, Reason> {
         Self::new(&broadcast(operation, index)?)

@@ -6,7 +6,7 @@ use super::elementwise::{larger, smaller};
 use super::layout::{positions, strides};
 use super::numbers::Numbers;
 use super::{
-    Exactness, INEXACT, INTEGER_FAILS, MISSHAPEN, NAN, NOT_COMPUTED, ORDER, Operation, Reason, axis,
+    Exactness, INEXACT, INTEGER_FAILS, MISSHAPEN, NOT_COMPUTED, ORDER, Operation, Reason, axis,
 };
 
 /// The positions of the elements that are combined: the first of each group, and the offsets of all
@@ -28,10 +28,13 @@ impl Groups {
     }
 
     /// Returns the elements of each group.
-    fn of<'a, T: Copy>(&'a self, values: &'a [T]) -> impl Iterator<Item = Option<Vec<T>>> + 'a {
+    fn of<'a, T: Copy>(
+        &'a self,
+        values: &'a [T],
+    ) -> impl Iterator<Item = Result<Vec<T>, Reason>> + 'a {
         self.first.iter().map(move |first| {
-            let at = |other: &isize| usize::try_from(first + other).ok();
-            self.others.iter().map(|other| values.get(at(other)?).copied()).collect()
+            let at = |other: &isize| values.get(usize::try_from(first + other).ok()?).copied();
+            self.others.iter().map(|other| at(other).ok_or(MISSHAPEN)).collect()
         })
     }
 }
@@ -77,8 +80,7 @@ fn reduce(
     let groups = Groups::along(source.shape(), &axes);
     let result = match Numbers::new(source)? {
         Numbers::Ints(values) => {
-            let each =
-                |group: Option<Vec<i128>>| ints(&group.ok_or(MISSHAPEN)?).ok_or(INTEGER_FAILS);
+            let each = |group: Result<Vec<_>, _>| ints(&group?).ok_or(INTEGER_FAILS);
             Numbers::Ints(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
         Numbers::Floats(_) if exactness == Exactness::Rounded && !operation.may_round() => {
@@ -86,7 +88,7 @@ fn reduce(
         }
         Numbers::Floats(values) => {
             let limit = largest(operation.dtype)?;
-            let each = |group: Option<Vec<f64>>| floats(&group.ok_or(MISSHAPEN)?, limit);
+            let each = |group: Result<Vec<_>, _>| floats(&group?, limit);
             Numbers::Floats(groups.of(&values).map(each).collect::<Result<_, _>>()?)
         }
     };
@@ -162,11 +164,8 @@ pub(crate) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let groups = Groups::along(source.shape(), &[along]);
     let is_max = operation.node.is("ArgMax");
     let is_last = operation.node.int("select_last_index", 0) != 0;
-    let places = match Numbers::new(source)? {
+    let places = match Numbers::ordered(source)? {
         Numbers::Ints(values) => best_places(&groups, &values, is_max, is_last)?,
-        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err(NAN);
-        }
         Numbers::Floats(values) => best_places(&groups, &values, is_max, is_last)?,
     };
     Numbers::Ints(places).into_tensor(operation)
@@ -178,10 +177,9 @@ fn best_places<T: Copy + PartialOrd>(
     is_max: bool,
     is_last: bool,
 ) -> Result<Vec<i128>, Reason> {
-    let place = |group: Option<Vec<T>>| {
-        let group = group.ok_or(MISSHAPEN)?;
-        let first = *group.first().ok_or(EMPTY)?;
-        let (mut best, mut place) = (first, 0i128);
+    let place = |group: Result<Vec<T>, Reason>| {
+        let group = group?;
+        let (mut best, mut place) = (*group.first().ok_or(EMPTY)?, 0i128);
         for (at, value) in (0i128..).zip(group) {
             let is_better = if is_max { value > best } else { value < best };
             if is_better || (is_last && value == best) {
@@ -257,13 +255,9 @@ pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     let groups = Groups::along(shape, &[along]);
     let is_largest = operation.node.int("largest", 1) != 0;
-    let numbers = Numbers::new(source)?;
-    let order = match &numbers {
-        Numbers::Ints(values) => sorted(&groups, values, is_largest)?,
-        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
-            return Err(NAN);
-        }
-        Numbers::Floats(values) => sorted(&groups, values, is_largest)?,
+    let order = match Numbers::ordered(source)? {
+        Numbers::Ints(values) => sorted(&groups, &values, is_largest)?,
+        Numbers::Floats(values) => sorted(&groups, &values, is_largest)?,
     };
     // The groups are ordered by the axes before the sorted one, then by the axes after it.
     let inner: usize = shape[along + 1..].iter().product();
@@ -288,9 +282,8 @@ fn sorted<T: Copy + PartialOrd>(
     values: &[T],
     is_largest: bool,
 ) -> Result<Vec<Vec<(isize, i128)>>, Reason> {
-    let each = |(first, group): (&isize, Option<Vec<T>>)| {
-        let group = group.ok_or(MISSHAPEN)?;
-        let mut order: Vec<_> = group.into_iter().zip(&groups.others).zip(0i128..).collect();
+    let each = |(first, group): (&isize, Result<Vec<T>, Reason>)| {
+        let mut order: Vec<_> = group?.into_iter().zip(&groups.others).zip(0i128..).collect();
         order.sort_by(|((a, _), _), ((b, _), _)| {
             let order = a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
             if is_largest { order.reverse() } else { order }

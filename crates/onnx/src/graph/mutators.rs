@@ -163,7 +163,7 @@ impl Graph {
     /// Sets the outputs of a block.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
-            self.drop_use(value, Use::Output(block, i));
+            self.values[value.index()].uses.remove(&Use::Output(block, i));
         }
         for (i, value) in outputs.iter().enumerate() {
             self.values[value.index()].uses.insert(Use::Output(block, i));
@@ -230,15 +230,11 @@ impl Graph {
         }
     }
 
-    fn drop_use(&mut self, value: ValueId, gone: Use) {
-        self.values[value.index()].uses.remove(&gone);
-    }
-
     /// Changes one operand of a node.
     pub(crate) fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
         let old = std::mem::replace(&mut self.node_mut(node).inputs[index], value);
         if let Some(old) = old {
-            self.drop_use(old, Use::Operand(node, index));
+            self.values[old.index()].uses.remove(&Use::Operand(node, index));
         }
         if let Some(new) = value {
             self.values[new.index()].uses.insert(Use::Operand(node, index));
@@ -282,7 +278,7 @@ impl Graph {
         if let Some(node) = self.nodes[id.index()].take() {
             for (i, input) in node.inputs.iter().enumerate() {
                 if let Some(value) = input {
-                    self.drop_use(*value, Use::Operand(id, i));
+                    self.values[value.index()].uses.remove(&Use::Operand(id, i));
                 }
             }
             for value in node.outputs {

@@ -63,9 +63,9 @@ impl Layout {
 /// The names of all values. A value without a name is numbered in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Names<'a> {
-    own: FxHashMap<ValueId, &'a str>,
+    names: FxHashMap<ValueId, String>,
+    /// The names that values have themselves.
     taken: FxHashSet<&'a str>,
-    given: FxHashMap<ValueId, String>,
     next: usize,
 }
 
@@ -81,17 +81,14 @@ impl<'a> Names<'a> {
             };
             let name = value.name.as_str();
             if !gone && !name.is_empty() && names.taken.insert(name) {
-                names.own.insert(id, name);
+                names.names.insert(id, name.to_owned());
             }
         }
         names
     }
 
     pub(super) fn get(&mut self, id: ValueId) -> String {
-        if let Some(name) = self.own.get(&id) {
-            return (*name).to_owned();
-        }
-        if let Some(name) = self.given.get(&id) {
+        if let Some(name) = self.names.get(&id) {
             return name.clone();
         }
         let name = loop {
@@ -101,7 +98,7 @@ impl<'a> Names<'a> {
                 break name;
             }
         };
-        self.given.insert(id, name.clone());
+        self.names.insert(id, name.clone());
         name
     }
 }

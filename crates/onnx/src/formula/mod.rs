@@ -18,12 +18,12 @@ use std::panic::Location;
 use tensor::{DType, Tensor};
 
 use crate::{Attrs, Builder, Result, ValueId, attrs};
-use sheet::{Page, Sheet};
+use sheet::Sheet;
 
 /// A tensor in a formula.
 #[derive(Clone, Copy)]
 pub struct Num<'f> {
-    sheet: &'f dyn Sheet,
+    sheet: &'f Sheet<'f>,
     id: ValueId,
 }
 
@@ -79,9 +79,9 @@ pub fn formulas_at<const N: usize, const M: usize>(
     operands: [ValueId; N],
     body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
 ) -> Result<[ValueId; M]> {
-    let page = Page::new(builder, at);
-    let results = body(operands.map(|id| Num { sheet: &page, id })).map(|num| num.id);
-    page.finish()?;
+    let sheet = Sheet::new(builder, at);
+    let results = body(operands.map(|id| Num { sheet: &sheet, id })).map(|num| num.id);
+    sheet.finish()?;
     Ok(results)
 }
 
@@ -128,7 +128,7 @@ impl<'f> Num<'f> {
 
     /// Returns the element type.
     pub fn dtype(self) -> DType {
-        self.sheet.ty(self.id).dtype
+        self.sheet.dtype(self.id)
     }
 
     /// Casts the elements to another type.

@@ -7,30 +7,11 @@ use tensor::{DType, Tensor, Type};
 
 use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
-/// The builder that all numbers of a formula share, without its lifetimes.
-pub(super) trait Sheet {
-    /// Emits a node and returns its results. If it cannot be emitted, returns operands in their
-    /// place.
-    fn emit(
-        &self,
-        op: &'static str,
-        operands: &[ValueId],
-        attrs: Attrs,
-        count: usize,
-        at: &'static Location<'static>,
-    ) -> Vec<ValueId>;
-
-    /// Returns a constant, or `like` if its element type does not support the constant.
-    fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId;
-
-    /// Returns the type of a value.
-    fn ty(&self, id: ValueId) -> Type;
-
-    /// Starts the body of a loop. Nodes are emitted into it until it is closed.
-    fn open(&self, carry: &[ValueId]) -> Body;
-
-    /// Ends the body of a loop and sets its results.
-    fn close(&self, body: &Body, results: &[ValueId]);
+/// The builder that all numbers of a formula share.
+pub(super) struct Sheet<'f> {
+    builder: RefCell<Builder<'f>>,
+    at: Option<&'static Location<'static>>,
+    problem: Cell<Option<Error>>,
 }
 
 /// The body of a loop.
@@ -41,23 +22,20 @@ pub(super) struct Body {
     outer: BlockId,
 }
 
-/// The sheet of one formula.
-pub(super) struct Page<'c, 'a> {
-    builder: RefCell<&'c mut Builder<'a>>,
-    at: Option<&'static Location<'static>>,
-    problem: Cell<Option<Error>>,
-}
-
-impl<'c, 'a> Page<'c, 'a> {
+impl<'f> Sheet<'f> {
     pub(super) fn new(
-        builder: &'c mut Builder<'a>,
+        builder: &'f mut Builder<'_>,
         at: Option<&'static Location<'static>>,
     ) -> Self {
+        let Builder { name, stage, site, block, before, .. } = *builder;
+        let (graph, origins, source) =
+            (&mut *builder.graph, &mut *builder.origins, builder.source.clone());
+        let builder = Builder { graph, origins, name, stage, site, source, block, before };
         Self { builder: RefCell::new(builder), at, problem: Cell::new(None) }
     }
 
     /// Returns the first error, if any.
-    pub(super) fn finish(self) -> Result<()> {
+    pub(super) fn finish(&self) -> Result<()> {
         self.problem.take().map_or(Ok(()), Err)
     }
 
@@ -65,10 +43,10 @@ impl<'c, 'a> Page<'c, 'a> {
         let first = self.problem.take().unwrap_or(problem);
         self.problem.set(Some(first));
     }
-}
 
-impl Sheet for Page<'_, '_> {
-    fn emit(
+    /// Emits a node and returns its results. If it cannot be emitted, returns operands in their
+    /// place.
+    pub(super) fn emit(
         &self,
         op: &'static str,
         operands: &[ValueId],
@@ -85,7 +63,8 @@ impl Sheet for Page<'_, '_> {
         })
     }
 
-    fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId {
+    /// Returns a constant, or `like` if its element type does not support the constant.
+    pub(super) fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId {
         let mut builder = self.builder.borrow_mut();
         if let Some(tensor) = tensor {
             return builder.constant(tensor);
@@ -95,24 +74,27 @@ impl Sheet for Page<'_, '_> {
         like
     }
 
-    fn ty(&self, id: ValueId) -> Type {
-        self.builder.borrow().ty(id).clone()
+    /// Returns the element type of a value.
+    pub(super) fn dtype(&self, id: ValueId) -> DType {
+        self.builder.borrow().dtype(id)
     }
 
-    fn open(&self, carry: &[ValueId]) -> Body {
+    /// Starts the body of a loop. Nodes are emitted into it until it is closed.
+    pub(super) fn open(&self, carry: &[ValueId]) -> Body {
         let mut builder = self.builder.borrow_mut();
         let first = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
         let carry = carry.iter().map(|id| builder.ty(*id).clone());
         let types: Vec<_> = first.into_iter().chain(carry).collect();
         let block = builder.graph.add_block();
         let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
-        let outer = std::mem::replace(&mut builder.block, block);
+        let outer = builder.enter(block);
         Body { block, inputs, outer }
     }
 
-    fn close(&self, body: &Body, results: &[ValueId]) {
+    /// Ends the body of a loop and sets its results.
+    pub(super) fn close(&self, body: &Body, results: &[ValueId]) {
         let mut builder = self.builder.borrow_mut();
         builder.graph.set_outputs(body.block, results);
-        builder.block = body.outer;
+        builder.enter(body.outer);
     }
 }

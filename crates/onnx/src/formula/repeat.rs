@@ -34,3 +34,37 @@ pub fn repeat<'f, const N: usize>(
     let mut results = results.into_iter().map(|id| Num { sheet, id });
     start.map(|num| results.next().unwrap_or(num))
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::{Origins, Stage};
+
+    use super::repeat;
+    use crate::formula::formulas;
+    use crate::text::{parse, print};
+    use crate::{Editor, Graph, verify};
+
+    #[test]
+    fn a_loop_is_inserted_before_a_node() {
+        let mut origins = Origins::default();
+        let text = "g (float[N] x) => (float[N] y) { y = Neg (x) }";
+        let mut graph = parse(text, &mut origins).unwrap();
+        let root = graph.nodes_of(Graph::MAIN).next().unwrap();
+        let mut editor = Editor::new(&mut graph, &mut origins, Stage::Rewrite);
+        let mark = editor.mark();
+        let x = editor.graph().node(root).inputs[0].unwrap();
+        let with = formulas(&mut editor.builder("test", root), [x], |[x]| {
+            repeat(8, [x], |_, [x]| {
+                let next = x * 0.5;
+                (next.abs().greater(1.0).any(), [next])
+            })
+        });
+        let with = with.unwrap();
+        let fresh = editor.added_since(mark);
+        editor.replace("test", root, &with, &fresh).unwrap();
+        drop(editor);
+        verify(&graph, None).unwrap();
+        let text = print(&graph);
+        assert!(text.contains("y = Loop (v0, v1, x) <body: graph = body ("), "{text}");
+    }
+}

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use tensor::{DType, Tensor, Type};
 
-use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
+use crate::{Attrs, BlockId, Builder, Error, NodeId, Op, Result, ValueId};
 
 /// The builder that all numbers of a formula share.
 pub(super) struct Sheet<'f> {
@@ -19,7 +19,8 @@ pub(super) struct Body {
     pub(super) block: BlockId,
     /// The index of the iteration, the condition, and the carried values.
     pub(super) inputs: Vec<ValueId>,
-    outer: BlockId,
+    /// The position that nodes are emitted at outside.
+    outer: (BlockId, Option<NodeId>),
 }
 
 impl<'f> Sheet<'f> {
@@ -87,7 +88,7 @@ impl<'f> Sheet<'f> {
         let types: Vec<_> = first.into_iter().chain(carry).collect();
         let block = builder.graph.add_block();
         let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
-        let outer = builder.enter(block);
+        let outer = (builder.enter(block), builder.before.take());
         Body { block, inputs, outer }
     }
 
@@ -95,6 +96,6 @@ impl<'f> Sheet<'f> {
     pub(super) fn close(&self, body: &Body, results: &[ValueId]) {
         let mut builder = self.builder.borrow_mut();
         builder.graph.set_outputs(body.block, results);
-        builder.enter(body.outer);
+        (builder.block, builder.before) = body.outer;
     }
 }

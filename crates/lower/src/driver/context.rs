@@ -10,7 +10,7 @@ use tensor::{DType, Type};
 
 use super::{Destination, Driver, State};
 use crate::parts::{Parts, part_type, width};
-use crate::{ExternalRules, RuleError};
+use crate::{ExternalRules, Result, RuleError};
 
 /// The equation being lowered.
 #[derive(Debug)]
@@ -26,8 +26,6 @@ pub struct Context<'a> {
     /// The index of the equation in the recorded results.
     recorded: Option<u32>,
 }
-
-type Result<T> = std::result::Result<T, RuleError>;
 
 impl<'a> Context<'a> {
     pub(super) fn enter(

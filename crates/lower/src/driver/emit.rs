@@ -11,10 +11,8 @@ use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
 use super::Context;
-use crate::RuleError;
 use crate::rules::TABLE_FILE;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 /// The types of the results of a node that a user's rule emits.
 #[derive(Clone, Debug)]

@@ -13,10 +13,8 @@ use rustc_hash::FxHashMap;
 use tensor::{Dim, Type};
 
 use super::{Context, Destination, Frame};
-use crate::RuleError;
 use crate::parts::{Parts, part_type, width};
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 /// The user's name for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

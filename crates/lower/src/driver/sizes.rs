@@ -7,9 +7,7 @@ use tensor::bounds::at_least;
 use tensor::{Atom, DType, Dim, DimOp, Type};
 
 use super::{Context, Solution};
-use crate::RuleError;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 impl Context<'_> {
     /// Returns the dimensions as a vector of 64-bit integers. It is a constant if all are known.
@@ -38,6 +36,13 @@ impl Context<'_> {
             [one] => Ok(*one),
             _ => Ok(self.op("Concat", &parts, attrs! { axis: 0 })?),
         }
+    }
+
+    /// Returns a dimension as a scalar.
+    #[track_caller]
+    pub(crate) fn size(&mut self, dim: &Dim) -> Result<ValueId> {
+        let size = self.dims(std::slice::from_ref(dim))?;
+        Ok(self.squeeze(size, &[0])?)
     }
 
     /// Returns a dimension as a vector of one element, computed in the root block, where all blocks

@@ -4,9 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::panic::Location;
 
 use super::Num;
-use crate::{Context, Parts, RuleError};
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Context, Parts, Result};
 
 /// A number in a formula, real or complex.
 #[derive(Clone, Copy)]

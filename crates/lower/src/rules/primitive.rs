@@ -4,8 +4,8 @@ use jaxpr::{Params, Program};
 use onnx::ValueId;
 use tensor::{DType, Type};
 
-use super::{Result, control_flow};
-use crate::{Context, Parts, RuleError};
+use super::control_flow;
+use crate::{Context, Parts, Result, RuleError};
 
 /// A row of the table: everything that is known about one primitive.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ type OnParts = fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>;
 pub(super) enum Rule {
     /// The operator with the same meaning.
     Op(&'static str),
-    /// The operator with the same meaning, which is another one for booleans than for numbers.
-    ByType { numbers: &'static str, booleans: &'static str },
+    /// The operator with the same meaning for numbers, and another one for booleans.
+    ByType(&'static str, &'static str),
     /// A function.
     Function(OnValues),
     /// A function for real and complex numbers.
@@ -256,7 +256,6 @@ impl Primitive {
     /// Returns `true` if it can be lowered without an expansion by JAX.
     pub fn takes_every_equation(&self) -> bool {
         matches!(self.expands, Expands::Never | Expands::RowLoop(_))
-            && !matches!(self.rule, Rule::Expansion)
     }
 
     /// Returns `true` if only its expansion is ever lowered, so that it can keep its name.
@@ -279,7 +278,7 @@ impl Primitive {
     fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.rule {
             Rule::Op(op) => cx.row_op(op, x),
-            Rule::ByType { numbers, booleans } => {
+            Rule::ByType(numbers, booleans) => {
                 let is_boolean = x.first().is_some_and(|v| cx.dtype(*v) == DType::Bool);
                 cx.row_op(if is_boolean { booleans } else { numbers }, x)
             }
@@ -378,35 +377,4 @@ pub(super) const fn complex_only(name: &'static str, rule: OnParts) -> Primitive
 pub(super) const fn expanded(name: &'static str, how: Expansion) -> Primitive {
     let expands = Expands::Always(how);
     Primitive { expands, ..row(name, Rule::Expansion, Complex::Flat, Keys::Expanded(how)) }
-}
-
-/// Returns the rule for an operator with the same meaning.
-pub(super) const fn op(name: &'static str) -> Rule {
-    Rule::Op(name)
-}
-
-/// Returns the rule for an operator with the same meaning for numbers, and another one for
-/// booleans.
-pub(super) const fn by_type(numbers: &'static str, booleans: &'static str) -> Rule {
-    Rule::ByType { numbers, booleans }
-}
-
-/// Returns the rule for a function that lowers an equation.
-pub(super) const fn rule(lower: OnValues) -> Rule {
-    Rule::Function(lower)
-}
-
-/// Returns the treatment of complex numbers by a separate function.
-pub(super) const fn own(lower: OnParts) -> Complex {
-    Complex::Own(lower)
-}
-
-/// Returns the refusal of complex numbers, with a reason.
-pub(super) const fn refused(reason: &'static str) -> Complex {
-    Complex::Refused(reason)
-}
-
-/// Returns the expansion of equations on PRNG keys to equations on integers.
-pub(super) const fn by(how: Expansion) -> Keys {
-    Keys::Expanded(how)
 }

@@ -4,9 +4,8 @@
 use onnx::ValueId;
 
 use super::unsigned_words::{ones, wide};
-use crate::Context;
 use crate::formula::formulas;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let [zeros] = formulas(cx, [x[0]], |[x]| {

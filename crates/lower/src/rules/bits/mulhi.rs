@@ -4,9 +4,8 @@ use onnx::ValueId;
 use tensor::{DType, DTypeKind};
 
 use super::unsigned_words::halves;
-use crate::Context;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let long = cx.dtype(x[0]).bits() == 64;

@@ -3,9 +3,8 @@
 use onnx::ValueId;
 
 use super::unsigned_words::{ones, wide};
-use crate::Context;
 use crate::formula::formulas;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let [count] = formulas(cx, [x[0]], |[x]| [ones(wide(x)).cast(x.dtype())])?;

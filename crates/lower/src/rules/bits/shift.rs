@@ -4,8 +4,7 @@
 use onnx::{Attrs, ValueId, attrs};
 
 use super::unsigned_words::{signed, word};
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// Shifts the bits of `x`. An amount of at least the width gives zero; negative amounts are huge as
 /// unsigned numbers.

@@ -3,9 +3,8 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
 use crate::formula::Num;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// Returns the signed type of the same width.
 pub(crate) fn signed(dtype: DType) -> DType {

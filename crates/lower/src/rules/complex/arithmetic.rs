@@ -1,9 +1,8 @@
 //! mul, square, one_minus_square, integer_pow, div, logistic: products and quotients
 
-use super::Result;
 use crate::formula::Num;
 use crate::formula::number::{Number, binary, is_real, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     binary(cx, x, |a, b| a * b)

@@ -2,11 +2,10 @@
 
 use std::f64::consts::{LN_2, LOG2_E, PI};
 
-use super::Result;
 use super::modulus::Modulus;
 use crate::formula::Num;
 use crate::formula::number::{Number, numbers, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn exp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.exp())

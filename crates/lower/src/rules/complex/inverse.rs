@@ -6,12 +6,11 @@ use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
 use tensor::DType;
 
-use super::Result;
 use super::modulus::Modulus;
 use super::power::root_sides;
 use crate::formula::Num;
 use crate::formula::number::{Number, binary, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.asin())

@@ -1,9 +1,8 @@
 //! abs, sign: |z| = larger part · √(1 + (smaller part / larger part)²), whose squares cannot overflow
 
-use super::Result;
 use crate::formula::Num;
 use crate::formula::number::{Number, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn abs(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| Modulus::of(z).value().into())

@@ -3,10 +3,9 @@
 
 use std::panic::Location;
 
-use super::Result;
 use crate::formula::Num;
 use crate::formula::number::{binary, number_at};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     compare(cx, x, |equal| equal)

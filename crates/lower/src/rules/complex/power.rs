@@ -1,10 +1,9 @@
 //! sqrt, rsqrt, pow
 
-use super::Result;
 use super::modulus::Modulus;
 use crate::formula::Num;
 use crate::formula::number::{Number, binary, is_real, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.sqrt())

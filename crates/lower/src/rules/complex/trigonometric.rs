@@ -1,9 +1,8 @@
 //! sin, cos, tan, sinh, cosh, tanh: the circular functions are rotated hyperbolic functions
 
-use super::Result;
 use super::exponential::zero_with;
 use crate::formula::number::{Number, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn sinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.sinh())

@@ -5,8 +5,7 @@ use jaxpr::JaxprId;
 use onnx::{Attrs, BlockId, ValueId, attrs};
 
 use super::platform_index::{self, Platforms};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let branches: Vec<JaxprId> = cx.param("branches")?;

@@ -2,9 +2,8 @@
 
 use onnx::ValueId;
 
-use crate::Context;
 use crate::formula::formula;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     formula(cx, x, |[y, x]| y.atan2(x))

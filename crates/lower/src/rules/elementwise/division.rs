@@ -6,8 +6,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn div(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let Some(care) = Care::of(cx, x) else {

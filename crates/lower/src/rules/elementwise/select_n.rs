@@ -5,8 +5,7 @@
 use onnx::{Attrs, ValueId};
 use tensor::DType;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (which, cases) = (x[0], &x[1..]);

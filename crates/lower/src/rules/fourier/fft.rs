@@ -6,8 +6,7 @@ use onnx::ValueId;
 use tensor::Dim;
 
 use super::dft;
-use crate::rules::Result;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let kind: Arc<str> = cx.param("fft_type")?;
@@ -75,8 +74,8 @@ fn each_axis(
     axes.into_iter().try_fold(x, |x, axis| {
         let mut perm: Vec<usize> = (0..=last).collect();
         perm.swap(last - axis, last);
-        let turned = x.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))?;
+        let turned = x.each(cx, |cx, part| cx.transpose(part, &perm))?;
         let done = transform(cx, turned)?;
-        done.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))
+        done.each(cx, |cx, part| cx.transpose(part, &perm))
     })
 }

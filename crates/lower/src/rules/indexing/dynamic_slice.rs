@@ -5,8 +5,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::indices;
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let sizes: Vec<Dim> = cx.param("slice_sizes")?;

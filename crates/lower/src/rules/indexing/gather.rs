@@ -8,8 +8,7 @@ use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
 use super::slices::{self, Cut};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);

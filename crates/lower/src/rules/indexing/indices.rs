@@ -7,8 +7,7 @@ use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// The maximum number of indices in a constant. More are computed, or handled one axis at a time.
 const SMALL: i64 = 4096;
@@ -254,8 +253,7 @@ fn count_of(times: i64, sizes: &[Dim]) -> Option<i64> {
 #[track_caller]
 pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     let (start, step) = (cx.scalar(DType::I64, 0.0)?, cx.scalar(DType::I64, 1.0)?);
-    let limit = cx.dims(std::slice::from_ref(count))?;
-    let limit = cx.squeeze(limit, &[0])?;
+    let limit = cx.size(count)?;
     Ok(cx.op("Range", &[start, limit, step], Attrs::new())?)
 }
 

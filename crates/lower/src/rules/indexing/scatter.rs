@@ -9,11 +9,11 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
+use crate::rules::Equation;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
-use crate::rules::{Equation, Result};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// The maximum number of positions in a stored mask.
 const LARGEST_MASK: usize = 1 << 20;
@@ -394,7 +394,7 @@ impl Scatter {
     }
 }
 
-/// Selects `value` for windows that are in bounds, and `other` for the rest.
+/// Selects `value` where a mask of the leading axes holds, and `other` elsewhere.
 #[track_caller]
 pub(crate) fn choose(
     cx: &mut Context<'_>,

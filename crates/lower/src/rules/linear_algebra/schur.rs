@@ -7,10 +7,9 @@ use tensor::{DType, Dim};
 use super::matrix;
 use super::{real_schur, reflectors};
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let vectors: bool = cx.param("compute_schur_vectors")?;
@@ -63,8 +62,7 @@ impl Form {
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;
         let (a, scale) = matrix::balanced(cx, a)?;
-        let basis = matrix::eye(cx, cx.dtype(a.re()), &n, &n)?;
-        let basis = Parts::Real(matrix::batched(cx, basis, a)?).in_kind_of(cx, a)?;
+        let basis = matrix::identity(cx, &n, &n, a)?;
         let norm = matrix::norm(cx, a)?;
         let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, a))?;
         let limits = Limits {

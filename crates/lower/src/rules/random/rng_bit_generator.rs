@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use onnx::{ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim, DimOp};
 
 use super::philox;
 use super::threefry;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
 use crate::rules::bits::unsigned_words::{halves, join, word};
 use crate::rules::indexing::indices;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ONE: Dim = Dim::Known(1);
 const TWO: Dim = Dim::Known(2);
@@ -79,15 +79,14 @@ impl State {
 
     /// Returns the numbers of the steps, in `shape`, and their count.
     fn counters(&self, cx: &mut Context<'_>, shape: &[Dim]) -> Result<(ValueId, ValueId)> {
-        let count = size(shape);
+        let count = product(shape);
         let numbers = indices::range(cx, &count)?;
         let numbers = cx.reshape(numbers, shape)?;
         let numbers = cx.cast(numbers, DType::U64)?;
         if let Some(used) = count.as_known().and_then(|n| u64::try_from(n).ok()) {
             return Ok((numbers, word(cx, DType::U64, used)?));
         }
-        let used = cx.dims(&[count])?;
-        let used = cx.squeeze(used, &[0])?;
+        let used = cx.size(&count)?;
         Ok((numbers, cx.cast(used, DType::U64)?))
     }
 
@@ -95,7 +94,7 @@ impl State {
     fn philox(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
         let out = cx.out(1);
         let per_step = if out.dtype == DType::U64 { 2 } else { 4 };
-        let rounded_up = size(&out.shape) + Dim::Known(per_step - 1);
+        let rounded_up = product(&out.shape) + Dim::Known(per_step - 1);
         let shape = [Dim::op(DimOp::FloorDiv, &rounded_up, &Dim::Known(per_step))];
         let (numbers, used) = self.counters(cx, &shape)?;
         let operands = [numbers, self.counter, self.key[0], self.key[1]];
@@ -118,8 +117,8 @@ impl State {
             columns.push(cx.unsqueeze(column, &[1])?);
         }
         let table = cx.op("Concat", &columns, attrs! { axis: 1 })?;
-        let flat = cx.reshape(table, &[size(cx.shape(table))])?;
-        let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[size(&out.shape)], &[1])?;
+        let flat = cx.reshape(table, &[product(cx.shape(table))])?;
+        let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[product(&out.shape)], &[1])?;
         let bits = cx.reshape(flat, &out.shape)?;
         Ok((cx.cast(bits, out.dtype)?, used))
     }
@@ -168,10 +167,6 @@ impl State {
         let counters = formulas(cx, [numbers, self.counter], |[x, start]| halves(x + start))?;
         Ok((threefry::hash(cx, self.key, counters, shape)?, used))
     }
-}
-
-fn size(shape: &[Dim]) -> Dim {
-    shape.iter().cloned().fold(ONE, |a, b| a * b)
 }
 
 /// Returns the axis that pairs of words are adjacent along; a scalar has none.

@@ -6,8 +6,7 @@ use tensor::Dim;
 
 use super::hash_rounds;
 use crate::formula::formulas;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// The constant that is combined with the other words to form the key's last one.
 const PARITY: i128 = 0x1bd1_1bda;

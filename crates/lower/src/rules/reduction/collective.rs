@@ -3,8 +3,7 @@
 use onnx::ValueId;
 
 use super::reduce;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     each(cx, x, reduce::sum)

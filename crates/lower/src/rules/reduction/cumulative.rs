@@ -6,12 +6,11 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
 
 use super::monoid::Monoid;
-use crate::rules::Result;
 use crate::rules::complex;
 use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
 use crate::rules::movement::pad;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);

@@ -8,9 +8,8 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
 use super::monoid::Monoid;
-use crate::rules::Result;
 use crate::rules::movement::pad;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
@@ -31,7 +30,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let identity = monoid.identity_like(cx, array)?;
     let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;
     let axes: Vec<i64> = cx.param("dimensions")?;
-    let reduced = reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?;
+    let reduced = reduced.each(cx, |cx, part| cx.squeeze(part, &axes))?;
     if *start == identity {
         return Ok(vec![reduced]);
     }

@@ -3,9 +3,8 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
 use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// An exponentially scaled modified Bessel function, as two series with the highest terms first.
 /// Single precision needs only the last terms.

@@ -3,9 +3,8 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
 use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// The coefficients for w < 5, in w - 5/2.
 const SINGLE_NEAR: [f64; 9] = [

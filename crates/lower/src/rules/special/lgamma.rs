@@ -4,9 +4,8 @@ use std::f64::consts::PI;
 
 use onnx::ValueId;
 
-use crate::Context;
 use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     formula(cx, x, |[x]| lgamma(x))

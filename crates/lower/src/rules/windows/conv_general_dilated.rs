@@ -8,10 +8,9 @@ use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::window::inverse;
-use crate::rules::Result;
 use crate::rules::movement::pad;
 use crate::rules::movement::rev;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);

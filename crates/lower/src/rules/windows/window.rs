@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::shifted_slices::Run;
+use crate::rules::Equation;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
-use crate::rules::{Equation, Result};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -273,7 +274,7 @@ impl Layout {
         let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
         let (still, moving) = shape.split_at(self.still);
         let (batch, channel) = match still.split_last() {
-            Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
+            Some((last, rest)) => (product(rest), last.clone()),
             None => (ONE, ONE),
         };
         [&[batch, channel], moving].concat()

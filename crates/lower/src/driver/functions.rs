@@ -87,7 +87,7 @@ impl Context<'_> {
         for size in &known.sizes {
             all.push(self.dims(std::slice::from_ref(size))?);
         }
-        let results = self.out_types();
+        let results = self.result_types().flat_map(parts_of).collect();
         let node = self.builder.call(known.op, &all, results);
         let (origin, first) = (self.builder.graph().node(node).origin, known.first);
         if first != self.call {

@@ -113,16 +113,6 @@ impl Frame {
         }
     }
 
-    /// Returns an input and its axis whose size is `dim`.
-    fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
-        self.places.get(dim).copied()
-    }
-
-    /// Returns the formula for the dimension variable `name`.
-    fn solution(&self, name: &str) -> Option<Solution> {
-        self.solutions.get(name).cloned()
-    }
-
     /// Records the symbolic dimensions of an input.
     fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
@@ -352,29 +342,40 @@ impl Driver<'_> {
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
-        let (built_in, values) = (rules::primitive(&eqn.primitive), Vec::new());
+        let built_in = rules::primitive(&eqn.primitive);
+        let rule = match (external, built_in) {
+            (Some(rule), _) => (rule.name(), Stage::Custom),
+            (None, Some(rule)) => (rule.name, Stage::Lower),
+            (None, None) => {
+                let primitive = eqn.primitive.clone();
+                return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
+            }
+        };
         let recorded = place.recorded.map(|caller| {
             let made_by = |var: &VarId| jaxpr.made_by.get(var.0 as usize).copied().flatten();
             let made_by = eqn.outputs.iter().map(made_by).collect();
-            let native = (built_in.map_or("", |rule| rule.name), Stage::Lower);
-            let rule = external.map_or(native, |rule| (rule.name(), Stage::Custom));
             let types = eqn.outputs.iter().map(|var| jaxpr.ty(*var).clone()).collect();
+            let values = Vec::new();
             let entry = EqnResult { caller, made_by, values, types, rule, call, scope };
             self.state.results.enter(entry)
         });
-        let outputs = if let Some(rule) = external {
-            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.set_rule(rule.name(), Stage::Custom);
-            rule.lower(&mut context, &inputs).map_err(wrap)?
-        } else {
-            let Some(rule) = built_in else {
-                let primitive = eqn.primitive.clone();
-                return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
-            };
-            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.set_rule(rule.name, Stage::Lower);
-            rule.apply(&mut context, &inputs).map_err(wrap)?
+        let source = Source::Equation { call: Some(call), scope };
+        let mut cx = Context {
+            builder: Builder::new(self.graph, self.origins, rule, source, place.block),
+            state: self.state,
+            program: self.program,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            external: self.external,
+            recorded,
         };
+        let outputs = match external {
+            Some(rule) => rule.lower(&mut cx, &inputs),
+            None => cx.built_in(&inputs),
+        };
+        let outputs = outputs.map_err(wrap)?;
 
         self.check(jaxpr, eqn, &outputs).map_err(wrap)?;
         if let Some(id) = recorded {

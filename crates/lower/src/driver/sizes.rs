@@ -55,11 +55,13 @@ impl Context<'_> {
             return Ok(known);
         }
         let root = self.state.frame.root;
-        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+        let value = if let Some((input, axis)) = self.state.frame.places.get(dim).copied() {
             let axis = axis as i64;
             self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
         } else if let Some(name) = dim.as_var() {
-            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
+            if let Some(Solution { size, offset, factor }) =
+                self.state.frame.solutions.get(name).cloned()
+            {
                 let mut value = self.dim(&size, at)?;
                 for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
                     if number != neutral {

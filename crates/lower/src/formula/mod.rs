@@ -2,7 +2,7 @@
 
 pub(crate) mod number;
 
-pub(crate) use onnx::formula::{Num, repeat};
+pub(crate) use onnx::formula::{Num, formulas, repeat};
 
 use onnx::ValueId;
 
@@ -20,15 +20,6 @@ pub(crate) fn formula<const N: usize>(
     let operands: [ValueId; N] = operands.try_into().map_err(wrong)?;
     let [result] = formulas(cx, operands, |x| [body(x.map(Num::widened)).cast(dtype)])?;
     Ok(vec![result])
-}
-
-/// Emits several results of one formula, in the type that it computes in.
-pub(crate) fn formulas<const N: usize, const M: usize>(
-    cx: &mut Context<'_>,
-    operands: [ValueId; N],
-    body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
-) -> Result<[ValueId; M]> {
-    Ok(cx.formulas(None, operands, body)?)
 }
 
 /// Broadcasts the operands to the shape of the result, because a loop-carried value cannot grow.

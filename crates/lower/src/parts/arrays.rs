@@ -3,13 +3,11 @@
 //! Half-precision numbers are computed in single precision: the algorithms need it, and LAPACK,
 //! which JAX calls, has nothing narrower.
 
-use std::panic::Location;
-
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use crate::formula::Num;
-use crate::formula::number::number_at;
+use crate::formula::number::number;
 use crate::{Context, Parts, Result, RuleError};
 
 impl Parts {
@@ -63,50 +61,50 @@ impl Parts {
 
     #[track_caller]
     pub(crate) fn add(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a + b)
+        number(cx, [self, other], |[a, b]| a + b)
     }
 
     #[track_caller]
     pub(crate) fn sub(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a - b)
+        number(cx, [self, other], |[a, b]| a - b)
     }
 
     #[track_caller]
     pub(crate) fn mul(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a * b)
+        number(cx, [self, other], |[a, b]| a * b)
     }
 
     #[track_caller]
     pub(crate) fn matmul(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a.bilinear(b, Num::matmul))
+        number(cx, [self, other], |[a, b]| a.bilinear(b, Num::matmul))
     }
 
     /// Divides by a real operand.
     #[track_caller]
     pub(crate) fn over(self, cx: &mut Context<'_>, divisor: ValueId) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, Parts::Real(divisor)], |[a, b]| a / b.re)
+        number(cx, [self, Parts::Real(divisor)], |[a, b]| a / b.re)
     }
 
     /// Divides by finite numbers, real or complex.
     #[track_caller]
     pub(crate) fn div(self, cx: &mut Context<'_>, divisor: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, divisor], |[a, b]| a / b)
+        number(cx, [self, divisor], |[a, b]| a / b)
     }
 
     #[track_caller]
     pub(crate) fn conj(self, cx: &mut Context<'_>) -> Result<Self> {
-        number_at(cx, Location::caller(), [self], |[a]| a.conj())
+        number(cx, [self], |[a]| a.conj())
     }
 
     #[track_caller]
     pub(crate) fn neg(self, cx: &mut Context<'_>) -> Result<Self> {
-        number_at(cx, Location::caller(), [self], |[a]| -a)
+        number(cx, [self], |[a]| -a)
     }
 
     /// Returns the squares of the moduli, which are real.
     #[track_caller]
     pub(crate) fn squared_modulus(self, cx: &mut Context<'_>) -> Result<ValueId> {
-        Ok(number_at(cx, Location::caller(), [self], |[a]| a.norm().into())?.re())
+        Ok(number(cx, [self], |[a]| a.norm().into())?.re())
     }
 
     /// Returns the moduli, which are real.
@@ -122,22 +120,20 @@ impl Parts {
     /// Returns the magnitudes that LAPACK compares numbers by: |re| + |im|.
     #[track_caller]
     pub(crate) fn size(self, cx: &mut Context<'_>) -> Result<ValueId> {
-        Ok(number_at(cx, Location::caller(), [self], |[a]| a.size().into())?.re())
+        Ok(number(cx, [self], |[a]| a.size().into())?.re())
     }
 
     /// Keeps these numbers where `mask` holds, and replaces them with zero elsewhere.
     #[track_caller]
     pub(crate) fn keep(self, cx: &mut Context<'_>, mask: ValueId) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, Parts::Real(mask)], |[a, mask]| {
-            a.each(|part| mask.re.select(part, 0.0))
-        })
+        number(cx, [self, Parts::Real(mask)], |[a, mask]| a.each(|part| mask.re.select(part, 0.0)))
     }
 
     /// Selects these numbers where `mask` holds, and those of `other` elsewhere.
     #[track_caller]
     pub(crate) fn or(self, cx: &mut Context<'_>, mask: ValueId, other: Self) -> Result<Self> {
         let operands = [self, Parts::Real(mask), other];
-        number_at(cx, Location::caller(), operands, |[a, mask, b]| a.or(mask.re, b))
+        number(cx, operands, |[a, mask, b]| a.or(mask.re, b))
     }
 
     /// Gathers the slices at `index`, a vector, along an axis.

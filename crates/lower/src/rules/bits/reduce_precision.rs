@@ -55,7 +55,7 @@ impl Format {
         Some(Self { exponent, mantissa })
     }
 
-    /// RowLoop away `dropped` bits of the mantissa. An overflow carries into the exponent, as it
+    /// Rounds away `dropped` bits of the mantissa. An overflow carries into the exponent, as it
     /// should.
     fn round(self, x: Num<'_>, dropped: u32) -> Num<'_> {
         let last = 1u64 << dropped;

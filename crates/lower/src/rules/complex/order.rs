@@ -1,10 +1,8 @@
 //! eq, ne, max, min: two numbers are equal if both parts are; the order is lexicographic, real
 //! parts first
 
-use std::panic::Location;
-
 use crate::formula::Num;
-use crate::formula::number::{binary, number_at};
+use crate::formula::number::{binary, number};
 use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -34,24 +32,24 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 /// Returns the larger of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
-    choose(cx, Location::caller(), a, b, |a, b| a.greater(b))
+    choose(cx, a, b, |a, b| a.greater(b))
 }
 
 /// Returns the smaller of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
-    choose(cx, Location::caller(), a, b, |a, b| a.less(b))
+    choose(cx, a, b, |a, b| a.less(b))
 }
 
+#[track_caller]
 fn choose(
     cx: &mut Context<'_>,
-    at: &'static Location<'static>,
     a: Parts,
     b: Parts,
     before: impl for<'f> Fn(Num<'f>, Num<'f>) -> Num<'f>,
 ) -> Result<Parts> {
     let is_real = !a.is_complex() && !b.is_complex();
-    number_at(cx, at, [a, b], |[a, b]| {
+    number(cx, [a, b], |[a, b]| {
         if is_real {
             return a.or(before(a.re, b.re), b);
         }

@@ -56,7 +56,7 @@ impl Starts {
         limits: &[Dim],
         mode: Mode,
     ) -> Result<Self> {
-        if let Some(known) = cx.known(indices)
+        if let Some(known) = cx.facts().constant(indices)
             && let Some(numbers) = known.to_i64s()
             && is_inside(&numbers, limits)
             && let Ok(tensor) = Tensor::i64s(&numbers).reshaped(known.shape())
@@ -67,7 +67,7 @@ impl Starts {
             let value = comparable(cx, indices, &[])?;
             return Ok(Self { value, inside: None });
         }
-        if let Some(parts) = cx.parts_of_vectors(indices).filter(|parts| parts.len() > 1) {
+        if let Some(parts) = cx.facts().parts_of_vectors(indices).filter(|parts| parts.len() > 1) {
             return Self::of_parts(cx, &parts, limits, mode);
         }
         let given = comparable(cx, indices, limits)?;
@@ -121,7 +121,7 @@ impl Starts {
 
 /// Returns `true` if the numbers in `part` count within `0..=limit`.
 fn is_counted_within(cx: &Context<'_>, part: ValueId, limit: &Dim) -> bool {
-    let found = cx.progressions(part).and_then(|found| found.into_iter().next().flatten());
+    let found = cx.facts().progressions(part).and_then(|found| found.into_iter().next().flatten());
     found.is_some_and(|found| is_within(&found, cx.shape(part), limit))
 }
 

@@ -109,7 +109,8 @@ fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid
         return false;
     }
     let is_other = |number: f64| number != 0.0 || number.is_sign_positive();
-    let is_known = cx.known(number).and_then(|known| known.splat()).is_some_and(is_other);
+    let is_known =
+        cx.facts().constant(number).and_then(|known| known.splat()).is_some_and(is_other);
     !is_known || !matches!(monoid, None | Some(Monoid::Add))
 }
 
@@ -200,7 +201,7 @@ impl Scatter {
         if inner.iter().enumerate().all(|(i, axis)| i == *axis) || !self.operand_batch.is_empty() {
             return None;
         }
-        let starts = cx.known(indices)?.to_i64s()?;
+        let starts = cx.facts().constant(indices)?.to_i64s()?;
         let extents = known(inner.iter().map(|&axis| shape[axis].clone()).collect())?;
         let windows = known(inner.iter().map(|&axis| self.sizes[axis].clone()).collect())?;
         let limits = known(self.limits.clone())?;

@@ -77,8 +77,7 @@ pub(crate) fn upper(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
 
 #[track_caller]
 fn triangle(cx: &mut Context<'_>, x: Parts, k: i64, upper: bool) -> Result<Parts> {
-    #[expect(clippy::cast_precision_loss, reason = "diagonals are near the main one")]
-    let k = cx.scalar(DType::I64, k as f64)?;
+    let k = cx.int(DType::I64, k.into())?;
     x.each(cx, |cx, part| cx.op("Trilu", &[part, k], attrs! { upper: upper }))
 }
 

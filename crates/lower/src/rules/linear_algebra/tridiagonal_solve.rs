@@ -140,11 +140,13 @@ fn compare_shares(
         *size = number.modulus(cx)?;
     }
     let [first, below, on, above] = sizes;
-    formulas(cx, [first, scale, below, on, above], |[first, scale, below, on, above]| {
+    let operands = [first, scale, below, on, above];
+    let shares = formulas(cx, operands, |[first, scale, below, on, above]| {
         let sum = below + on + above;
         let share = first.equals(0.0).select(0.0, first / scale);
         [(below / sum).greater(share), sum]
-    })
+    });
+    Ok(shares?)
 }
 
 /// Returns the amount to add to a pivot that is too small (…, 1, 1): the rounding error of the

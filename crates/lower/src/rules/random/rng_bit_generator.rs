@@ -10,7 +10,7 @@ use tensor::{DType, Dim, DimOp};
 use super::philox;
 use super::threefry;
 use crate::formula::{Num, formulas};
-use crate::rules::bits::unsigned_words::{halves, join, word};
+use crate::rules::bits::unsigned_words::{halves, join};
 use crate::rules::indexing::indices;
 use crate::{Context, Result, RuleError};
 
@@ -84,7 +84,7 @@ impl State {
         let numbers = cx.reshape(numbers, shape)?;
         let numbers = cx.cast(numbers, DType::U64)?;
         if let Some(used) = count.as_known().and_then(|n| u64::try_from(n).ok()) {
-            return Ok((numbers, word(cx, DType::U64, used)?));
+            return Ok((numbers, cx.int(DType::U64, used.into())?));
         }
         let used = cx.size(&count)?;
         Ok((numbers, cx.cast(used, DType::U64)?))

@@ -124,8 +124,11 @@ fn lost() -> RuleError {
 type Rotation = [ValueId; 2];
 
 /// Adds the words, rotates the second one, and combines both.
-fn mix(cx: &mut Context<'_>, [x0, x1]: [ValueId; 2], rotation: Rotation) -> Result<[ValueId; 2]> {
-    let [left, right] = rotation;
+fn mix(
+    cx: &mut Context<'_>,
+    [x0, x1]: [ValueId; 2],
+    [left, right]: Rotation,
+) -> onnx::Result<[ValueId; 2]> {
     formulas(cx, [x0, x1, left, right], |[x0, x1, left, right]| {
         let sum = x0 + x1;
         let rotated = (x1 << left) | (x1 >> right);

@@ -21,8 +21,7 @@ const BLOCK_DIM: Dim = Dim::Known(BLOCK);
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (axis, reverse): (i64, bool) = (cx.param("axis")?, cx.param("reverse")?);
-    #[expect(clippy::cast_precision_loss, reason = "axes are few")]
-    let axis = cx.scalar(DType::I64, axis as f64)?;
+    let axis = cx.int(DType::I64, axis.into())?;
     Ok(vec![cx.op("CumSum", &[x[0], axis], attrs! { reverse: reverse })?])
 }
 

@@ -239,10 +239,8 @@ impl Convolution {
             low: &self.low[i],
             high: &self.high[i],
         });
-        is_padded_by_operator(cx.dtype(input))
-            && self.kernel_dilation.iter().all(|dilation| *dilation == 1)
-            && !axes.clone().all(|axis| axis.is_known())
-            && axes.clone().all(|axis| axis.is_same_upper())
+        self.kernel_dilation.iter().all(|dilation| *dilation == 1)
+            && is_padded_by_operator(cx.dtype(input), &axes.collect::<Vec<_>>())
     }
 
     /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. Returns the

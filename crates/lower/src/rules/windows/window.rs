@@ -165,10 +165,8 @@ impl Window {
             high: &self.high[i],
         });
         let dense = |&i: &usize| self.dilation[i] == 1 && self.base_dilation[i] == 1;
-        let fits = is_padded_by_operator(dtype)
-            && moving.iter().all(dense)
-            && !axes.clone().all(|axis| axis.is_known())
-            && axes.clone().all(|axis| axis.is_same_upper());
+        let fits =
+            moving.iter().all(dense) && is_padded_by_operator(dtype, &axes.collect::<Vec<_>>());
         let kernel: Vec<i64> =
             moving.iter().map(|&i| self.size[i].as_known()).collect::<Option<_>>()?;
         let strides: Vec<i64> = moving.iter().map(|&i| self.stride[i]).collect();

@@ -5,6 +5,8 @@ use onnx::ValueId;
 use tensor::{DType, Type};
 
 use super::control_flow;
+use crate::formula::number::{self, Number};
+use crate::formula::{Num, formula};
 use crate::{Context, Parts, Result, RuleError};
 
 /// A row of the table: everything that is known about one primitive.
@@ -34,8 +36,12 @@ pub(super) enum Rule {
     Op(&'static str),
     /// The operator with the same meaning for numbers, and another one for booleans.
     ByType(&'static str, &'static str),
+    /// A formula of one operand, which computes with floats of at least 32 bits.
+    Unary(for<'f> fn(Num<'f>) -> Num<'f>),
+    /// A formula of two operands, which computes with floats of at least 32 bits.
+    Binary(for<'f> fn(Num<'f>, Num<'f>) -> Num<'f>),
     /// A function.
-    Function(OnValues),
+    By(OnValues),
     /// A function for real and complex numbers.
     Numbers(OnParts),
     /// The jaxpr in a parameter, inlined. The name of the parameter depends on the version of JAX.
@@ -58,6 +64,10 @@ pub(super) enum Complex {
     Flat,
     /// A separate function.
     Own(OnParts),
+    /// A separate formula of one number.
+    OwnUnary(for<'f> fn(Number<'f>) -> Number<'f>),
+    /// A separate formula of two numbers.
+    OwnBinary(for<'f> fn(Number<'f>, Number<'f>) -> Number<'f>),
     /// The rule, which handles complex numbers itself.
     Alike,
     /// None: JAX defines the primitive only for real numbers.
@@ -247,9 +257,9 @@ impl Primitive {
     /// are.
     pub fn without_complex(&self) -> Option<&'static str> {
         match self.complex {
-            Complex::Each | Complex::Flat | Complex::Own(_) | Complex::Alike => None,
             Complex::RealOnly => Some("JAX has none"),
             Complex::Refused(reason) => Some(reason),
+            _ => None,
         }
     }
 
@@ -282,7 +292,9 @@ impl Primitive {
                 let is_boolean = x.first().is_some_and(|v| cx.dtype(*v) == DType::Bool);
                 cx.row_op(if is_boolean { booleans } else { numbers }, x)
             }
-            Rule::Function(lower) => lower(cx, x),
+            Rule::Unary(body) => formula(cx, x, |[x]| body(x)),
+            Rule::Binary(body) => formula(cx, x, |[x, y]| body(x, y)),
+            Rule::By(lower) => lower(cx, x),
             Rule::Numbers(lower) => {
                 let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
                 Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
@@ -299,6 +311,8 @@ impl Primitive {
     fn complex_numbers(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         match self.complex {
             Complex::Own(lower) => lower(cx, x),
+            Complex::OwnUnary(formula) => number::unary(cx, x, formula),
+            Complex::OwnBinary(formula) => number::binary(cx, x, formula),
             Complex::Flat | Complex::Alike => {
                 let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
                 let mut outputs = self.real(cx, &flat)?.into_iter();

@@ -2,23 +2,15 @@
 //! parts first
 
 use crate::formula::Num;
-use crate::formula::number::{binary, number};
+use crate::formula::number::{Number, number};
 use crate::{Context, Parts, Result};
 
-pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    compare(cx, x, |equal| equal)
+pub(in crate::rules) fn eq<'f>(a: Number<'f>, b: Number<'f>) -> Number<'f> {
+    (a.re.equals(b.re) & a.im().equals(b.im())).into()
 }
 
-pub(in crate::rules) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    compare(cx, x, |equal| !equal)
-}
-
-fn compare(
-    cx: &mut Context<'_>,
-    x: &[Parts],
-    answer: impl for<'f> FnOnce(Num<'f>) -> Num<'f>,
-) -> Result<Vec<Parts>> {
-    binary(cx, x, |a, b| answer(a.re.equals(b.re) & a.im().equals(b.im())).into())
+pub(in crate::rules) fn ne<'f>(a: Number<'f>, b: Number<'f>) -> Number<'f> {
+    (!eq(a, b).re).into()
 }
 
 pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

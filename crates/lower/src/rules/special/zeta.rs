@@ -1,13 +1,6 @@
 //! zeta(x, q) → ten terms of Hurwitz's series, and the rest by the Euler–Maclaurin formula
 
-use onnx::ValueId;
-
-use crate::formula::{Num, formula};
-use crate::{Context, Result};
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x, q]| zeta(x, q))
-}
+use crate::formula::Num;
 
 /// The even Bernoulli numbers divided by the factorials of their indices, last to first.
 const EULER_MACLAURIN: [f64; 12] = [

@@ -69,10 +69,8 @@ fn eliminate(
     pivoting: &Pivoting,
 ) -> Result<Row> {
     let first = cx.i64s(&[0]);
-    let mut start = Vec::with_capacity(4);
-    for entries in [on, above, sides] {
-        start.push(entries.take(cx, -2, first)?);
-    }
+    let start = [on, above, sides].into_iter().map(|entries| entries.take(cx, -2, first));
+    let mut start = start.collect::<Result<Vec<_>>>()?;
     if let Pivoting::Scaled = pivoting {
         let (a, b) = (start[0].modulus(cx)?, start[1].modulus(cx)?);
         start.push(Parts::Real(cx.op("Add", &[a, b], Attrs::new())?));
@@ -153,10 +151,7 @@ fn compare_shares(
 /// largest number. Like JAX, it ignores the second last row, and the first one before it is
 /// exchanged.
 fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Result<ValueId> {
-    let mut sizes = Vec::with_capacity(3);
-    for part in &triangle[..3] {
-        sizes.push(part.modulus(cx)?);
-    }
+    let sizes = triangle[..3].iter().map(|part| part.modulus(cx)).collect::<Result<Vec<_>>>()?;
     let (places, skipped) = (matrix::places(cx, n)?, cx.dims(&[n.clone() - Dim::Known(2)])?);
     let skipped = cx.op("Equal", &[places, skipped], Attrs::new())?;
     let size = cx.op("Max", &sizes, Attrs::new())?;

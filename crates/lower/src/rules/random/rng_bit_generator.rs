@@ -42,10 +42,8 @@ impl State {
         let dtype = cx.dtype(state);
         let count: usize = if dtype == DType::U64 { 2 } else { 4 };
         let parts = cx.op_many("Split", &[state], attrs! { num_outputs: count as i64 }, count)?;
-        let mut scalars = Vec::with_capacity(count);
-        for part in parts {
-            scalars.push(cx.squeeze(part, &[0])?);
-        }
+        let scalars = parts.into_iter().map(|part| cx.squeeze(part, &[0]));
+        let scalars = scalars.collect::<onnx::Result<Vec<_>>>()?;
         let (key, counter) = match scalars.as_slice() {
             [key, counter] => (formulas(cx, [*key], |[key]| halves(key))?, *counter),
             [k0, k1, c0, c1] => {
@@ -60,7 +58,7 @@ impl State {
     /// Returns the state after `used` steps of the counter.
     fn advanced(&self, cx: &mut Context<'_>, used: ValueId) -> Result<ValueId> {
         let ([k0, k1], counter) = (self.key, self.counter);
-        let mut parts = match self.dtype {
+        let parts = match self.dtype {
             DType::U64 => formulas(cx, [k0, k1, counter, used], |[k0, k1, counter, used]| {
                 let counter = counter + used;
                 [join([k0, k1]), counter]
@@ -71,9 +69,8 @@ impl State {
                 [self.key, counter].concat()
             }
         };
-        for part in &mut parts {
-            *part = cx.unsqueeze(*part, &[0])?;
-        }
+        let parts = parts.into_iter().map(|part| cx.unsqueeze(part, &[0]));
+        let parts = parts.collect::<onnx::Result<Vec<_>>>()?;
         Ok(cx.op("Concat", &parts, attrs! { axis: 0 })?)
     }
 
@@ -112,10 +109,8 @@ impl State {
             }
             _ => words,
         };
-        let mut columns = Vec::with_capacity(numbers.len());
-        for column in numbers {
-            columns.push(cx.unsqueeze(column, &[1])?);
-        }
+        let columns = numbers.into_iter().map(|column| cx.unsqueeze(column, &[1]));
+        let columns = columns.collect::<onnx::Result<Vec<_>>>()?;
         let table = cx.op("Concat", &columns, attrs! { axis: 1 })?;
         let flat = cx.reshape(table, &[product(cx.shape(table))])?;
         let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[product(&out.shape)], &[1])?;

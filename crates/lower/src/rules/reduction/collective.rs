@@ -28,9 +28,5 @@ fn each(
         )
         .with_help("export the function that runs on one device"));
     }
-    let mut results = Vec::new();
-    for operand in x {
-        results.extend(reduce(cx, &[*operand])?);
-    }
-    Ok(results)
+    x.iter().map(|operand| Ok(reduce(cx, &[*operand])?[0])).collect()
 }

@@ -71,6 +71,11 @@ impl Params {
         self.0.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
     }
 
+    /// Returns the jaxprs inside the parameters.
+    pub fn jaxprs(&self) -> impl Iterator<Item = JaxprId> {
+        self.0.iter().flat_map(|(_, param)| param.jaxprs())
+    }
+
     /// Returns the parameter `name` as a `T`.
     pub fn get<T: FromParam>(&self, name: &str) -> Result<T, ParamError> {
         let found = self.raw(name);
@@ -132,10 +137,6 @@ from_param! {
     Dim, "a dimension", |param| match param {
         Param::Int(value) => Some(Dim::Known(*value)),
         Param::Dim(value) => Some(value.clone()),
-        _ => None,
-    };
-    Tensor, "an array", |param| match param {
-        Param::Tensor(value) => Some(value.clone()),
         _ => None,
     };
     JaxprId, "a jaxpr", |param| match param {

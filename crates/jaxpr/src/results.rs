@@ -89,7 +89,7 @@ impl Heights<'_> {
         let mut height = 0;
         for eqn in &self.program.jaxpr(id).eqns {
             let call = usize::from(*eqn.primitive == *CALL.0);
-            for inner in eqn.params.0.iter().flat_map(|(_, param)| param.jaxprs()) {
+            for inner in eqn.params.jaxprs() {
                 height = height.max(self.of(inner) + call);
             }
         }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use onnx::ValueId;
 use provenance::{CallId, ScopeId};
+
+/// The result of a rule: the equation's values, unless it says otherwise.
+pub(crate) type Result<T = Vec<ValueId>, E = RuleError> = std::result::Result<T, E>;
 
 /// A rule's own error, without a position, which the driver adds.
 #[derive(Debug, thiserror::Error)]
@@ -79,41 +83,15 @@ pub enum Error {
     /// All primitives of the program without a rule.
     #[error("no ONNX lowering for {}", names(.0))]
     MissingRules(Vec<Missing>),
-    /// An equation that its rule does not support.
+    /// An equation that cannot be lowered.
     #[error("`{primitive}`: {reason}")]
-    Unsupported {
+    Equation {
         /// The primitive.
         primitive: Arc<str>,
-        /// A description of the unsupported case.
+        /// A description of the unsupported case or the mistake.
         reason: String,
-        /// A suggestion for the user.
-        help: Option<String>,
-        /// The equation.
-        call: CallId,
-        /// The module that it belongs to.
-        scope: ScopeId,
-    },
-    /// A rule returned something wrong.
-    #[error("`{primitive}`: {reason}")]
-    Internal {
-        /// The primitive.
-        primitive: Arc<str>,
-        /// A description of the mistake.
-        reason: String,
-        /// The equation.
-        call: CallId,
-        /// The module that it belongs to.
-        scope: ScopeId,
-    },
-    /// An external rule failed or returned something wrong.
-    #[error("`{primitive}`: {reason}")]
-    External {
-        /// The primitive.
-        primitive: Arc<str>,
-        /// The rule's name.
-        rule: &'static str,
-        /// A description of the mistake.
-        reason: String,
+        /// The cause.
+        fault: Fault,
         /// The equation.
         call: CallId,
         /// The module that it belongs to.
@@ -122,6 +100,17 @@ pub enum Error {
     /// The model's boundary cannot be built.
     #[error("{0}")]
     Boundary(String),
+}
+
+/// The reason that an equation cannot be lowered.
+#[derive(Debug)]
+pub enum Fault {
+    /// Its rule does not support it. There may be a suggestion for the user.
+    Unsupported(Option<String>),
+    /// Its rule is wrong.
+    Rule,
+    /// Its external rule failed or returned something wrong.
+    External,
 }
 
 fn names(missing: &[Missing]) -> String {

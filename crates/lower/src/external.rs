@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result};
 
 /// An external rule. Its results are checked like those of every rule.
 pub trait ExternalRule: Debug + Send + Sync {
@@ -13,7 +13,7 @@ pub trait ExternalRule: Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Emits the nodes of the current equation of `cx`, and returns its results.
-    fn lower(&self, cx: &mut Context<'_>, inputs: &[Parts]) -> Result<Vec<Parts>, RuleError>;
+    fn lower(&self, cx: &mut Context<'_>, inputs: &[Parts]) -> Result<Vec<Parts>>;
 }
 
 /// Rules by their primitive. They take precedence over the rules of this crate.

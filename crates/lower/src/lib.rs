@@ -11,7 +11,8 @@ mod results;
 mod rules;
 
 pub use driver::{Boundary, Context, Foreign, Lowered, Options, lower};
-pub use error::{Error, Missing, RuleError};
+pub(crate) use error::Result;
+pub use error::{Error, Fault, Missing, RuleError};
 pub use external::{ExternalRule, ExternalRules};
 pub use parts::Parts;
 pub use results::{EqnResult, Results};

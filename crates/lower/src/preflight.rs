@@ -2,9 +2,9 @@
 
 use std::panic::Location;
 
-use jaxpr::{Jaxpr, JaxprId, Program};
+use jaxpr::{Eqn, JaxprId, Program};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use crate::{Error, ExternalRules, Missing, rules};
 
@@ -15,43 +15,16 @@ pub(crate) fn check(
     external: &ExternalRules,
     origins: &mut Origins,
 ) -> Result<(), Error> {
-    let mut complete = FxHashMap::default();
-    if is_complete(program, main, external, &mut complete) {
+    let has_rule = |eqn: &Eqn| {
+        external.contains_key(&eqn.primitive) || rules::primitive(&eqn.primitive).is_some()
+    };
+    if program.jaxprs.iter().flat_map(|jaxpr| &jaxpr.eqns).all(has_rule) {
         return Ok(());
     }
-    let mut missing = Vec::new();
-    let mut search =
-        Search { program, external, origins, complete: &complete, missing: &mut missing };
+    let (complete, missing) = (FxHashSet::default(), Vec::new());
+    let mut search = Search { program, external, origins, complete, missing };
     search.jaxpr(main, None, Origins::ROOT);
-    Err(Error::MissingRules(missing))
-}
-
-/// Returns `true` if all primitives below `id` have rules. The answer is cached, since jaxprs are
-/// shared.
-fn is_complete(
-    program: &Program,
-    id: JaxprId,
-    external: &ExternalRules,
-    known: &mut FxHashMap<JaxprId, bool>,
-) -> bool {
-    if let Some(&answer) = known.get(&id) {
-        return answer;
-    }
-    let mut answer = true;
-    for eqn in &program.jaxpr(id).eqns {
-        // An external rule may ignore the jaxprs of its equation, so they are not searched.
-        if external.contains_key(&eqn.primitive) {
-            continue;
-        }
-        answer &= rules::primitive(&eqn.primitive).is_some();
-        for (_, param) in &eqn.params.0 {
-            for inner in param.jaxprs() {
-                answer &= is_complete(program, inner, external, known);
-            }
-        }
-    }
-    known.insert(id, answer);
-    answer
+    if search.missing.is_empty() { Ok(()) } else { Err(Error::MissingRules(search.missing)) }
 }
 
 /// The maximum number of occurrences in one report. A program may repeat a mistake a thousand
@@ -62,21 +35,22 @@ struct Search<'a> {
     program: &'a Program,
     external: &'a ExternalRules,
     origins: &'a mut Origins,
-    complete: &'a FxHashMap<JaxprId, bool>,
-    missing: &'a mut Vec<Missing>,
+    /// The jaxprs whose primitives all have rules. Jaxprs are shared, so they are searched once.
+    complete: FxHashSet<JaxprId>,
+    missing: Vec<Missing>,
 }
 
 impl Search<'_> {
     fn jaxpr(&mut self, id: JaxprId, caller: Option<(CallId, Emitter)>, scope: ScopeId) {
-        if self.complete.get(&id) == Some(&true) {
+        if self.complete.contains(&id) {
             return;
         }
-        let program = self.program;
-        let jaxpr: &Jaxpr = program.jaxpr(id);
-        for eqn in &jaxpr.eqns {
+        let (program, before) = (self.program, self.missing.len());
+        for eqn in &program.jaxpr(id).eqns {
             if self.missing.len() >= LIMIT {
                 return;
             }
+            // An external rule may ignore the jaxprs of its equation, so they are not searched.
             if self.external.contains_key(&eqn.primitive) {
                 continue;
             }
@@ -89,9 +63,12 @@ impl Search<'_> {
             };
             let at = Location::caller();
             let emitter = Emitter { name: rule.name, stage: Stage::Lower, at: at.into() };
-            for inner in eqn.params.0.iter().flat_map(|(_, param)| param.jaxprs()) {
+            for inner in eqn.params.jaxprs() {
                 self.jaxpr(inner, Some((call, emitter)), scope);
             }
+        }
+        if self.missing.len() == before {
+            self.complete.insert(id);
         }
     }
 }

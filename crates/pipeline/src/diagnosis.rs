@@ -1,6 +1,6 @@
 //! Diagnostics for users: what happened, where in the program, and what to do.
 
-use lower::Missing;
+use lower::{Fault, Missing};
 use optimize::legalize::{self, Fallback};
 use optimize::{Missed, compute, weights};
 use provenance::{
@@ -92,15 +92,33 @@ impl std::fmt::Debug for Places<'_> {
 impl Places<'_> {
     /// Turns an error into its family and a diagnostic for the user.
     pub fn diagnose(&mut self, error: Error) -> (Family, Diagnostic) {
-        match error {
-            Error::Lower(error) => self.lowering(error),
-            Error::Optimize(error) => self.optimizing(&error),
-            Error::Legalize(error) => self.legalizing(error),
-            Error::Compute(error) => self.computing(error),
-            Error::Weights(error) => self.storing(error),
-            Error::Onnx(error) => self.building(&error),
-            Error::File(error) => self.writing(&error),
-        }
+        let message = error.to_string();
+        let (family, code, position, help) = match error {
+            Error::Lower(lower::Error::MissingRules(missing)) => {
+                return (Family::Unsupported, self.missing(&missing));
+            }
+            Error::Lower(lower::Error::Equation { fault, call, scope, .. }) => {
+                equation(fault, Position::Equation(call, scope))
+            }
+            Error::Lower(lower::Error::Boundary(_)) => {
+                (Family::InvalidInput, "invalid-boundary", None, None)
+            }
+            Error::Optimize(error) => {
+                let position = error.origin.map(Position::Node);
+                (Family::Internal, "wrong-rewrite", position, Some(REPORT.to_owned()))
+            }
+            Error::Legalize(error) => legalizing(&error),
+            Error::Compute(error) => computing(&error),
+            Error::Weights(error) => storing(&error),
+            Error::Onnx(error) => building(&error),
+            Error::File(error) => writing(&error),
+        };
+        let place = match position {
+            None => None,
+            Some(Position::Node(origin)) => self.of_origin(origin),
+            Some(Position::Equation(call, scope)) => self.of_call(call, scope),
+        };
+        (family, Diagnostic { code, message, places: place.into_iter().collect(), help })
     }
 
     /// Describes why an operator that the program spells out is not recognised.
@@ -138,34 +156,6 @@ impl Places<'_> {
         self.of_call(call, scope)
     }
 
-    /// Returns the diagnostic for a failed lowering.
-    fn lowering(&mut self, error: lower::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        match error {
-            lower::Error::MissingRules(missing) => (Family::Unsupported, self.missing(&missing)),
-            lower::Error::Unsupported { help, call, scope, .. } => {
-                let places = self.of_call(call, scope).into_iter().collect();
-                let code = "unsupported-equation";
-                (Family::Unsupported, Diagnostic { code, message, places, help })
-            }
-            lower::Error::Internal { call, scope, .. } => {
-                let places = self.of_call(call, scope).into_iter().collect();
-                let help = Some(REPORT.to_owned());
-                (Family::Internal, Diagnostic { code: "wrong-lowering", message, places, help })
-            }
-            lower::Error::External { call, scope, .. } => {
-                let places = self.of_call(call, scope).into_iter().collect();
-                let code = "wrong-rule";
-                (Family::InvalidInput, Diagnostic { code, message, places, help: None })
-            }
-            lower::Error::Boundary(_) => {
-                let diagnostic =
-                    Diagnostic { code: "invalid-boundary", message, places: vec![], help: None };
-                (Family::InvalidInput, diagnostic)
-            }
-        }
-    }
-
     /// Returns one report for all primitives without a rule, with one line of the program each.
     fn missing(&mut self, missing: &[Missing]) -> Diagnostic {
         let mut names: Vec<&str> = missing.iter().map(|m| &*m.primitive).collect();
@@ -192,130 +182,119 @@ impl Places<'_> {
         let help = INSTEAD.iter().find(known).map_or(ANYTHING_ELSE, |(_, help)| help);
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
+}
 
-    /// Returns the diagnostic for a wrong rewrite.
-    fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
-        let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
-        let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
-        (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
-    }
+/// The position in the program that an error is about.
+enum Position {
+    Node(OriginId),
+    Equation(CallId, ScopeId),
+}
 
-    /// Returns the diagnostic for a failed legalisation.
-    fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        match error {
-            legalize::Error::Unsupported { origin, .. } => {
-                let places = self.of_origin(origin).into_iter().collect();
-                let code = "unsupported-by-target";
-                (Family::Unsupported, Diagnostic { code, message, places, help: None })
-            }
-            legalize::Error::OpsetTooNew { newest, .. } => {
-                let help = Some(format!("ask for opset {newest} or older, or for another target"));
-                let (code, places) = ("opset-too-new", Vec::new());
-                (Family::InvalidInput, Diagnostic { code, message, places, help })
-            }
-            legalize::Error::Graph(error) => self.building(&error),
+/// What a user needs to know of an error besides its message: its family, its code, its position
+/// and a suggestion.
+type Findings = (Family, &'static str, Option<Position>, Option<String>);
+
+/// Describes an equation that cannot be lowered.
+fn equation(fault: Fault, position: Position) -> Findings {
+    let (family, code, help) = match fault {
+        Fault::Unsupported(help) => (Family::Unsupported, "unsupported-equation", help),
+        Fault::Rule => (Family::Internal, "wrong-lowering", Some(REPORT.to_owned())),
+        Fault::External => (Family::InvalidInput, "wrong-rule", None),
+    };
+    (family, code, Some(position), help)
+}
+
+/// Describes a failed legalisation.
+fn legalizing(error: &legalize::Error) -> Findings {
+    match error {
+        legalize::Error::Unsupported { origin, .. } => {
+            let position = Some(Position::Node(*origin));
+            (Family::Unsupported, "unsupported-by-target", position, None)
         }
+        legalize::Error::OpsetTooNew { newest, .. } => {
+            let help = format!("ask for opset {newest} or older, or for another target");
+            (Family::InvalidInput, "opset-too-new", None, Some(help))
+        }
+        legalize::Error::Graph(error) => building(error),
     }
+}
 
-    /// Returns the diagnostic for a model that cannot compute in the requested precision.
-    fn computing(&mut self, error: compute::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        let (code, help) = match error {
-            compute::Error::Graph(error) => return self.building(&error),
-            compute::Error::NoMatch { names, .. } => {
-                let help = format!("patterns match whole names, such as: {}", names.join(", "));
-                ("unsuitable-compute", help)
-            }
-            compute::Error::Nothing { last, missing, dtype, .. } => {
-                let dtype = dtype.numpy_name();
-                let help = match (missing, last) {
-                    (Some((target, op)), _) => format!(
-                        "{target} has no `{op}` in {dtype}; target=\"any\" allows all that ONNX defines"
-                    ),
-                    (None, true) => format!(
-                        "products that no other product follows stay in float32 unless you write \"{dtype}:all\""
-                    ),
-                    (None, false) => {
-                        "only products in float32, and operators on their results, can compute in another type".to_owned()
-                    }
-                };
-                ("nothing-computes", help)
-            }
-        };
-        let (places, help) = (Vec::new(), Some(help));
-        (Family::InvalidInput, Diagnostic { code, message, places, help })
-    }
+/// Describes a model that cannot compute in the requested precision.
+fn computing(error: &compute::Error) -> Findings {
+    let (code, help) = match error {
+        compute::Error::Graph(error) => return building(error),
+        compute::Error::NoMatch { names, .. } => {
+            let help = format!("patterns match whole names, such as: {}", names.join(", "));
+            ("unsuitable-compute", help)
+        }
+        compute::Error::Nothing { last, missing, dtype, .. } => {
+            let dtype = dtype.numpy_name();
+            let help = match (missing, last) {
+                (Some((target, op)), _) => format!(
+                    "{target} has no `{op}` in {dtype}; target=\"any\" allows all that ONNX defines"
+                ),
+                (None, true) => format!(
+                    "products that no other product follows stay in float32 unless you write \"{dtype}:all\""
+                ),
+                (None, false) => {
+                    "only products in float32, and operators on their results, can compute in another type".to_owned()
+                }
+            };
+            ("nothing-computes", help)
+        }
+    };
+    (Family::InvalidInput, code, None, Some(help))
+}
 
-    /// Returns the diagnostic for weights that cannot be stored in the requested format.
-    fn storing(&mut self, error: weights::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        let help = match error {
-            weights::Error::Graph(error) => return self.building(&error),
-            weights::Error::NoMatch { largest, .. } if largest.is_empty() => {
-                "the model has no parameters".to_owned()
-            }
-            weights::Error::NoMatch { largest, .. } => {
-                format!("patterns match whole names; the largest are: {}", largest.join(", "))
-            }
-            weights::Error::Unsuitable { .. } => {
-                "exclude it with the format \"keep\", which stores a weight unchanged".to_owned()
-            }
-            weights::Error::Opset(_) => {
-                "omit `opset`, or store weights as float16 or bfloat16".to_owned()
-            }
-        };
-        let (places, help) = (Vec::new(), Some(help));
-        let diagnostic = Diagnostic { code: "unsuitable-weights", message, places, help };
-        (Family::InvalidInput, diagnostic)
-    }
+/// Describes weights that cannot be stored in the requested format.
+fn storing(error: &weights::Error) -> Findings {
+    let help = match error {
+        weights::Error::Graph(error) => return building(error),
+        weights::Error::NoMatch { largest, .. } if largest.is_empty() => {
+            "the model has no parameters".to_owned()
+        }
+        weights::Error::NoMatch { largest, .. } => {
+            format!("patterns match whole names; the largest are: {}", largest.join(", "))
+        }
+        weights::Error::Unsuitable { .. } => {
+            "exclude it with the format \"keep\", which stores a weight unchanged".to_owned()
+        }
+        weights::Error::Opset(_) => {
+            "omit `opset`, or store weights as float16 or bfloat16".to_owned()
+        }
+    };
+    (Family::InvalidInput, "unsuitable-weights", None, Some(help))
+}
 
-    /// Returns the diagnostic for a graph that is invalid, or that the requested opset cannot
-    /// express.
-    fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        let (family, code, origin, help) = match error {
-            onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "omit `opset` to get the lowest one that does not make the model slower";
-                (Family::InvalidInput, "opset-too-old", *origin, Some(help))
-            }
-            onnx::Error::OpsetUnsupported { .. } => {
-                (Family::InvalidInput, "invalid-option", None, None)
-            }
-            onnx::Error::Contents(_) => (Family::InvalidInput, "unreadable-weights", None, None),
-            _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
-        };
-        self.about(message, family, code, origin, help)
-    }
+/// Describes a graph that is invalid, or that the requested opset cannot express.
+fn building(error: &onnx::Error) -> Findings {
+    let (family, code, origin, help) = match error {
+        onnx::Error::OpsetTooOld { origin, .. } => {
+            let help = "omit `opset` to get the lowest one that does not make the model slower";
+            (Family::InvalidInput, "opset-too-old", *origin, Some(help))
+        }
+        onnx::Error::OpsetUnsupported { .. } => {
+            (Family::InvalidInput, "invalid-option", None, None)
+        }
+        onnx::Error::Contents(_) => (Family::InvalidInput, "unreadable-weights", None, None),
+        _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
+    };
+    (family, code, origin.map(Position::Node), help.map(ToOwned::to_owned))
+}
 
-    /// Returns the diagnostic for a model that cannot be encoded or written.
-    fn writing(&mut self, error: &onnx_file::Error) -> (Family, Diagnostic) {
-        let message = error.to_string();
-        let (family, code, origin, help) = match error {
-            onnx_file::Error::Onnx(error) => return self.building(error),
-            onnx_file::Error::TooDeep { origin } => {
-                (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
-            }
-            onnx_file::Error::TooLarge(_) => {
-                (Family::InvalidInput, "model-too-large", None, Some(LARGE))
-            }
-            _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
-        };
-        self.about(message, family, code, origin, help)
-    }
-
-    /// Returns the diagnostic for nodes of one origin.
-    fn about(
-        &mut self,
-        message: String,
-        family: Family,
-        code: &'static str,
-        origin: Option<OriginId>,
-        help: Option<&str>,
-    ) -> (Family, Diagnostic) {
-        let places = origin.and_then(|o| self.of_origin(o)).into_iter().collect();
-        (family, Diagnostic { code, message, places, help: help.map(ToOwned::to_owned) })
-    }
+/// Describes a model that cannot be encoded or written.
+fn writing(error: &onnx_file::Error) -> Findings {
+    let (family, code, origin, help) = match error {
+        onnx_file::Error::Onnx(error) => return building(error),
+        onnx_file::Error::TooDeep { origin } => {
+            (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
+        }
+        onnx_file::Error::TooLarge(_) => {
+            (Family::InvalidInput, "model-too-large", None, Some(LARGE))
+        }
+        _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
+    };
+    (family, code, origin.map(Position::Node), help.map(ToOwned::to_owned))
 }
 
 const DEEP: &str = "nest fewer conditions and loops";

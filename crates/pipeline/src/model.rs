@@ -63,32 +63,28 @@ pub(crate) fn encode(
         let (inputs, nodes) = (onnx_file::map_inputs(graph), onnx_file::map_nodes(graph));
         SourceMap::build(&inputs, &nodes, origins, stacks, function, sources).to_text()
     });
+    let missed = (detail != Detail::Off && !missed.is_empty()).then(|| {
+        let lines = missed.iter().map(|one| diagnosis::missed(one, origins, stacks));
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    let is_default = options.target == Target::default();
+    let assumptions = graph.assumptions;
+    let further = [
+        (OPERATORS, options.forms.to_text()),
+        (COMPUTE, options.compute.to_text()),
+        (FORMATS, options.weights.to_text()),
+        (TARGET, (!is_default).then(|| options.target.name.to_owned())),
+        (ASSUMPTIONS, (!assumptions.is_empty()).then(|| assumptions.to_string())),
+        (CONSTRAINTS, constraints(graph)),
+        (TYPES, types),
+        (MISSED, missed),
+        match detail {
+            Detail::SourceMap => (SOURCE_MAP, map.clone()),
+            _ => (SOURCE_MAP_DIGEST, map.as_ref().map(|map| provenance::digest(map.as_bytes()))),
+        },
+    ];
     let mut model_metadata = options.metadata.clone();
-    model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
-    model_metadata.extend(options.compute.to_text().map(|text| (COMPUTE.to_owned(), text)));
-    model_metadata.extend(options.weights.to_text().map(|text| (FORMATS.to_owned(), text)));
-    if options.target != Target::default() {
-        model_metadata.push((TARGET.to_owned(), options.target.name.to_owned()));
-    }
-    if !graph.assumptions.is_empty() {
-        model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
-    }
-    if let Some(constraints) = constraints(graph) {
-        model_metadata.push((CONSTRAINTS.to_owned(), constraints));
-    }
-    model_metadata.extend(types.map(|text| (TYPES.to_owned(), text)));
-    if detail != Detail::Off && !missed.is_empty() {
-        let lines: Vec<String> =
-            missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();
-        model_metadata.push((MISSED.to_owned(), lines.join("\n")));
-    }
-    if let Some(map) = &map {
-        model_metadata.push(if detail == Detail::SourceMap {
-            (SOURCE_MAP.to_owned(), map.clone())
-        } else {
-            (SOURCE_MAP_DIGEST.to_owned(), provenance::digest(map.as_bytes()))
-        });
-    }
+    model_metadata.extend(further.into_iter().filter_map(|(k, text)| Some((k.to_owned(), text?))));
     let plain = EncodeOptions::new(opset);
     // Who asks for an old opset has an old runtime, which skips the metadata of nodes.
     let newest = options.target.newest_ir_version;

@@ -202,7 +202,10 @@ pub(crate) fn convert(
         return Err(cause.clone_ref(py));
     }
     let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
-    let is_external = matches!(error, pipeline::Error::Lower(lower::Error::External { .. }));
+    let is_external = matches!(
+        error,
+        pipeline::Error::Lower(lower::Error::Equation { fault: lower::Fault::External, .. })
+    );
     let (family, mut diagnostic) = places.diagnose(error);
     if let (Some(rule), true) = (&rule, is_external) {
         diagnostic.places.push(rule.place.clone());

@@ -18,8 +18,9 @@
 
 use std::fmt::Write as _;
 
+use indexmap::IndexSet;
 use provenance::{Frame, FrameId, FrameKind, LinkId, Span, StackId, Stacks};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::jaxpr::Parser;
 use super::token::{Token, quoted};
@@ -128,53 +129,53 @@ impl Parser<'_> {
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     stacks: &'a Stacks,
-    numbers: FxHashMap<StackId, usize>,
-    used: Vec<StackId>,
+    /// The stacks in the order of their numbers.
+    used: Numbers<StackId>,
 }
+
+/// Items in the order of their first occurrence.
+type Numbers<T> = IndexSet<T, FxBuildHasher>;
 
 impl<'a> Writer<'a> {
     pub(super) fn new(stacks: &'a Stacks) -> Self {
-        Self { stacks, numbers: FxHashMap::default(), used: Vec::new() }
+        Self { stacks, used: Numbers::default() }
     }
 
     /// Returns the number of a stack, and assigns one on first use.
     pub(super) fn number(&mut self, stack: StackId) -> usize {
-        *self.numbers.entry(stack).or_insert_with(|| {
-            self.used.push(stack);
-            self.used.len() - 1
-        })
+        self.used.insert_full(stack).0
     }
 
     /// Prints the sections after the program.
     pub(super) fn sections(mut self, entry: Option<StackId>) -> String {
         let entry = entry.map(|stack| self.number(stack));
-        let mut frames = Table::default();
-        let mut links = Table::default();
+        let mut frames = Numbers::<&Frame>::default();
+        let mut links = Numbers::<LinkId>::default();
         let mut sections = [String::new(), String::new(), String::new()];
         for (number, stack) in self.used.iter().enumerate() {
             // Callers come before their callees.
             let mut fresh = Vec::new();
             let mut next = self.stacks.link(*stack);
             let first = next;
-            while let Some(link) = next.filter(|link| !links.known.contains_key(link)) {
+            while let Some(link) = next.filter(|link| !links.contains(link)) {
                 fresh.push(link);
                 next = self.stacks.follow(link).and_then(|(_, caller)| caller);
             }
             for link in fresh.into_iter().rev() {
                 let Some((frame, caller)) = self.stacks.follow(link) else { continue };
-                let (at, is_new) = frames.add(frame);
+                let (at, is_new) = frames.insert_full(frame);
                 if is_new {
                     write_frame(&mut sections[0], at, frame);
                 }
-                let (number, _) = links.add(link);
+                let (number, _) = links.insert_full(link);
                 // Writing to a string cannot fail.
                 let _ = write!(sections[1], "\n  {number} {at}");
                 if let Some(caller) = caller {
-                    let _ = write!(sections[1], " from {}", links.add(caller).0);
+                    let _ = write!(sections[1], " from {}", links.insert_full(caller).0);
                 }
             }
             if let Some(first) = first {
-                let _ = write!(sections[2], "\n  #{number} {}", links.add(first).0);
+                let _ = write!(sections[2], "\n  #{number} {}", links.insert_full(first).0);
             }
         }
         let mut text = String::new();
@@ -199,25 +200,4 @@ fn write_frame(text: &mut String, number: usize, frame: &Frame) {
         text,
         "\n  {number} {kind} {file} {function} {line}:{column} {end_line}:{end_column}"
     );
-}
-
-/// Numbers for things, in the order of their first occurrence.
-#[derive(Debug)]
-struct Table<T> {
-    known: FxHashMap<T, usize>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { known: FxHashMap::default() }
-    }
-}
-
-impl<T: Copy + Eq + std::hash::Hash> Table<T> {
-    /// Returns the number of an item, and `true` if it is new.
-    fn add(&mut self, thing: T) -> (usize, bool) {
-        let next = self.known.len();
-        let number = *self.known.entry(thing).or_insert(next);
-        (number, number == next && self.known.len() > next)
-    }
 }

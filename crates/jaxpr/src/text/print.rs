@@ -124,7 +124,7 @@ impl<'a> Printer<'a> {
         }
         let mut height = 0;
         for eqn in &self.program.jaxpr(id).eqns {
-            for inner in eqn.params.0.iter().flat_map(|(_, param)| param.jaxprs()) {
+            for inner in eqn.params.jaxprs() {
                 height = height.max(self.visit(inner) + 1);
             }
         }

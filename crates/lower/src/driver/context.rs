@@ -4,13 +4,13 @@
 use std::panic::Location;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
-use onnx::{BlockId, Builder, Graph, Source, ValueId};
+use onnx::{BlockId, Builder, Graph, ValueId};
 use provenance::{CallId, Emitter, ScopeId, Site, Stage};
 use tensor::{DType, Type};
 
 use super::{Destination, Driver, State};
 use crate::parts::{Parts, part_type, width};
-use crate::{ExternalRules, RuleError};
+use crate::{ExternalRules, Result, RuleError};
 
 /// The equation being lowered.
 #[derive(Debug)]
@@ -18,43 +18,16 @@ pub struct Context<'a> {
     pub(super) builder: Builder<'a>,
     pub(super) state: &'a mut State,
     pub(super) program: &'a jaxpr::Program,
-    eqn: &'a Eqn,
-    jaxpr: &'a Jaxpr,
+    pub(super) eqn: &'a Eqn,
+    pub(super) jaxpr: &'a Jaxpr,
     pub(super) call: CallId,
     pub(super) scope: ScopeId,
-    external: &'a ExternalRules,
+    pub(super) external: &'a ExternalRules,
     /// The index of the equation in the recorded results.
-    recorded: Option<u32>,
+    pub(super) recorded: Option<u32>,
 }
 
-type Result<T> = std::result::Result<T, RuleError>;
-
 impl<'a> Context<'a> {
-    pub(super) fn enter(
-        driver: &'a mut Driver<'_>,
-        eqn: &'a Eqn,
-        jaxpr: &'a Jaxpr,
-        place: Destination,
-        call: CallId,
-        scope: ScopeId,
-        recorded: Option<u32>,
-    ) -> Self {
-        let source = Source::Equation { call: Some(call), scope };
-        let rule = ("", Stage::Lower);
-        let builder = Builder::new(driver.graph, driver.origins, rule, source, place.block);
-        Self {
-            builder,
-            state: driver.state,
-            program: driver.program,
-            external: driver.external,
-            eqn,
-            jaxpr,
-            call,
-            scope,
-            recorded,
-        }
-    }
-
     /// Returns the equation.
     pub fn eqn(&self) -> &'a Eqn {
         self.eqn
@@ -145,7 +118,11 @@ impl<'a> Context<'a> {
     #[track_caller]
     pub fn inline(&mut self, id: JaxprId, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
         let block = self.builder.block();
-        self.inline_into(id, inputs, block, Location::caller())
+        let caller = Some(self.caller(Location::caller()));
+        // The equations of a body have no single value, so they are not recorded.
+        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
+        let place = Destination { block, scope: self.scope, caller, recorded };
+        Ok(self.driver().jaxpr(id, inputs, place)?)
     }
 
     /// Emits nodes into a new block. `fill` returns the outputs of the block.
@@ -172,20 +149,6 @@ impl<'a> Context<'a> {
         [DType::I64, DType::Bool].map(|dtype| graph.add_input(block, Type::new(dtype, [])))
     }
 
-    fn inline_into(
-        &mut self,
-        id: JaxprId,
-        inputs: &[ValueId],
-        block: BlockId,
-        at: &'static Location<'static>,
-    ) -> Result<Vec<ValueId>> {
-        // The equations of a body have no single value, so they are not recorded.
-        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
-        let place =
-            Destination { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
-        Ok(self.driver().jaxpr(id, inputs, place)?)
-    }
-
     /// Emits nodes on behalf of a statement outside this project.
     pub fn at<T>(&mut self, site: Site, emit: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.builder.set_site(Some(site));
@@ -204,11 +167,5 @@ impl<'a> Context<'a> {
         let (graph, origins) = self.builder.parts_mut();
         let (program, external) = (self.program, self.external);
         Driver { program, graph, origins, state: self.state, external }
-    }
-
-    /// Returns the types of the values that represent the equation's results.
-    pub(super) fn out_types(&self) -> Vec<Type> {
-        let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
-        results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()
     }
 }

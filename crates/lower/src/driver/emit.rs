@@ -1,20 +1,16 @@
 //! Methods of rules that emit nodes, or query facts about values.
 
 use std::ops::{Deref, DerefMut};
-use std::panic::Location;
 use std::sync::Arc;
 
-use onnx::facts::Progression;
-use onnx::formula::Num;
+use onnx::facts::Facts;
 use onnx::{Assumption, Attrs, Builder, Op, ValueId, attrs, fold};
 use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
 use super::Context;
-use crate::RuleError;
 use crate::rules::TABLE_FILE;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 /// The types of the results of a node that a user's rule emits.
 #[derive(Clone, Debug)]
@@ -46,15 +42,9 @@ impl Context<'_> {
         self.builder.graph().assumptions.contains(one)
     }
 
-    /// Returns the value as a constant, if it is small and follows from constants alone.
-    pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
-        self.builder.graph().facts().constant(value)
-    }
-
-    /// Describes the vectors in the last axis of a value. An element has a progression if it takes
-    /// equally spaced values.
-    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
-        self.builder.graph().facts().progressions(value)
+    /// Returns what is known about values before the model runs.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        self.builder.graph().facts()
     }
 
     /// Returns the operand that a value broadcasts, or the value itself.
@@ -70,7 +60,7 @@ impl Context<'_> {
         let narrow = self.repeated(value);
         // The user may replace the elements of a parameter.
         self.builder.graph().parameter(narrow).is_none()
-            && self.known(narrow).and_then(|known| known.splat()) == Some(number)
+            && self.facts().constant(narrow).and_then(|known| known.splat()) == Some(number)
     }
 
     /// Returns the number that all elements of a value equal, as a scalar.
@@ -80,7 +70,7 @@ impl Context<'_> {
             return Ok(Some(self.reshape(narrow, &[])?));
         }
         let is_parameter = self.builder.graph().parameter(narrow).is_some();
-        let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
+        let number = self.facts().constant(narrow).filter(|_| !is_parameter).and_then(|known| {
             let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
             let first = bytes.get(..width as usize)?.to_vec();
             Tensor::new(known.dtype(), &[], Arc::new(first)).ok()
@@ -107,17 +97,6 @@ impl Context<'_> {
         (is_first && axis == along && are_single).then_some((axis as i64, parts))
     }
 
-    /// Returns the single elements that the vectors in the last axis of a value are concatenated
-    /// from.
-    pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
-        self.builder.graph().facts().parts_of_vectors(value)
-    }
-
-    /// Returns the elements that a value broadcasts or reshapes, if they are known.
-    pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
-        self.builder.graph().facts().elements(value)
-    }
-
     /// Returns the boolean that a value is, or is cast from.
     pub(crate) fn truth_behind(&self, value: ValueId) -> Option<ValueId> {
         if self.dtype(value) == DType::Bool {
@@ -127,17 +106,6 @@ impl Context<'_> {
         let cast = graph.node(graph.producer(value)?);
         let from = cast.input(0).filter(|_| cast.is("Cast"))?;
         (self.dtype(from) == DType::Bool).then_some(from)
-    }
-
-    /// Emits several results of one formula, in the type that it computes in. If `at` is given, all
-    /// nodes are attributed to that line.
-    pub(crate) fn formulas<const N: usize, const M: usize>(
-        &mut self,
-        at: Option<&'static Location<'static>>,
-        operands: [ValueId; N],
-        body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
-    ) -> onnx::Result<[ValueId; M]> {
-        onnx::formula::formulas_at(&mut self.builder, at, operands, body)
     }
 
     /// Emits a node for a user's rule. Its results have the given types where type inference does

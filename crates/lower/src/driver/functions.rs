@@ -13,10 +13,8 @@ use rustc_hash::FxHashMap;
 use tensor::{Dim, Type};
 
 use super::{Context, Destination, Frame};
-use crate::RuleError;
 use crate::parts::{Parts, part_type, width};
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 /// The user's name for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +87,7 @@ impl Context<'_> {
         for size in &known.sizes {
             all.push(self.dims(std::slice::from_ref(size))?);
         }
-        let results = self.out_types();
+        let results = self.result_types().flat_map(parts_of).collect();
         let node = self.builder.call(known.op, &all, results);
         let (origin, first) = (self.builder.graph().node(node).origin, known.first);
         if first != self.call {

@@ -25,7 +25,9 @@ pub(crate) use slice::{counted, written};
 use functions::Functions;
 
 use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
-use crate::{EqnResult, Error, ExternalRules, Missing, Results, RuleError, preflight, rules};
+use crate::{
+    EqnResult, Error, ExternalRules, Fault, Missing, Result, Results, RuleError, preflight, rules,
+};
 
 /// The names and layouts of the model's inputs and outputs, by position.
 #[derive(Clone, Debug, Default)]
@@ -109,16 +111,6 @@ impl Frame {
             dims: FxHashMap::default(),
             sizes: Vec::new(),
         }
-    }
-
-    /// Returns an input and its axis whose size is `dim`.
-    fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
-        self.places.get(dim).copied()
-    }
-
-    /// Returns the formula for the dimension variable `name`.
-    fn solution(&self, name: &str) -> Option<Solution> {
-        self.solutions.get(name).cloned()
     }
 
     /// Records the symbolic dimensions of an input.
@@ -207,11 +199,12 @@ pub fn lower(
     let functions = Functions::default();
     let mut state = State { frame, functions, results: Results::default() };
     let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state, external };
-    let inputs = driver.inputs(main, boundary)?;
+    let at_boundary = |error: RuleError| Error::Boundary(error.to_string());
+    let inputs = driver.inputs(main, boundary).map_err(at_boundary)?;
     let recorded = options.record.then_some(None);
     let place = Destination { block: Graph::MAIN, scope: Origins::ROOT, caller: None, recorded };
     let outputs = driver.jaxpr(main, &inputs, place)?;
-    let outputs = driver.outputs(main, &outputs, boundary)?;
+    let outputs = driver.outputs(main, &outputs, boundary).map_err(at_boundary)?;
     graph.set_outputs(Graph::MAIN, &outputs);
     Ok(Lowered { graph, results: state.results })
 }
@@ -233,7 +226,7 @@ fn solve(dim: &Dim) -> Option<(String, Solution)> {
 }
 
 impl Driver<'_> {
-    fn inputs(&mut self, main: JaxprId, boundary: &Boundary) -> Result<Vec<ValueId>, Error> {
+    fn inputs(&mut self, main: JaxprId, boundary: &Boundary) -> Result {
         let jaxpr = self.program.jaxpr(main);
         let mut inputs = Vec::with_capacity(jaxpr.inputs.len());
         for (i, var) in jaxpr.inputs.iter().enumerate() {
@@ -249,18 +242,18 @@ impl Driver<'_> {
             if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
                 let tensor = tensor.ok_or_else(|| {
-                    Error::Boundary(format!("an input of type {dtype} cannot have a default"))
+                    RuleError::unsupported(format!(
+                        "an input of type {dtype} cannot have a default"
+                    ))
                 })?;
                 self.graph.defaults.push((value, tensor));
             }
             self.state.frame.learn(value, self.graph.ty(value));
-            let value = self.boundary("input_dtypes").cast(value, inner).map_err(at_boundary)?;
+            let value = self.boundary("input_dtypes").cast(value, inner)?;
             if nchw {
-                let mut builder = self.boundary("inputs_as_nchw");
-                inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
+                inputs.push(self.boundary("inputs_as_nchw").transpose(value, &NCHW_TO_NHWC)?);
             } else if ty.dtype.is_complex() {
-                let parts = unpack(&mut self.boundary("input"), value).map_err(at_boundary)?;
-                inputs.extend(parts.flat());
+                inputs.extend(unpack(&mut self.boundary("input"), value)?.flat());
             } else {
                 inputs.push(value);
             }
@@ -268,37 +261,27 @@ impl Driver<'_> {
         Ok(inputs)
     }
 
-    fn outputs(
-        &mut self,
-        main: JaxprId,
-        outputs: &[ValueId],
-        boundary: &Boundary,
-    ) -> Result<Vec<ValueId>, Error> {
+    fn outputs(&mut self, main: JaxprId, outputs: &[ValueId], boundary: &Boundary) -> Result {
         let jaxpr = self.program.jaxpr(main);
         let mut flat = outputs.iter().copied();
         let mut result = Vec::with_capacity(jaxpr.outputs.len());
         for (i, atom) in jaxpr.outputs.iter().enumerate() {
             let ty = jaxpr.atom_ty(atom);
             let parts = Parts::next(ty.dtype, &mut flat)
-                .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
+                .ok_or_else(|| RuleError::Internal("a result is missing".to_owned()))?;
             let nchw = boundary.outputs_as_nchw.contains(&i);
             if nchw {
                 permuted(&ty, NHWC_TO_NCHW)?;
             }
             let value = match parts {
-                Parts::Complex(re, im) => {
-                    pack(&mut self.boundary("output"), re, im).map_err(at_boundary)?
-                }
+                Parts::Complex(re, im) => pack(&mut self.boundary("output"), re, im)?,
                 Parts::Real(value) if nchw => {
-                    let mut builder = self.boundary("outputs_as_nchw");
-                    builder.transpose(value, &NHWC_TO_NCHW).map_err(at_boundary)?
+                    self.boundary("outputs_as_nchw").transpose(value, &NHWC_TO_NCHW)?
                 }
                 Parts::Real(value) => value,
             };
             result.push(match boundary.output_types.get(&i) {
-                Some(dtype) => {
-                    self.boundary("output_dtypes").cast(value, *dtype).map_err(at_boundary)?
-                }
+                Some(dtype) => self.boundary("output_dtypes").cast(value, *dtype)?,
                 None => value,
             });
         }
@@ -350,7 +333,7 @@ impl Driver<'_> {
         let call = self.origins.call(Call { stack: eqn.stack, caller: place.caller });
         let scope = self.origins.scope(place.scope, &eqn.scope);
         let external = self.external.get(&eqn.primitive).filter(|_| eqn.external.is_some());
-        let wrap = |error| explain(error, eqn, call, scope, external.map(|rule| rule.name()));
+        let wrap = |error| explain(error, eqn, call, scope, external.is_some());
 
         if let Some(empty) = self.empty(jaxpr, eqn) {
             empty.into_iter().for_each(|(var, value)| env[var.0 as usize] = Some(value));
@@ -359,29 +342,40 @@ impl Driver<'_> {
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
-        let (built_in, values) = (rules::primitive(&eqn.primitive), Vec::new());
+        let built_in = rules::primitive(&eqn.primitive);
+        let rule = match (external, built_in) {
+            (Some(rule), _) => (rule.name(), Stage::Custom),
+            (None, Some(rule)) => (rule.name, Stage::Lower),
+            (None, None) => {
+                let primitive = eqn.primitive.clone();
+                return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
+            }
+        };
         let recorded = place.recorded.map(|caller| {
             let made_by = |var: &VarId| jaxpr.made_by.get(var.0 as usize).copied().flatten();
             let made_by = eqn.outputs.iter().map(made_by).collect();
-            let native = (built_in.map_or("", |rule| rule.name), Stage::Lower);
-            let rule = external.map_or(native, |rule| (rule.name(), Stage::Custom));
             let types = eqn.outputs.iter().map(|var| jaxpr.ty(*var).clone()).collect();
+            let values = Vec::new();
             let entry = EqnResult { caller, made_by, values, types, rule, call, scope };
             self.state.results.enter(entry)
         });
-        let outputs = if let Some(rule) = external {
-            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.set_rule(rule.name(), Stage::Custom);
-            rule.lower(&mut context, &inputs).map_err(wrap)?
-        } else {
-            let Some(rule) = built_in else {
-                let primitive = eqn.primitive.clone();
-                return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
-            };
-            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.builder.set_rule(rule.name, Stage::Lower);
-            rule.apply(&mut context, &inputs).map_err(wrap)?
+        let source = Source::Equation { call: Some(call), scope };
+        let mut cx = Context {
+            builder: Builder::new(self.graph, self.origins, rule, source, place.block),
+            state: self.state,
+            program: self.program,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            external: self.external,
+            recorded,
         };
+        let outputs = match external {
+            Some(rule) => rule.lower(&mut cx, &inputs),
+            None => cx.built_in(&inputs),
+        };
+        let outputs = outputs.map_err(wrap)?;
 
         self.check(jaxpr, eqn, &outputs).map_err(wrap)?;
         if let Some(id) = recorded {
@@ -417,7 +411,7 @@ impl Driver<'_> {
     }
 
     /// Compares the results of a rule with the types that JAX expects.
-    fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<(), RuleError> {
+    fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<()> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
             let reason = format!("the rule returned {got} values instead of {want}");
@@ -438,7 +432,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    fn check_part(&mut self, i: usize, value: ValueId, whole: &Type) -> Result<(), RuleError> {
+    fn check_part(&mut self, i: usize, value: ValueId, whole: &Type) -> Result<()> {
         let got = self.graph.ty(value);
         if got == whole {
             return Ok(());
@@ -504,38 +498,25 @@ impl Driver<'_> {
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
-fn at_boundary(error: impl ToString) -> Error {
-    Error::Boundary(error.to_string())
-}
-
-fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
+fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type> {
     if ty.dtype.is_complex() {
-        return Err(Error::Boundary(format!("only real values can be NCHW, not {ty}")));
+        return Err(RuleError::unsupported(format!("only real values can be NCHW, not {ty}")));
     }
     if ty.rank() != 4 {
-        return Err(Error::Boundary(format!("only 4-dimensional values can be NCHW, not {ty}")));
+        let reason = format!("only 4-dimensional values can be NCHW, not {ty}");
+        return Err(RuleError::unsupported(reason));
     }
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
 }
 
 /// Adds the position to a rule's error. A mistake in an external rule is not a bug of this project.
-fn explain(
-    error: RuleError,
-    eqn: &Eqn,
-    call: CallId,
-    scope: ScopeId,
-    external: Option<&'static str>,
-) -> Error {
-    let primitive = eqn.primitive.clone();
-    match error {
-        RuleError::Unsupported { reason, help } => {
-            Error::Unsupported { primitive, reason, help, call, scope }
+fn explain(error: RuleError, eqn: &Eqn, call: CallId, scope: ScopeId, is_external: bool) -> Error {
+    let (reason, fault) = match error {
+        RuleError::Unsupported { reason, help } => (reason, Fault::Unsupported(help)),
+        RuleError::Internal(reason) | RuleError::External(reason) => {
+            (reason, if is_external { Fault::External } else { Fault::Rule })
         }
-        RuleError::Internal(reason) | RuleError::External(reason) => match external {
-            Some(rule) => Error::External { primitive, rule, reason, call, scope },
-            None => Error::Internal { primitive, reason, call, scope },
-        },
-        RuleError::Inner(error) => *error,
-    }
+        RuleError::Inner(error) => return *error,
+    };
+    Error::Equation { primitive: eqn.primitive.clone(), reason, fault, call, scope }
 }

@@ -1,15 +1,11 @@
 //! Symbolic sizes, computed from the shapes of inputs.
 
-use std::panic::Location;
-
 use onnx::{Attrs, Graph, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{Atom, DType, Dim, DimOp, Type};
 
 use super::{Context, Solution};
-use crate::RuleError;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 impl Context<'_> {
     /// Returns the dimensions as a vector of 64-bit integers. It is a constant if all are known.
@@ -20,7 +16,6 @@ impl Context<'_> {
         if let Some(known) = known {
             return Ok(self.i64s(&known));
         }
-        let at = Location::caller();
         let mut parts = Vec::new();
         let mut rest = shape;
         while let Some(first) = rest.first() {
@@ -30,7 +25,7 @@ impl Context<'_> {
                 parts.push(self.i64s(&values));
                 rest = &rest[run..];
             } else {
-                parts.push(self.dim(first, at)?);
+                parts.push(self.dim(first)?);
                 rest = &rest[1..];
             }
         }
@@ -40,9 +35,17 @@ impl Context<'_> {
         }
     }
 
+    /// Returns a dimension as a scalar.
+    #[track_caller]
+    pub(crate) fn size(&mut self, dim: &Dim) -> Result<ValueId> {
+        let size = self.dims(std::slice::from_ref(dim))?;
+        Ok(self.squeeze(size, &[0])?)
+    }
+
     /// Returns a dimension as a vector of one element, computed in the root block, where all blocks
     /// of the main graph or of the function see it.
-    fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+    #[track_caller]
+    fn dim(&mut self, dim: &Dim) -> Result<ValueId> {
         if let Some(known) = dim.as_known() {
             return Ok(self.i64s(&[known]));
         }
@@ -50,16 +53,18 @@ impl Context<'_> {
             return Ok(known);
         }
         let root = self.state.frame.root;
-        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+        let value = if let Some((input, axis)) = self.state.frame.places.get(dim).copied() {
             let axis = axis as i64;
-            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 })?
         } else if let Some(name) = dim.as_var() {
-            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
-                let mut value = self.dim(&size, at)?;
+            if let Some(Solution { size, offset, factor }) =
+                self.state.frame.solutions.get(name).cloned()
+            {
+                let mut value = self.dim(&size)?;
                 for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
                     if number != neutral {
                         let number = self.i64s(&[number]);
-                        value = self.in_root(op, &[value, number], Attrs::new(), at)?;
+                        value = self.in_root(op, &[value, number], Attrs::new())?;
                     }
                 }
                 value
@@ -77,88 +82,73 @@ impl Context<'_> {
                 value
             }
         } else {
-            self.polynomial(dim, at)?
+            self.polynomial(dim)?
         };
         self.builder.graph_mut().set_content(value, Some([dim.clone()].into()));
         self.state.frame.dims.insert(dim.clone(), value);
         Ok(value)
     }
 
-    fn polynomial(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+    #[track_caller]
+    fn polynomial(&mut self, dim: &Dim) -> Result<ValueId> {
         let mut sum = None;
         for (factor, atoms) in dim.terms() {
             let mut product = None;
             for (atom, power) in atoms {
                 let value = match &atom {
-                    Atom::Var(_) => self.dim(&Dim::atom(atom.clone()), at)?,
-                    Atom::Op(op, a, b) => self.dim_op(*op, a, b, at)?,
+                    Atom::Var(_) => self.dim(&Dim::atom(atom.clone()))?,
+                    Atom::Op(op, a, b) => self.dim_op(*op, a, b)?,
                 };
                 for _ in 0..power {
-                    product = Some(self.fold("Mul", product, value, at)?);
+                    product = Some(self.fold("Mul", product, value)?);
                 }
             }
             let term = match (factor, product) {
                 (1, Some(product)) => product,
                 _ => {
                     let factor = self.i64s(&[factor]);
-                    self.fold("Mul", product, factor, at)?
+                    self.fold("Mul", product, factor)?
                 }
             };
-            sum = Some(self.fold("Add", sum, term, at)?);
+            sum = Some(self.fold("Add", sum, term)?);
         }
         sum.ok_or_else(|| RuleError::Internal(format!("the dimension `{dim}` has no terms")))
     }
 
-    fn fold(
-        &mut self,
-        op: &'static str,
-        left: Option<ValueId>,
-        right: ValueId,
-        at: &'static Location<'static>,
-    ) -> Result<ValueId> {
+    #[track_caller]
+    fn fold(&mut self, op: &'static str, left: Option<ValueId>, right: ValueId) -> Result<ValueId> {
         match left {
             None => Ok(right),
-            Some(left) => self.in_root(op, &[left, right], Attrs::new(), at),
+            Some(left) => self.in_root(op, &[left, right], Attrs::new()),
         }
     }
 
-    fn dim_op(
-        &mut self,
-        op: DimOp,
-        a: &Dim,
-        b: &Dim,
-        at: &'static Location<'static>,
-    ) -> Result<ValueId> {
-        let pair = [self.dim(a, at)?, self.dim(b, at)?];
+    #[track_caller]
+    fn dim_op(&mut self, op: DimOp, a: &Dim, b: &Dim) -> Result<ValueId> {
+        let pair = [self.dim(a)?, self.dim(b)?];
         match op {
-            DimOp::Max => self.in_root("Max", &pair, Attrs::new(), at),
-            DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
+            DimOp::Max => self.in_root("Max", &pair, Attrs::new()),
+            DimOp::Min => self.in_root("Min", &pair, Attrs::new()),
             // ONNX's `Mod` without `fmod` takes the sign of the divisor, like Python's.
-            DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
+            DimOp::Mod => self.in_root("Mod", &pair, Attrs::new()),
             // `Div` truncates, which is equivalent if nothing is negative.
             DimOp::FloorDiv if at_least(a, 0) && at_least(b, 1) => {
-                self.in_root("Div", &pair, Attrs::new(), at)
+                self.in_root("Div", &pair, Attrs::new())
             }
             // Subtracting the remainder first makes the division exact.
             DimOp::FloorDiv => {
-                let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
-                let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;
-                self.in_root("Div", &[exact, pair[1]], Attrs::new(), at)
+                let rest = self.in_root("Mod", &pair, Attrs::new())?;
+                let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new())?;
+                self.in_root("Div", &[exact, pair[1]], Attrs::new())
             }
         }
     }
 
-    fn in_root(
-        &mut self,
-        op: &'static str,
-        inputs: &[ValueId],
-        attrs: Attrs,
-        at: &'static Location<'static>,
-    ) -> Result<ValueId> {
+    #[track_caller]
+    fn in_root(&mut self, op: &'static str, inputs: &[ValueId], attrs: Attrs) -> Result<ValueId> {
         let block = self.builder.enter(self.state.frame.root);
-        let inputs = inputs.iter().map(|v| Some(*v)).collect();
-        let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
+        let value = self.builder.op(op, inputs, attrs);
         self.builder.enter(block);
-        Ok(outputs?[0])
+        Ok(value?)
     }
 }

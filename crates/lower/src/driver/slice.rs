@@ -6,9 +6,7 @@ use tensor::bounds::at_least;
 use tensor::{Atom, Dim, DimOp};
 
 use super::Context;
-use crate::RuleError;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::{Result, RuleError};
 
 impl Context<'_> {
     /// Slices `value` along each of `axes`, from `start` to `end` by `step`.

@@ -2,11 +2,11 @@
 
 pub(crate) mod number;
 
-pub(crate) use onnx::formula::{Num, repeat};
+pub(crate) use onnx::formula::{Num, formulas, repeat};
 
 use onnx::ValueId;
 
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// Emits a formula of `operands`. Floats of fewer than 32 bits are widened to 32 and rounded once,
 /// at the end, as in JAX.
@@ -14,7 +14,7 @@ pub(crate) fn formula<const N: usize>(
     cx: &mut Context<'_>,
     operands: &[ValueId],
     body: impl for<'f> FnOnce([Num<'f>; N]) -> Num<'f>,
-) -> Result<Vec<ValueId>, RuleError> {
+) -> Result {
     let dtype = cx.out(0).dtype;
     let wrong = |_| RuleError::Internal(format!("{} operands, not {N}", operands.len()));
     let operands: [ValueId; N] = operands.try_into().map_err(wrong)?;
@@ -22,21 +22,9 @@ pub(crate) fn formula<const N: usize>(
     Ok(vec![result])
 }
 
-/// Emits several results of one formula, in the type that it computes in.
-pub(crate) fn formulas<const N: usize, const M: usize>(
-    cx: &mut Context<'_>,
-    operands: [ValueId; N],
-    body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
-) -> Result<[ValueId; M], RuleError> {
-    Ok(cx.formulas(None, operands, body)?)
-}
-
 /// Broadcasts the operands to the shape of the result, because a loop-carried value cannot grow.
 #[track_caller]
-pub(crate) fn spread(
-    cx: &mut Context<'_>,
-    operands: &[ValueId],
-) -> Result<Vec<ValueId>, RuleError> {
+pub(crate) fn spread(cx: &mut Context<'_>, operands: &[ValueId]) -> Result {
     let shape = cx.out(0).shape.clone();
     operands.iter().map(|operand| cx.expand(*operand, &shape)).collect()
 }

@@ -3,10 +3,10 @@
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::panic::Location;
 
-use super::Num;
-use crate::{Context, Parts, RuleError};
+use onnx::formula::formulas_at;
 
-type Result<T> = std::result::Result<T, RuleError>;
+use super::Num;
+use crate::{Context, Parts, Result};
 
 /// A number in a formula, real or complex.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ fn numbers_at<const N: usize, const M: usize>(
     body: impl for<'f> FnOnce([Number<'f>; N]) -> [Number<'f>; M],
 ) -> Result<[Parts; M]> {
     let mut imaginary = [None; M];
-    let real = cx.formulas(at, operands.map(Parts::re), |real| {
+    let real = formulas_at(cx, at, operands.map(Parts::re), |real| {
         let operands = std::array::from_fn(|i| Number {
             re: real[i],
             im: operands[i].im().map(|im| real[i].beside(im)),
@@ -45,14 +45,14 @@ fn numbers_at<const N: usize, const M: usize>(
     Ok(std::array::from_fn(|i| Parts::new(real[i], imaginary[i])))
 }
 
-/// Emits a formula on behalf of the line `at` of a rule.
-pub(crate) fn number_at<const N: usize>(
+/// Emits a formula on behalf of the line that calls this function.
+#[track_caller]
+pub(crate) fn number<const N: usize>(
     cx: &mut Context<'_>,
-    at: &'static Location<'static>,
     operands: [Parts; N],
     body: impl for<'f> FnOnce([Number<'f>; N]) -> Number<'f>,
 ) -> Result<Parts> {
-    let [result] = numbers_at(cx, Some(at), operands, |x| [body(x)])?;
+    let [result] = numbers_at(cx, Some(Location::caller()), operands, |x| [body(x)])?;
     Ok(result)
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn binary(
 /// from a real.
 pub(crate) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
-    cx.elements(im).and_then(|parts| parts.splat()) == Some(0.0)
+    cx.facts().elements(im).and_then(|parts| parts.splat()) == Some(0.0)
 }
 
 impl<'f> From<Num<'f>> for Number<'f> {

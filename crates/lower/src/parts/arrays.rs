@@ -3,15 +3,12 @@
 //! Half-precision numbers are computed in single precision: the algorithms need it, and LAPACK,
 //! which JAX calls, has nothing narrower.
 
-use std::panic::Location;
-
-use onnx::{ValueId, attrs};
+use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use super::Result;
 use crate::formula::Num;
-use crate::formula::number::number_at;
-use crate::{Context, Parts, RuleError};
+use crate::formula::number::number;
+use crate::{Context, Parts, Result, RuleError};
 
 impl Parts {
     /// Converts an operand to the precision of computations.
@@ -20,13 +17,13 @@ impl Parts {
             DType::F16 | DType::BF16 => DType::F32,
             dtype => dtype,
         };
-        operand.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
+        operand.each(cx, |cx, part| cx.cast(part, dtype))
     }
 
     /// Converts the numbers to the type of the equation's result at `index`.
     pub(crate) fn write(self, cx: &mut Context<'_>, index: usize) -> Result<Parts> {
         let dtype = cx.out(index).dtype;
-        self.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
+        self.each(cx, |cx, part| cx.cast(part, dtype))
     }
 
     /// Returns zeros as the equation's result at `index`, complex if `like` is.
@@ -37,14 +34,13 @@ impl Parts {
     }
 
     /// Applies `f` to every part.
-    pub(crate) fn each(
+    pub(crate) fn each<E: Into<RuleError>>(
         self,
         cx: &mut Context<'_>,
-        mut f: impl FnMut(&mut Context<'_>, ValueId) -> Result<ValueId>,
+        mut f: impl FnMut(&mut Context<'_>, ValueId) -> Result<ValueId, E>,
     ) -> Result<Self> {
-        let re = f(cx, self.re())?;
-        let im = self.im().map(|im| f(cx, im)).transpose()?;
-        Ok(Self::new(re, im))
+        let mut f = |part| f(cx, part).map_err(Into::into);
+        Ok(Self::new(f(self.re())?, self.im().map(f).transpose()?))
     }
 
     /// Combines the parts of two arrays with `f`. Both are real, or both are complex.
@@ -65,86 +61,92 @@ impl Parts {
 
     #[track_caller]
     pub(crate) fn add(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a + b)
+        number(cx, [self, other], |[a, b]| a + b)
     }
 
     #[track_caller]
     pub(crate) fn sub(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a - b)
+        number(cx, [self, other], |[a, b]| a - b)
     }
 
     #[track_caller]
     pub(crate) fn mul(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a * b)
+        number(cx, [self, other], |[a, b]| a * b)
     }
 
     #[track_caller]
     pub(crate) fn matmul(self, cx: &mut Context<'_>, other: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, other], |[a, b]| a.bilinear(b, Num::matmul))
+        number(cx, [self, other], |[a, b]| a.bilinear(b, Num::matmul))
     }
 
     /// Divides by a real operand.
     #[track_caller]
     pub(crate) fn over(self, cx: &mut Context<'_>, divisor: ValueId) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, Parts::Real(divisor)], |[a, b]| a / b.re)
+        number(cx, [self, Parts::Real(divisor)], |[a, b]| a / b.re)
     }
 
     /// Divides by finite numbers, real or complex.
     #[track_caller]
     pub(crate) fn div(self, cx: &mut Context<'_>, divisor: Self) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, divisor], |[a, b]| a / b)
+        number(cx, [self, divisor], |[a, b]| a / b)
     }
 
     #[track_caller]
     pub(crate) fn conj(self, cx: &mut Context<'_>) -> Result<Self> {
-        number_at(cx, Location::caller(), [self], |[a]| a.conj())
+        number(cx, [self], |[a]| a.conj())
     }
 
     #[track_caller]
     pub(crate) fn neg(self, cx: &mut Context<'_>) -> Result<Self> {
-        number_at(cx, Location::caller(), [self], |[a]| -a)
+        number(cx, [self], |[a]| -a)
     }
 
     /// Returns the squares of the moduli, which are real.
     #[track_caller]
     pub(crate) fn squared_modulus(self, cx: &mut Context<'_>) -> Result<ValueId> {
-        Ok(number_at(cx, Location::caller(), [self], |[a]| a.norm().into())?.re())
+        Ok(number(cx, [self], |[a]| a.norm().into())?.re())
+    }
+
+    /// Returns the moduli, which are real.
+    #[track_caller]
+    pub(crate) fn modulus(self, cx: &mut Context<'_>) -> Result<ValueId> {
+        if self.im().is_none() {
+            return self.size(cx);
+        }
+        let square = self.squared_modulus(cx)?;
+        Ok(cx.op("Sqrt", &[square], Attrs::new())?)
     }
 
     /// Returns the magnitudes that LAPACK compares numbers by: |re| + |im|.
     #[track_caller]
     pub(crate) fn size(self, cx: &mut Context<'_>) -> Result<ValueId> {
-        Ok(number_at(cx, Location::caller(), [self], |[a]| a.size().into())?.re())
+        Ok(number(cx, [self], |[a]| a.size().into())?.re())
     }
 
     /// Keeps these numbers where `mask` holds, and replaces them with zero elsewhere.
     #[track_caller]
     pub(crate) fn keep(self, cx: &mut Context<'_>, mask: ValueId) -> Result<Self> {
-        number_at(cx, Location::caller(), [self, Parts::Real(mask)], |[a, mask]| {
-            a.each(|part| mask.re.select(part, 0.0))
-        })
+        number(cx, [self, Parts::Real(mask)], |[a, mask]| a.each(|part| mask.re.select(part, 0.0)))
     }
 
     /// Selects these numbers where `mask` holds, and those of `other` elsewhere.
     #[track_caller]
     pub(crate) fn or(self, cx: &mut Context<'_>, mask: ValueId, other: Self) -> Result<Self> {
         let operands = [self, Parts::Real(mask), other];
-        number_at(cx, Location::caller(), operands, |[a, mask, b]| a.or(mask.re, b))
+        number(cx, operands, |[a, mask, b]| a.or(mask.re, b))
     }
 
     /// Gathers the slices at `index`, a vector, along an axis.
     #[track_caller]
     pub(crate) fn take(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
-        self.each(cx, |cx, part| Ok(cx.op("Gather", &[part, index], attrs! { axis: axis })?))
+        self.each(cx, |cx, part| cx.op("Gather", &[part, index], attrs! { axis: axis }))
     }
 
     /// Gathers the elements at `index` along an axis, with one index for each element of the
     /// result.
     #[track_caller]
     pub(crate) fn pick(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
-        self.each(cx, |cx, part| {
-            Ok(cx.op("GatherElements", &[part, index], attrs! { axis: axis })?)
-        })
+        self.each(cx, |cx, part| cx.op("GatherElements", &[part, index], attrs! { axis: axis }))
     }
 
     /// Gathers the rows (…, 1, n) at the positions (…, 1, 1).
@@ -163,7 +165,7 @@ impl Parts {
         let rank = cx.rank(self.re());
         let mut perm: Vec<usize> = (0..rank).collect();
         perm.swap(rank - 1, rank - 2);
-        self.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))
+        self.each(cx, |cx, part| cx.transpose(part, &perm))
     }
 
     /// Returns the conjugate transposes of the matrices.
@@ -176,9 +178,7 @@ impl Parts {
     #[track_caller]
     pub(crate) fn sum(self, cx: &mut Context<'_>, axis: i64) -> Result<Self> {
         let axes = cx.i64s(&[axis]);
-        self.each(cx, |cx, part| {
-            Ok(cx.op("ReduceSum", &[part, axes], attrs! { keepdims: true })?)
-        })
+        self.each(cx, |cx, part| cx.op("ReduceSum", &[part, axes], attrs! { keepdims: true }))
     }
 
     /// Slices an axis from `start` to `end`.

@@ -9,9 +9,7 @@ mod arrays;
 use onnx::{Builder, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
-use crate::RuleError;
-
-type Result<T> = std::result::Result<T, RuleError>;
+use crate::Result;
 
 /// The graph values that represent a value of the traced program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,15 +18,9 @@ mod special;
 mod table;
 mod windows;
 
-use onnx::ValueId;
-
 pub use control_flow::row_loop::RowLoop;
 pub use primitive::{
     Alone, Beyond, Control, EXPANSION, Equation, Expands, Expansion, Keys, Primitive,
 };
 pub(crate) use table::TABLE_FILE;
 pub use table::{BEYOND_MODELS, primitive, primitives};
-
-use crate::RuleError;
-
-type Result<T = Vec<ValueId>> = std::result::Result<T, RuleError>;

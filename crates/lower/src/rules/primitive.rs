@@ -4,8 +4,10 @@ use jaxpr::{Params, Program};
 use onnx::ValueId;
 use tensor::{DType, Type};
 
-use super::{Result, control_flow};
-use crate::{Context, Parts, RuleError};
+use super::control_flow;
+use crate::formula::number::{self, Number};
+use crate::formula::{Num, formula};
+use crate::{Context, Parts, Result, RuleError};
 
 /// A row of the table: everything that is known about one primitive.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +34,14 @@ type OnParts = fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>;
 pub(super) enum Rule {
     /// The operator with the same meaning.
     Op(&'static str),
-    /// The operator with the same meaning, which is another one for booleans than for numbers.
-    ByType { numbers: &'static str, booleans: &'static str },
+    /// The operator with the same meaning for numbers, and another one for booleans.
+    ByType(&'static str, &'static str),
+    /// A formula of one operand, which computes with floats of at least 32 bits.
+    Unary(for<'f> fn(Num<'f>) -> Num<'f>),
+    /// A formula of two operands, which computes with floats of at least 32 bits.
+    Binary(for<'f> fn(Num<'f>, Num<'f>) -> Num<'f>),
     /// A function.
-    Function(OnValues),
+    By(OnValues),
     /// A function for real and complex numbers.
     Numbers(OnParts),
     /// The jaxpr in a parameter, inlined. The name of the parameter depends on the version of JAX.
@@ -58,6 +64,10 @@ pub(super) enum Complex {
     Flat,
     /// A separate function.
     Own(OnParts),
+    /// A separate formula of one number.
+    OwnUnary(for<'f> fn(Number<'f>) -> Number<'f>),
+    /// A separate formula of two numbers.
+    OwnBinary(for<'f> fn(Number<'f>, Number<'f>) -> Number<'f>),
     /// The rule, which handles complex numbers itself.
     Alike,
     /// None: JAX defines the primitive only for real numbers.
@@ -247,16 +257,15 @@ impl Primitive {
     /// are.
     pub fn without_complex(&self) -> Option<&'static str> {
         match self.complex {
-            Complex::Each | Complex::Flat | Complex::Own(_) | Complex::Alike => None,
             Complex::RealOnly => Some("JAX has none"),
             Complex::Refused(reason) => Some(reason),
+            _ => None,
         }
     }
 
     /// Returns `true` if it can be lowered without an expansion by JAX.
     pub fn takes_every_equation(&self) -> bool {
         matches!(self.expands, Expands::Never | Expands::RowLoop(_))
-            && !matches!(self.rule, Rule::Expansion)
     }
 
     /// Returns `true` if only its expansion is ever lowered, so that it can keep its name.
@@ -279,11 +288,13 @@ impl Primitive {
     fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.rule {
             Rule::Op(op) => cx.row_op(op, x),
-            Rule::ByType { numbers, booleans } => {
+            Rule::ByType(numbers, booleans) => {
                 let is_boolean = x.first().is_some_and(|v| cx.dtype(*v) == DType::Bool);
                 cx.row_op(if is_boolean { booleans } else { numbers }, x)
             }
-            Rule::Function(lower) => lower(cx, x),
+            Rule::Unary(body) => formula(cx, x, |[x]| body(x)),
+            Rule::Binary(body) => formula(cx, x, |[x, y]| body(x, y)),
+            Rule::By(lower) => lower(cx, x),
             Rule::Numbers(lower) => {
                 let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
                 Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
@@ -300,6 +311,8 @@ impl Primitive {
     fn complex_numbers(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         match self.complex {
             Complex::Own(lower) => lower(cx, x),
+            Complex::OwnUnary(formula) => number::unary(cx, x, formula),
+            Complex::OwnBinary(formula) => number::binary(cx, x, formula),
             Complex::Flat | Complex::Alike => {
                 let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
                 let mut outputs = self.real(cx, &flat)?.into_iter();
@@ -378,35 +391,4 @@ pub(super) const fn complex_only(name: &'static str, rule: OnParts) -> Primitive
 pub(super) const fn expanded(name: &'static str, how: Expansion) -> Primitive {
     let expands = Expands::Always(how);
     Primitive { expands, ..row(name, Rule::Expansion, Complex::Flat, Keys::Expanded(how)) }
-}
-
-/// Returns the rule for an operator with the same meaning.
-pub(super) const fn op(name: &'static str) -> Rule {
-    Rule::Op(name)
-}
-
-/// Returns the rule for an operator with the same meaning for numbers, and another one for
-/// booleans.
-pub(super) const fn by_type(numbers: &'static str, booleans: &'static str) -> Rule {
-    Rule::ByType { numbers, booleans }
-}
-
-/// Returns the rule for a function that lowers an equation.
-pub(super) const fn rule(lower: OnValues) -> Rule {
-    Rule::Function(lower)
-}
-
-/// Returns the treatment of complex numbers by a separate function.
-pub(super) const fn own(lower: OnParts) -> Complex {
-    Complex::Own(lower)
-}
-
-/// Returns the refusal of complex numbers, with a reason.
-pub(super) const fn refused(reason: &'static str) -> Complex {
-    Complex::Refused(reason)
-}
-
-/// Returns the expansion of equations on PRNG keys to equations on integers.
-pub(super) const fn by(how: Expansion) -> Keys {
-    Keys::Expanded(how)
 }

@@ -4,8 +4,7 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let to = cx.out(0).dtype;

@@ -6,8 +6,7 @@ use tensor::DType;
 
 use super::bitcast_convert_type::reinterpret;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (exponent, mantissa): (u32, u32) = (bits(cx, "exponent_bits")?, bits(cx, "mantissa_bits")?);
@@ -56,7 +55,7 @@ impl Format {
         Some(Self { exponent, mantissa })
     }
 
-    /// RowLoop away `dropped` bits of the mantissa. An overflow carries into the exponent, as it
+    /// Rounds away `dropped` bits of the mantissa. An overflow carries into the exponent, as it
     /// should.
     fn round(self, x: Num<'_>, dropped: u32) -> Num<'_> {
         let last = 1u64 << dropped;

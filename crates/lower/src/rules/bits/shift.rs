@@ -3,9 +3,8 @@
 
 use onnx::{Attrs, ValueId, attrs};
 
-use super::unsigned_words::{signed, word};
-use crate::Context;
-use crate::rules::Result;
+use super::unsigned_words::signed;
+use crate::{Context, Result};
 
 /// Shifts the bits of `x`. An amount of at least the width gives zero; negative amounts are huge as
 /// unsigned numbers.
@@ -15,7 +14,7 @@ fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<Value
     let value = cx.cast(x[0], bits)?;
     if let Some(amount) = known_amount(cx, x[1]) {
         let shifted = if amount < u64::from(dtype.bits()) {
-            let amount = word(cx, bits, amount)?;
+            let amount = cx.int(bits, amount.into())?;
             cx.op("BitShift", &[value, amount], attrs! { direction: direction })?
         } else {
             let shape = cx.shape(value).to_vec();
@@ -35,7 +34,7 @@ fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<Value
 
 /// Returns the amount that all elements are shifted by, as an unsigned number.
 fn known_amount(cx: &Context<'_>, amount: ValueId) -> Option<u64> {
-    let amounts = cx.known(amount)?;
+    let amounts = cx.facts().constant(amount)?;
     if !amounts.shape().is_empty() {
         return None;
     }

@@ -4,9 +4,8 @@
 
 use onnx::{Attrs, ValueId};
 
-use crate::Context;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn le(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     compare(cx, x, "LessOrEqual", is_at_most)

@@ -1,11 +1,8 @@
 //! Arithmetic on unsigned integers as words of bits.
 
-use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
 use crate::formula::Num;
-use crate::rules::Result;
 
 /// Returns the signed type of the same width.
 pub(crate) fn signed(dtype: DType) -> DType {
@@ -18,11 +15,6 @@ pub(crate) fn signed(dtype: DType) -> DType {
         DType::U64 => DType::I64,
         other => other,
     }
-}
-
-/// Adds a constant word.
-pub(crate) fn word(cx: &mut Context<'_>, dtype: DType, value: u64) -> Result<ValueId> {
-    Ok(cx.int(dtype, i128::from(value))?)
 }
 
 /// Splits 64-bit words into their low and high halves.

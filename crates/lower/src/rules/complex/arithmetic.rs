@@ -1,24 +1,25 @@
 //! mul, square, one_minus_square, integer_pow, div, logistic: products and quotients
 
-use super::Result;
+use super::exponential::exp;
 use crate::formula::Num;
 use crate::formula::number::{Number, binary, is_real, unary};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
-pub(in crate::rules) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    binary(cx, x, |a, b| a * b)
+pub(in crate::rules) fn mul<'f>(a: Number<'f>, b: Number<'f>) -> Number<'f> {
+    a * b
 }
 
-pub(in crate::rules) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| z.squared())
+#[track_caller]
+pub(in crate::rules) fn square(z: Number<'_>) -> Number<'_> {
+    let (re, im) = (z.re, z.im());
+    let half = re * im;
+    Number::complex((re - im) * (re + im), half + half)
 }
 
 /// Computes (1 + z)(1 - z), which does not cancel near 1.
-pub(in crate::rules) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let more = Number::complex(z.re + 1.0, z.im());
-        more * Number::complex(1.0 - z.re, -z.im())
-    })
+pub(in crate::rules) fn one_minus_square(z: Number<'_>) -> Number<'_> {
+    let more = Number::complex(z.re + 1.0, z.im());
+    more * Number::complex(1.0 - z.re, -z.im())
 }
 
 pub(in crate::rules) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -43,11 +44,9 @@ pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 }
 
 /// Computes 1 / (1 + e⁻ᶻ).
-pub(in crate::rules) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let power = (-z).exp();
-        Number::complex(power.re + 1.0, power.im()).reciprocal()
-    })
+pub(in crate::rules) fn logistic(z: Number<'_>) -> Number<'_> {
+    let power = exp(-z);
+    Number::complex(power.re + 1.0, power.im()).reciprocal()
 }
 
 /// A divisor prepared for Smith's method, which divides by the larger part first so that the square
@@ -81,14 +80,6 @@ fn largest(x: Num<'_>) -> f64 {
 }
 
 impl<'f> Number<'f> {
-    /// Returns the square.
-    #[track_caller]
-    pub(super) fn squared(self) -> Self {
-        let (re, im) = (self.re, self.im());
-        let half = re * im;
-        Number::complex((re - im) * (re + im), half + half)
-    }
-
     /// Returns a positive power.
     #[track_caller]
     fn power(self, exponent: u64) -> Self {

@@ -1,9 +1,8 @@
 //! convert_element_type, bitcast_convert_type, iota: conversion and creation of complex numbers
 
-use super::Result;
 use crate::rules::elementwise::convert_element_type;
 use crate::rules::movement::iota;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// Converts real to complex numbers with a zero imaginary part, and complex to real ones by
 /// dropping it.

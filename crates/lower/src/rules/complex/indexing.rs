@@ -2,16 +2,16 @@
 //! scatter-min → a Loop over the windows, since several may write to one position
 
 use onnx::{Attrs, ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim};
 
-use super::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::gather;
 use crate::rules::indexing::indices::{Mode, Starts};
 use crate::rules::indexing::scatter::{Scatter, choose};
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn gather(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let indices = x[1].re();
@@ -50,13 +50,13 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
     let is_whole = scatter.indexed.is_empty();
     let operand = operand.each(cx, |cx, part| {
         let part = cx.transpose(part, &order)?;
-        Ok(if is_whole { cx.unsqueeze(part, &[0])? } else { part })
+        if is_whole { cx.unsqueeze(part, &[0]) } else { Ok(part) }
     })?;
     let first = cx.cast(starts.value, DType::I64)?;
     let first = scatter.columns(cx, first)?;
     let at = scatter.places(cx, first)?;
 
-    let windows = scatter.index_shape.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
+    let windows = product(&scatter.index_shape);
     // A window that was out of bounds writes back the elements that it finds, at a position that
     // another one may write to.
     let apart = cx.param("unique_indices")? && starts.inside.is_none();
@@ -79,7 +79,7 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
     };
     let result = result.each(cx, |cx, part| {
         let part = if is_whole { cx.squeeze(part, &[0])? } else { part };
-        Ok(cx.transpose(part, &inverse(&order))?)
+        cx.transpose(part, &inverse(&order))
     })?;
     Ok(vec![result])
 }
@@ -92,7 +92,7 @@ fn write(
     updates: Parts,
     monoid: Monoid,
 ) -> Result<Parts> {
-    let found = operand.each(cx, |cx, part| Ok(cx.op("GatherND", &[part, at], Attrs::new())?))?;
+    let found = operand.each(cx, |cx, part| cx.op("GatherND", &[part, at], Attrs::new()))?;
     let updated = monoid.combine(cx, found, updates)?;
     operand.zip_with(cx, updated, |cx, part, new| {
         Ok(cx.op("ScatterND", &[part, at, new], Attrs::new())?)

@@ -6,53 +6,55 @@ use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
 use tensor::DType;
 
-use super::Result;
+use super::arithmetic::square;
+use super::exponential::log;
 use super::modulus::Modulus;
-use super::power::root_sides;
+use super::power::{root_sides, sqrt};
 use crate::formula::Num;
-use crate::formula::number::{Number, binary, unary};
-use crate::{Context, Parts};
+use crate::formula::number::Number;
 
-pub(in crate::rules) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| z.asin())
+#[track_caller]
+pub(in crate::rules) fn asin(z: Number<'_>) -> Number<'_> {
+    let arc = Arc::of(z);
+    Number::complex(with_sign(arc.sine(), z.re), with_sign(arc.height(), z.im()))
 }
 
-pub(in crate::rules) fn acos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let arc = Arc::of(z);
-        Number::complex(arc.cosine(z.re), with_sign(-arc.height(), z.im()))
-    })
+pub(in crate::rules) fn acos(z: Number<'_>) -> Number<'_> {
+    let arc = Arc::of(z);
+    Number::complex(arc.cosine(z.re), with_sign(-arc.height(), z.im()))
 }
 
-pub(in crate::rules) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let arc = Arc::of(z);
-        Number::complex(arc.height(), with_sign(arc.cosine(z.re), z.im()))
-    })
+pub(in crate::rules) fn acosh(z: Number<'_>) -> Number<'_> {
+    let arc = Arc::of(z);
+    Number::complex(arc.height(), with_sign(arc.cosine(z.re), z.im()))
 }
 
-pub(in crate::rules) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn asinh(z: Number<'_>) -> Number<'_> {
     // Exchanging the parts is a rotation and a reflection, and asin is symmetric under both.
-    unary(cx, x, |z| {
-        let arc = Number::complex(z.im(), z.re).asin();
-        Number::complex(arc.im(), arc.re)
-    })
+    let arc = asin(Number::complex(z.im(), z.re));
+    Number::complex(arc.im(), arc.re)
 }
 
-pub(in crate::rules) fn atanh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| z.atanh())
+/// Computes log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥ 0.
+#[track_caller]
+pub(in crate::rules) fn atanh(z: Number<'_>) -> Number<'_> {
+    // Beyond this, the result is ±π/2 i, but the squares overflow.
+    let most = if z.re.dtype() == DType::F64 { 1e150 } else { 1e18 };
+    let (x, y) = (z.re.abs().min(most), z.im().max(-most).min(most));
+    let rest = 1.0 - x;
+    let re = (x * 4.0 / (rest * rest + y * y)).ln_1p() * 0.25;
+    let im = (y * 2.0).atan2(rest * (x + 1.0) - y * y) * 0.5;
+    Number::complex(with_sign(re, z.re), im)
 }
 
-pub(in crate::rules) fn atan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| z.turned_left().atanh().turned_right())
+pub(in crate::rules) fn atan(z: Number<'_>) -> Number<'_> {
+    atanh(z.turned_left()).turned_right()
 }
 
 /// Computes -i log((x + iy) / √(x² + y²)), where x and y may be complex.
-pub(in crate::rules) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    binary(cx, x, |y, x| {
-        let length = (x.squared() + y.squared()).sqrt();
-        (x + y.turned_left()).over(length).ln().turned_right()
-    })
+pub(in crate::rules) fn atan2<'f>(y: Number<'f>, x: Number<'f>) -> Number<'f> {
+    let length = sqrt(square(x) + square(y));
+    log((x + y.turned_left()).over(length)).turned_right()
 }
 
 /// Returns `value` with the sign of `like`; the sign of zero is ignored.
@@ -114,26 +116,5 @@ impl<'f> Arc<'f> {
         let near = (self.minus.re / self.plus.re).atan() * 2.0;
         let angle = self.far.select(FRAC_PI_2 - self.slope().atan(), near);
         x.less(0.0).select(PI - angle, angle)
-    }
-}
-
-impl<'f> Number<'f> {
-    #[track_caller]
-    fn asin(self) -> Self {
-        let arc = Arc::of(self);
-        Number::complex(with_sign(arc.sine(), self.re), with_sign(arc.height(), self.im()))
-    }
-
-    /// Computes log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥
-    /// 0.
-    #[track_caller]
-    fn atanh(self) -> Self {
-        // Beyond this, the result is ±π/2 i, but the squares overflow.
-        let most = if self.re.dtype() == DType::F64 { 1e150 } else { 1e18 };
-        let (x, y) = (self.re.abs().min(most), self.im().max(-most).min(most));
-        let rest = 1.0 - x;
-        let re = (x * 4.0 / (rest * rest + y * y)).ln_1p() * 0.25;
-        let im = (y * 2.0).atan2(rest * (x + 1.0) - y * y) * 0.5;
-        Number::complex(with_sign(re, self.re), im)
     }
 }

@@ -2,10 +2,9 @@
 
 use onnx::{Attrs, ValueId};
 
-use super::Result;
 use crate::rules::linear_algebra::dot_general;
 use crate::rules::windows::conv_general_dilated;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 /// Computes (a + bi)(c + di) = (ac - bd) + (ad + bc)i, where each operand and the result may be
 /// real.

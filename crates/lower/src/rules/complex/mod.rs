@@ -16,5 +16,3 @@ pub(super) mod trigonometric;
 pub(super) use exponential::log_add_exp;
 pub(super) use order::{larger, smaller};
 pub(super) use reduction::{extremum, product};
-
-use super::Result;

@@ -1,20 +1,16 @@
 //! abs, sign: |z| = larger part · √(1 + (smaller part / larger part)²), whose squares cannot overflow
 
-use super::Result;
 use crate::formula::Num;
-use crate::formula::number::{Number, unary};
-use crate::{Context, Parts};
+use crate::formula::number::Number;
 
-pub(in crate::rules) fn abs(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| Modulus::of(z).value().into())
+pub(in crate::rules) fn abs(z: Number<'_>) -> Number<'_> {
+    Modulus::of(z).value().into()
 }
 
-pub(in crate::rules) fn sign(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let size = Modulus::of(z).value();
-        let divisor = size.equals(0.0).select(1.0, size);
-        z.each(|part| part / divisor)
-    })
+pub(in crate::rules) fn sign(z: Number<'_>) -> Number<'_> {
+    let size = Modulus::of(z).value();
+    let divisor = size.equals(0.0).select(1.0, size);
+    z.each(|part| part / divisor)
 }
 
 /// The factors of a number's modulus.

@@ -1,27 +1,16 @@
 //! eq, ne, max, min: two numbers are equal if both parts are; the order is lexicographic, real
 //! parts first
 
-use std::panic::Location;
-
-use super::Result;
 use crate::formula::Num;
-use crate::formula::number::{binary, number_at};
-use crate::{Context, Parts};
+use crate::formula::number::{Number, number};
+use crate::{Context, Parts, Result};
 
-pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    compare(cx, x, |equal| equal)
+pub(in crate::rules) fn eq<'f>(a: Number<'f>, b: Number<'f>) -> Number<'f> {
+    (a.re.equals(b.re) & a.im().equals(b.im())).into()
 }
 
-pub(in crate::rules) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    compare(cx, x, |equal| !equal)
-}
-
-fn compare(
-    cx: &mut Context<'_>,
-    x: &[Parts],
-    answer: impl for<'f> FnOnce(Num<'f>) -> Num<'f>,
-) -> Result<Vec<Parts>> {
-    binary(cx, x, |a, b| answer(a.re.equals(b.re) & a.im().equals(b.im())).into())
+pub(in crate::rules) fn ne<'f>(a: Number<'f>, b: Number<'f>) -> Number<'f> {
+    (!eq(a, b).re).into()
 }
 
 pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -35,24 +24,24 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 /// Returns the larger of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
-    choose(cx, Location::caller(), a, b, |a, b| a.greater(b))
+    choose(cx, a, b, |a, b| a.greater(b))
 }
 
 /// Returns the smaller of `a` and `b`, or `b` if a NaN makes them incomparable.
 #[track_caller]
 pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
-    choose(cx, Location::caller(), a, b, |a, b| a.less(b))
+    choose(cx, a, b, |a, b| a.less(b))
 }
 
+#[track_caller]
 fn choose(
     cx: &mut Context<'_>,
-    at: &'static Location<'static>,
     a: Parts,
     b: Parts,
     before: impl for<'f> Fn(Num<'f>, Num<'f>) -> Num<'f>,
 ) -> Result<Parts> {
     let is_real = !a.is_complex() && !b.is_complex();
-    number_at(cx, at, [a, b], |[a, b]| {
+    number(cx, [a, b], |[a, b]| {
         if is_real {
             return a.or(before(a.re, b.re), b);
         }

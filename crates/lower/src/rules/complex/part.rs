@@ -1,7 +1,6 @@
 //! complex, real, imag, conj: composition and decomposition
 
-use super::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn complex(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // One of the operands may be a scalar.

@@ -1,28 +1,32 @@
 //! sqrt, rsqrt, pow
 
-use super::Result;
 use super::modulus::Modulus;
 use crate::formula::Num;
-use crate::formula::number::{Number, binary, is_real, unary};
-use crate::{Context, Parts};
+use crate::formula::number::{Number, binary, is_real};
+use crate::{Context, Parts, Result};
 
-pub(in crate::rules) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| z.sqrt())
+/// Returns the square root, with a branch cut along the negative real numbers, which count as above
+/// the cut.
+#[track_caller]
+pub(in crate::rules) fn sqrt(z: Number<'_>) -> Number<'_> {
+    let (long, short) = root_sides(z);
+    let right = z.re.at_least(0.0);
+    let re = right.select(long, short);
+    let im = right.select(short, long);
+    Number::complex(re, z.im().less(0.0).select(-im, im))
 }
 
-pub(in crate::rules) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    unary(cx, x, |z| {
-        let modulus = Modulus::of(z);
-        let wide = modulus.sides.0.at_least(modulus.sides.1);
-        let long = half_cosine(modulus, wide);
-        let short = wide.select(modulus.ratio, 1.0) / (long + long);
-        let size = modulus.stretch * modulus.larger.sqrt();
-        let right = z.re.at_least(0.0);
-        let re = right.select(long, short) / size;
-        let im = right.select(short, long) / size;
-        // Along the negative real numbers the sign of a zero matters, unlike for the square root.
-        Number::complex(re, z.im().is_negative().select(im, -im))
-    })
+pub(in crate::rules) fn rsqrt(z: Number<'_>) -> Number<'_> {
+    let modulus = Modulus::of(z);
+    let wide = modulus.sides.0.at_least(modulus.sides.1);
+    let long = half_cosine(modulus, wide);
+    let short = wide.select(modulus.ratio, 1.0) / (long + long);
+    let size = modulus.stretch * modulus.larger.sqrt();
+    let right = z.re.at_least(0.0);
+    let re = right.select(long, short) / size;
+    let im = right.select(short, long) / size;
+    // Along the negative real numbers the sign of a zero matters, unlike for the square root.
+    Number::complex(re, z.im().is_negative().select(im, -im))
 }
 
 /// Computes |z|ᶜ e^(-dθ), rotated by cθ + d log|z|, for an exponent c + di and the angle θ of z.
@@ -69,17 +73,4 @@ pub(super) fn root_sides(z: Number<'_>) -> (Num<'_>, Num<'_>) {
     // Zero and infinity are their own square roots.
     let short = (im + im).equals(im).select(im, im / (long + long));
     (long, short)
-}
-
-impl<'f> Number<'f> {
-    /// Returns the square root, with a branch cut along the negative real numbers, which count as
-    /// above the cut.
-    #[track_caller]
-    pub(super) fn sqrt(self) -> Self {
-        let (long, short) = root_sides(self);
-        let right = self.re.at_least(0.0);
-        let re = right.select(long, short);
-        let im = right.select(short, long);
-        Number::complex(re, self.im().less(0.0).select(-im, im))
-    }
 }

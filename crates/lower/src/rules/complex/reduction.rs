@@ -3,10 +3,9 @@
 use onnx::{Attrs, attrs};
 use tensor::Dim;
 
-use super::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::reduction::monoid::Monoid;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(in crate::rules) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     reduce(cx, x, Monoid::Mul)
@@ -23,7 +22,7 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 fn reduce(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Parts>> {
     let reduced = monoid.reduce(cx, x[0], &cx.param::<Vec<usize>>("axes")?)?;
     let axes: Vec<i64> = cx.param("axes")?;
-    Ok(vec![reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?])
+    Ok(vec![reduced.each(cx, |cx, part| cx.squeeze(part, &axes))?])
 }
 
 /// Multiplies over `axes`, which are kept with size one. The halves of an axis of known size are

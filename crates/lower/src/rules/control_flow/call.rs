@@ -3,8 +3,7 @@
 use jaxpr::JaxprId;
 use onnx::ValueId;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// Inlines the jaxpr in the parameter that has one of the names `params`.
 pub(in crate::rules) fn inline(cx: &mut Context<'_>, x: &[ValueId], params: &[&str]) -> Result {

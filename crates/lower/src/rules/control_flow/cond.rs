@@ -5,8 +5,7 @@ use jaxpr::JaxprId;
 use onnx::{Attrs, BlockId, ValueId, attrs};
 
 use super::platform_index::{self, Platforms};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let branches: Vec<JaxprId> = cx.param("branches")?;
@@ -42,8 +41,8 @@ fn choose(
     let condition = match truth {
         Some(truth) => truth,
         None => {
-            #[expect(clippy::cast_precision_loss, reason = "the number of branches is small")]
-            let last = cx.scalar_like(index, (middle - 1) as f64)?;
+            let dtype = cx.dtype(index);
+            let last = cx.int(dtype, middle as i128 - 1)?;
             cx.op("LessOrEqual", &[index, last], Attrs::new())?
         }
     };

@@ -1,12 +1,9 @@
 //! Loops that rules build, with a single body for any number of iterations.
 
-use std::panic::Location;
-
-use onnx::{Op, ValueId, attrs};
+use onnx::{BlockId, ValueId, attrs};
 use tensor::{Dim, Tensor, Type};
 
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 /// The results of an iteration: the values passed to the next one, and those appended to the
 /// stacks. For a whole loop, the values that the last iteration passed on, and the stacks along a
@@ -26,7 +23,6 @@ pub(crate) fn repeat(
     carry: &[Parts],
     body: impl FnOnce(&mut Context<'_>, ValueId, &[Parts]) -> Result<Iteration>,
 ) -> Result<Iteration> {
-    let at = Location::caller();
     let types = types(cx, carry);
     let mut stack = Vec::new();
     let block = cx.block(|cx, block| {
@@ -35,12 +31,11 @@ pub(crate) fn repeat(
         let number = cx.unsqueeze(number, &[0])?;
         let result = body(cx, number, &unpack(&inputs, carry))?;
         stack.clone_from(&result.stack);
-        let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.flat());
+        let outputs = flat(&result.carry).chain(flat(&result.stack));
         Ok(std::iter::once(condition).chain(outputs).collect())
     })?;
-    let trips = number(cx, trips)?;
-    let results = emit(cx, trips, carry, &stack, block, at)?;
-    let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.flat()).count());
+    let results = emit(cx, trips, carry, &stack, block)?;
+    let (carried, stacked) = results.split_at(flat(carry).count());
     Ok(Iteration { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
 }
 
@@ -52,44 +47,39 @@ pub(crate) fn repeat_while(
     carry: &[Parts],
     body: impl FnOnce(&mut Context<'_>, &[Parts]) -> Result<(ValueId, Vec<Parts>)>,
 ) -> Result<Vec<Parts>> {
-    let at = Location::caller();
     let types = types(cx, carry);
     let block = cx.block(|cx, block| {
         cx.loop_inputs(block);
         let inputs = cx.inputs(block, types);
         let (go_on, result) = body(cx, &unpack(&inputs, carry))?;
-        let outputs = result.iter().flat_map(|e| e.flat());
-        Ok(std::iter::once(go_on).chain(outputs).collect())
+        Ok(std::iter::once(go_on).chain(flat(&result)).collect())
     })?;
-    let limit = number(cx, limit)?;
-    let results = emit(cx, limit, carry, &[], block, at)?;
+    let results = emit(cx, limit, carry, &[], block)?;
     Ok(unpack(&results, carry))
 }
 
-/// Returns a size as a scalar.
+/// Emits the loop. Returns the carried values, and then the stacks.
 #[track_caller]
-fn number(cx: &mut Context<'_>, size: &Dim) -> Result<ValueId> {
-    let size = cx.dims(std::slice::from_ref(size))?;
-    Ok(cx.squeeze(size, &[0])?)
-}
-
 fn emit(
     cx: &mut Context<'_>,
-    trips: ValueId,
+    limit: &Dim,
     carry: &[Parts],
     stack: &[Parts],
-    body: onnx::BlockId,
-    at: &'static Location<'static>,
+    body: BlockId,
 ) -> Result {
+    let trips = cx.size(limit)?;
     let go_on = cx.constant(Tensor::bools(&[], &[true]));
-    let carried = carry.iter().flat_map(|e| e.flat());
-    let inputs: Vec<_> = [trips, go_on].into_iter().chain(carried).map(Some).collect();
-    let count = inputs.len() - 2 + stack.iter().flat_map(|e| e.flat()).count();
-    Ok(cx.emit(Op::onnx("Loop"), inputs, attrs! { body: body }, count, at)?)
+    let inputs: Vec<_> = [trips, go_on].into_iter().chain(flat(carry)).collect();
+    let count = flat(carry).chain(flat(stack)).count();
+    Ok(cx.op_many("Loop", &inputs, attrs! { body: body }, count)?)
+}
+
+fn flat(entries: &[Parts]) -> impl Iterator<Item = ValueId> {
+    entries.iter().flat_map(|entry| entry.flat())
 }
 
 fn types(cx: &Context<'_>, entries: &[Parts]) -> Vec<Type> {
-    entries.iter().flat_map(|e| e.flat()).map(|v| cx.ty(v).clone()).collect()
+    flat(entries).map(|value| cx.ty(value).clone()).collect()
 }
 
 /// Groups values like the parts of `like`.

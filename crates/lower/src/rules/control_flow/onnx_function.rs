@@ -4,8 +4,7 @@ use jaxpr::CALL;
 use onnx::ValueId;
 
 use crate::driver::Label;
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (_, [jaxpr, name, namespace, unique]) = CALL;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use onnx::ValueId;
 use tensor::{DType, Tensor};
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
     let index = chosen(&cx.param::<Platforms>("platforms")?)?;

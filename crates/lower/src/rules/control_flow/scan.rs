@@ -3,15 +3,13 @@
 //! without a carry reach this rule only if they are large: otherwise JAX applies their bodies to
 //! all rows at once
 
-use std::panic::Location;
-
 use jaxpr::JaxprId;
-use onnx::{Attrs, Op, ValueId, attrs};
+use onnx::{Attrs, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{Dim, Tensor, Type};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::rules::movement::rev;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let num_consts: usize = cx.param("num_consts")?;
@@ -89,14 +87,9 @@ fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId], xs: &[Va
     let length: Dim = cx.param("length")?;
     let reverse: bool = cx.param("reverse")?;
     let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).collect();
-    let trips = cx.dims(std::slice::from_ref(&length))?;
-    let trips = cx.squeeze(trips, &[0])?;
-    let last = if reverse && !xs.is_empty() {
-        let last = cx.dims(&[length - Dim::Known(1)])?;
-        Some(cx.squeeze(last, &[0])?)
-    } else {
-        None
-    };
+    let trips = cx.size(&length)?;
+    let is_backward = reverse && !xs.is_empty();
+    let last = is_backward.then(|| cx.size(&(length - Dim::Known(1)))).transpose()?;
     let body = cx.block(|cx, block| {
         let [number, condition] = cx.loop_inputs(block);
         let mut inputs = [consts, &cx.inputs(block, types)].concat();
@@ -111,14 +104,12 @@ fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId], xs: &[Va
         Ok([vec![condition], outputs].concat())
     })?;
     let go_on = cx.constant(Tensor::bools(&[], &[true]));
-    let inputs = [trips, go_on].iter().chain(carry).map(|v| Some(*v)).collect();
-    let count = cx.out_count();
-    let attrs = attrs! { body: body };
-    let mut outputs = cx.emit(Op::onnx("Loop"), inputs, attrs, count, Location::caller())?;
+    let (inputs, count) = ([&[trips, go_on], carry].concat(), cx.out_count());
+    let mut outputs = cx.op_many("Loop", &inputs, attrs! { body: body }, count)?;
     if reverse {
         // A reversed scan stacks its iterations in reverse order.
         for value in &mut outputs[carry.len()..] {
-            *value = cx.slice(*value, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?;
+            *value = rev::reverse(cx, *value, &[0])?;
         }
     }
     Ok(outputs)

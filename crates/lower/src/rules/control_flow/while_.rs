@@ -5,12 +5,12 @@
 use std::panic::Location;
 
 use jaxpr::JaxprId;
-use onnx::{Attrs, Op, ValueId, attrs};
+use onnx::{Op, ValueId, attrs};
 use tensor::{DType, Type};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::rules::indexing::scatter::choose;
 use crate::rules::reduction::reduce::zeros_and_ones;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let cond: JaxprId = cx.param("cond_jaxpr")?;
@@ -32,7 +32,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let mut next = cx.inline(body, &[body_consts, carry].concat())?;
         if let [holds] = holds {
             for (new, old) in next.iter_mut().zip(carry) {
-                *new = where_it_holds(cx, *holds, *new, *old)?;
+                *new = choose(cx, *holds, *new, *old)?;
             }
         }
         let holds = cx.inline(cond, &[cond_consts, &next].concat())?[0];
@@ -57,17 +57,4 @@ fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     let marks = zeros_and_ones(cx, holds, &axes)?;
     let any = cx.op("ReduceMax", &[marks], attrs! { keepdims: false })?;
     Ok(cx.cast(any, DType::Bool)?)
-}
-
-/// Selects `new` where the condition holds, and `old` elsewhere. The condition covers the leading
-/// axes.
-fn where_it_holds(
-    cx: &mut Context<'_>,
-    holds: ValueId,
-    new: ValueId,
-    old: ValueId,
-) -> Result<ValueId> {
-    let behind: Vec<i64> = (cx.rank(holds)..cx.rank(new)).map(|axis| axis as i64).collect();
-    let holds = cx.unsqueeze(holds, &behind)?;
-    Ok(cx.op("Where", &[holds, new, old], Attrs::new())?)
 }

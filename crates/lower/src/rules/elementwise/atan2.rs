@@ -1,11 +1,7 @@
 //! atan2(y, x) → Atan(y / x), rotated by half a turn to the left of the y-axis
 
-use onnx::ValueId;
+use crate::formula::Num;
 
-use crate::Context;
-use crate::formula::formula;
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[y, x]| y.atan2(x))
+pub(crate) fn lower<'f>(y: Num<'f>, x: Num<'f>) -> Num<'f> {
+    y.atan2(x)
 }

@@ -5,8 +5,7 @@ use onnx::{Assumption, ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
 use crate::formula::formulas;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let to: DType = cx.param("new_dtype")?;

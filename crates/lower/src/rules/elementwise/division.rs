@@ -6,18 +6,16 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn div(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let Some(care) = Care::of(cx, x) else {
+    let Some(overflows) = hazards(cx, x) else {
         return Ok(vec![cx.op("Div", x, Attrs::new())?]);
     };
-    let dtype = cx.dtype(x[0]);
-    let (low, high) = range(dtype)?;
-    let all_ones = if dtype.kind() == DTypeKind::Signed { -1 } else { high };
+    let (low, high) = range(cx.dtype(x[0]))?;
+    let all_ones = if low < 0 { -1 } else { high };
     let [quotient] = formulas(cx, [x[0], x[1]], |[x, y]| {
-        let Divisor { by, is_zero } = care.guarded(x, y, low);
+        let [by, is_zero] = guarded(x, y, overflows.then_some(low));
         let quotient = x / by;
         [is_zero.select(x.integer(all_ones), quotient)]
     })?;
@@ -25,52 +23,38 @@ pub(crate) fn div(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 pub(crate) fn rem(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let Some(care) = Care::of(cx, x) else {
+    let Some(overflows) = hazards(cx, x) else {
         return Ok(vec![cx.op("Mod", x, attrs! { fmod: 1 })?]);
     };
     let (low, _) = range(cx.dtype(x[0]))?;
-    let [by, is_zero] = formulas(cx, [x[0], x[1]], |[x, y]| {
-        let Divisor { by, is_zero } = care.guarded(x, y, low);
-        [by, is_zero]
-    })?;
+    let operands = [x[0], x[1]];
+    let [by, is_zero] = formulas(cx, operands, |[x, y]| guarded(x, y, overflows.then_some(low)))?;
     let rest = cx.op("Mod", &[x[0], by], attrs! { fmod: 1 })?;
     Ok(vec![cx.op("Where", &[is_zero, x[0], rest], Attrs::new())?])
 }
 
-/// An integer divisor that is safe to divide by.
-struct Divisor<'f> {
-    by: Num<'f>,
-    is_zero: Num<'f>,
+/// Returns `None` if a division needs no special care. Otherwise, the result is `true` if the
+/// divisor may be -1 and the dividend the least number, whose negative overflows.
+fn hazards(cx: &Context<'_>, x: &[ValueId]) -> Option<bool> {
+    let dtype = cx.dtype(x[0]);
+    if !dtype.is_integer() {
+        return None;
+    }
+    let known = cx.facts().elements(x[1]).and_then(|divisors| divisors.to_ints());
+    let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
+    let overflows = dtype.kind() == DTypeKind::Signed && may_be(-1);
+    (may_be(0) || overflows).then_some(overflows)
 }
 
-/// The hazards of an integer division.
-struct Care {
-    /// `true` if the divisor may be -1 and the dividend the least number, whose negative overflows.
-    overflow: bool,
-}
-
-impl Care {
-    /// Returns `None` if the operands need no special care.
-    fn of(cx: &Context<'_>, x: &[ValueId]) -> Option<Self> {
-        let dtype = cx.dtype(x[0]);
-        if !dtype.is_integer() {
-            return None;
-        }
-        let known = cx.elements(x[1]).and_then(|divisors| divisors.to_ints());
-        let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
-        let overflow = dtype.kind() == DTypeKind::Signed && may_be(-1);
-        (may_be(0) || overflow).then_some(Self { overflow })
+/// Replaces divisors that are zero, and -1 if the dividend is the `least` number, with 1. Also
+/// returns the mask of zeros.
+fn guarded<'f>(x: Num<'f>, y: Num<'f>, least: Option<i128>) -> [Num<'f>; 2] {
+    let is_zero = y.equals(0.0);
+    let mut unsafe_ = is_zero;
+    if let Some(least) = least {
+        unsafe_ = is_zero | (x.equals(x.integer(least)) & y.equals(-1.0));
     }
-
-    /// Replaces unsafe divisors with 1.
-    fn guarded<'f>(&self, x: Num<'f>, y: Num<'f>, least: i128) -> Divisor<'f> {
-        let is_zero = y.equals(0.0);
-        let mut unsafe_ = is_zero;
-        if self.overflow {
-            unsafe_ = is_zero | (x.equals(x.integer(least)) & y.equals(-1.0));
-        }
-        Divisor { by: unsafe_.select(1.0, y), is_zero }
-    }
+    [unsafe_.select(1.0, y), is_zero]
 }
 
 fn range(dtype: DType) -> Result<(i128, i128)> {

@@ -1,11 +1,7 @@
 //! expm1(x) → (Exp(x) - 1) · x / Log(Exp(x)), which keeps the digits that `Exp(x) - 1` loses near 0
 
-use onnx::ValueId;
+use crate::formula::Num;
 
-use crate::Context;
-use crate::formula::formula;
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| x.exp_m1())
+pub(crate) fn lower(x: Num<'_>) -> Num<'_> {
+    x.exp_m1()
 }

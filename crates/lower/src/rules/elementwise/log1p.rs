@@ -1,11 +1,7 @@
 //! log1p(x) → Log(1 + x) · x / ((1 + x) - 1), which keeps the digits that `1 + x` loses near 0
 
-use onnx::ValueId;
+use crate::formula::Num;
 
-use crate::Context;
-use crate::formula::formula;
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| x.ln_1p())
+pub(crate) fn lower(x: Num<'_>) -> Num<'_> {
+    x.ln_1p()
 }

@@ -1,11 +1,7 @@
 //! log2(x) → Log(x) / Log(2)
 
-use onnx::ValueId;
+use crate::formula::Num;
 
-use crate::Context;
-use crate::formula::formula;
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| x.ln() * std::f64::consts::LOG2_E)
+pub(crate) fn lower(x: Num<'_>) -> Num<'_> {
+    x.ln() * std::f64::consts::LOG2_E
 }

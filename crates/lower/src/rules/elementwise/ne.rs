@@ -2,8 +2,7 @@
 
 use onnx::{Attrs, ValueId};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let equal = cx.op("Equal", x, Attrs::new())?;

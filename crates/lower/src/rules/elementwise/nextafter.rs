@@ -4,8 +4,7 @@ use onnx::ValueId;
 use tensor::DType;
 
 use crate::formula::{Num, formula};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let dtype = cx.dtype(x[0]);

@@ -1,11 +1,7 @@
 //! one_minus_square(x) → (1 + x) · (1 - x), which keeps the digits that 1 - x² loses near 1
 
-use onnx::ValueId;
+use crate::formula::Num;
 
-use crate::Context;
-use crate::formula::formula;
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| (1.0 + x) * (1.0 - x))
+pub(crate) fn lower(x: Num<'_>) -> Num<'_> {
+    (1.0 + x) * (1.0 - x)
 }

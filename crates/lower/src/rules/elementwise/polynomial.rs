@@ -1,7 +1,6 @@
 //! polynomial(x, a₀, …, aₙ) → Horner's rule: a₀ + x · (a₁ + x · (a₂ + …))
 
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (x, coefficients) = (x[0], &x[1..]);

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use onnx::{Attrs, ValueId};
 
 use crate::formula::formulas;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let method: Arc<str> = cx.param("rounding_method")?;

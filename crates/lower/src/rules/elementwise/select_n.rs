@@ -5,8 +5,7 @@
 use onnx::{Attrs, ValueId};
 use tensor::DType;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (which, cases) = (x[0], &x[1..]);
@@ -29,8 +28,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     }
     let mut chosen = cases[cases.len() - 1];
     for (i, case) in cases.iter().enumerate().rev().skip(1) {
-        #[expect(clippy::cast_precision_loss, reason = "the number of cases is small")]
-        let bound = cx.scalar_like(which, i as f64)?;
+        let dtype = cx.dtype(which);
+        let bound = cx.int(dtype, i as i128)?;
         // JAX clamps an index below the first or above the last case.
         let this = cx.op("LessOrEqual", &[which, bound], Attrs::new())?;
         chosen = cx.op("Where", &[this, *case, chosen], Attrs::new())?;

@@ -12,11 +12,10 @@ use std::sync::Arc;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
-use crate::rules::Result;
 use crate::rules::indexing::indices;
 use crate::rules::linear_algebra::matrix;
 use crate::rules::movement::pad;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// The maximum length of a transform that is a product with a table.
 const SHORT: i64 = 64;
@@ -201,9 +200,9 @@ fn by_operator(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
 /// guaranteed.
 fn in_double(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     let dtype = cx.dtype(x.re());
-    let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
+    let x = x.each(cx, |cx, part| cx.cast(part, DType::F64))?;
     let found = by_operator(cx, x, half)?;
-    found.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
+    found.each(cx, |cx, part| cx.cast(part, dtype))
 }
 
 /// Factors the length. With j = as + b and k = c + rd, it transforms over a with a table,
@@ -228,7 +227,7 @@ fn by_factors(cx: &mut Context<'_>, x: Parts, r: i64, s: i64) -> Result<Parts> {
 /// numbers.
 fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
     let dtype = cx.dtype(x.re());
-    let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
+    let x = x.each(cx, |cx, part| cx.cast(part, DType::F64))?;
     let chirp = |j: i64| root(j * j % (2 * n), 2 * n);
     let shift = roots(cx, x, &[n], (0..n).map(chirp))?;
     let x = x.mul(cx, shift)?;
@@ -244,7 +243,7 @@ fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
     // The other factor of the product is conjugated, and runs from its middle to both ends.
     let middle = shift.conj(cx)?;
     let gap = Parts::Real(cx.full(DType::F64, 0.0, &[(size - 2 * n + 1).into()])?);
-    let back = matrix::reversed(cx, middle, 0)?.slice(cx, 0, &Dim::Known(0), &(n - 1).into())?;
+    let back = matrix::reversed(cx, middle, &[0])?.slice(cx, 0, &Dim::Known(0), &(n - 1).into())?;
     let kernel = middle.concat(cx, 0, gap)?.concat(cx, 0, back)?;
     let (x, kernel) = (forward(cx, x)?, forward(cx, kernel)?);
     let x = x.mul(cx, kernel)?;
@@ -252,7 +251,7 @@ fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
     #[expect(clippy::cast_precision_loss, reason = "a power of two")]
     let scale = cx.scalar_like(x.re(), 1.0 / size as f64)?;
     let x = x.mul(cx, Parts::Real(scale))?.mul(cx, shift)?;
-    x.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
+    x.each(cx, |cx, part| cx.cast(part, dtype))
 }
 
 #[cfg(test)]

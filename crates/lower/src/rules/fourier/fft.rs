@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use onnx::ValueId;
 use tensor::Dim;
+use tensor::division::product;
 
 use super::dft;
-use crate::rules::Result;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let kind: Arc<str> = cx.param("fft_type")?;
@@ -26,16 +26,16 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let x = if is_real && changes { Parts::Real(x.re()) } else { x };
     let (forward, inverse) = (dft::forward, dft::inverse);
     let count = lengths.len();
-    let result = match &*kind {
-        "FFT" => each_axis(cx, x, 0..count, forward)?,
-        "IFFT" => each_axis(cx, x, 0..count, inverse)?,
+    let (mut result, is_inverse) = match &*kind {
+        "FFT" => (each_axis(cx, x, 0..count, forward)?, false),
+        "IFFT" => (each_axis(cx, x, 0..count, inverse)?, true),
         "RFFT" => {
             let half = dft::forward_real(cx, x.re())?;
-            each_axis(cx, half, 1..count, forward)?
+            (each_axis(cx, half, 1..count, forward)?, false)
         }
         "IRFFT" => {
             let x = each_axis(cx, x, 1..count, inverse)?;
-            Parts::Real(dft::inverse_real(cx, x, last)?)
+            (Parts::Real(dft::inverse_real(cx, x, last)?), true)
         }
         other => {
             return Err(RuleError::unsupported(format!(
@@ -43,19 +43,16 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
             )));
         }
     };
-    let result = match &*kind {
-        "IFFT" | "IRFFT" => {
-            let number = number_of_results(cx, &lengths, result)?;
-            result.over(cx, number)?
-        }
-        _ => result,
-    };
+    if is_inverse {
+        let number = number_of_results(cx, &lengths, result)?;
+        result = result.over(cx, number)?;
+    }
     Ok(vec![result.write(cx, 0)?])
 }
 
 /// Returns the product of all lengths, as a number of the type of `like`.
 fn number_of_results(cx: &mut Context<'_>, lengths: &[Dim], like: Parts) -> Result<ValueId> {
-    let number = lengths.iter().fold(Dim::Known(1), |product, n| product * n.clone());
+    let number = product(lengths);
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
     if let Some(known) = number.as_known() {
         return cx.scalar_like(like.re(), known as f64);
@@ -75,8 +72,8 @@ fn each_axis(
     axes.into_iter().try_fold(x, |x, axis| {
         let mut perm: Vec<usize> = (0..=last).collect();
         perm.swap(last - axis, last);
-        let turned = x.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))?;
+        let turned = x.each(cx, |cx, part| cx.transpose(part, &perm))?;
         let done = transform(cx, turned)?;
-        done.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))
+        done.each(cx, |cx, part| cx.transpose(part, &perm))
     })
 }

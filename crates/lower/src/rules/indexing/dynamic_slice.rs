@@ -5,8 +5,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::indices;
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let sizes: Vec<Dim> = cx.param("slice_sizes")?;
@@ -48,7 +47,7 @@ pub(crate) fn known_start(
     extent: &Dim,
     size: &Dim,
 ) -> Option<Dim> {
-    let start = *cx.known(start)?.to_i64s()?.first()?;
+    let start = *cx.facts().constant(start)?.to_i64s()?.first()?;
     match extent.clone() - size.clone() {
         Dim::Known(limit) => Some(Dim::Known(start.clamp(0, limit.max(0)))),
         // A start of at most zero is clamped to zero, whatever the limit is.

@@ -7,9 +7,8 @@ use tensor::{DType, Dim, Tensor};
 
 use super::dynamic_slice::{known_start, start};
 use super::indices;
-use crate::Context;
-use crate::rules::Result;
 use crate::rules::windows::window::inverse;
+use crate::{Context, Result};
 
 const ZERO: Dim = Dim::Known(0);
 

@@ -8,8 +8,7 @@ use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
 use super::slices::{self, Cut};
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -171,7 +170,7 @@ impl Gather {
         indices: ValueId,
     ) -> Result<Option<ValueId>> {
         let counts = cx.shape(indices)[..self.index_rank].to_vec();
-        let stored = cx.known(indices).and_then(|known| self.stored(&known, &counts));
+        let stored = cx.facts().constant(indices).and_then(|known| self.stored(&known, &counts));
         let starts = stored.or_else(|| self.counted(cx, indices, &counts));
         let Some(starts) = starts else { return Ok(None) };
 
@@ -232,7 +231,7 @@ impl Gather {
         counts: &[Dim],
     ) -> Option<Vec<Progression>> {
         let starts: Vec<Progression> =
-            cx.progressions(indices)?.into_iter().collect::<Option<_>>()?;
+            cx.facts().progressions(indices)?.into_iter().collect::<Option<_>>()?;
         let is_inside =
             |(start, limit): (&Progression, &Dim)| indices::is_within(start, counts, limit);
         let inside =
@@ -243,14 +242,24 @@ impl Gather {
     /// Removes the elements of index vectors that have only one valid value, and returns the
     /// remaining indices. A window as large as its axis has a single position, and is clamped to
     /// it.
-    fn of_what_moves(mut self, cx: &mut Context<'_>, indices: ValueId) -> Result<(Self, ValueId)> {
+    fn of_what_moves(self, cx: &mut Context<'_>, indices: ValueId) -> Result<(Self, ValueId)> {
         let moving: Vec<usize> = (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
         if self.mode != Mode::Clip || moving.is_empty() || moving.len() == self.map.len() {
             return Ok((self, indices));
         }
-        self.map = moving.iter().map(|&i| self.map[i]).collect();
-        self.limits = moving.iter().map(|&i| self.limits[i].clone()).collect();
-        Ok((self, elements_of(cx, indices, &moving)?))
+        self.of_elements(cx, indices, &moving)
+    }
+
+    /// Keeps only the elements `kept` of the index vectors, and returns the remaining indices.
+    fn of_elements(
+        mut self,
+        cx: &mut Context<'_>,
+        indices: ValueId,
+        kept: &[usize],
+    ) -> Result<(Self, ValueId)> {
+        self.map = kept.iter().map(|&i| self.map[i]).collect();
+        self.limits = kept.iter().map(|&i| self.limits[i].clone()).collect();
+        Ok((self, elements_of(cx, indices, kept)?))
     }
 
     /// Turns elements of the index vectors into batch axes, if they count along an axis of the
@@ -261,7 +270,7 @@ impl Gather {
         operand: ValueId,
         indices: ValueId,
     ) -> Result<(Self, ValueId)> {
-        let Some(starts) = cx.progressions(indices) else { return Ok((self, indices)) };
+        let Some(starts) = cx.facts().progressions(indices) else { return Ok((self, indices)) };
         let mut moving: Vec<usize> = (0..self.map.len()).collect();
         for (i, start) in starts.iter().enumerate() {
             let Some(Progression { first, steps }) = start else { continue };
@@ -282,9 +291,7 @@ impl Gather {
         if moving.len() == self.map.len() {
             return Ok((self, indices));
         }
-        self.map = moving.iter().map(|&i| self.map[i]).collect();
-        self.limits = moving.iter().map(|&i| self.limits[i].clone()).collect();
-        Ok((self, elements_of(cx, indices, &moving)?))
+        self.of_elements(cx, indices, &moving)
     }
 
     /// Gathers all windows; `starts` are in bounds.
@@ -457,7 +464,7 @@ fn elements_of(cx: &mut Context<'_>, starts: ValueId, places: &[usize]) -> Resul
     if width == Some(places.len() as i64) && places.is_sorted() {
         return Ok(starts);
     }
-    if let Some(parts) = cx.parts_of_vectors(starts) {
+    if let Some(parts) = cx.facts().parts_of_vectors(starts) {
         let parts: Vec<ValueId> = places.iter().map(|&place| parts[place]).collect();
         return match parts[..] {
             [one] => Ok(one),

@@ -7,8 +7,7 @@ use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// The maximum number of indices in a constant. More are computed, or handled one axis at a time.
 const SMALL: i64 = 4096;
@@ -57,7 +56,7 @@ impl Starts {
         limits: &[Dim],
         mode: Mode,
     ) -> Result<Self> {
-        if let Some(known) = cx.known(indices)
+        if let Some(known) = cx.facts().constant(indices)
             && let Some(numbers) = known.to_i64s()
             && is_inside(&numbers, limits)
             && let Ok(tensor) = Tensor::i64s(&numbers).reshaped(known.shape())
@@ -68,7 +67,7 @@ impl Starts {
             let value = comparable(cx, indices, &[])?;
             return Ok(Self { value, inside: None });
         }
-        if let Some(parts) = cx.parts_of_vectors(indices).filter(|parts| parts.len() > 1) {
+        if let Some(parts) = cx.facts().parts_of_vectors(indices).filter(|parts| parts.len() > 1) {
             return Self::of_parts(cx, &parts, limits, mode);
         }
         let given = comparable(cx, indices, limits)?;
@@ -122,7 +121,7 @@ impl Starts {
 
 /// Returns `true` if the numbers in `part` count within `0..=limit`.
 fn is_counted_within(cx: &Context<'_>, part: ValueId, limit: &Dim) -> bool {
-    let found = cx.progressions(part).and_then(|found| found.into_iter().next().flatten());
+    let found = cx.facts().progressions(part).and_then(|found| found.into_iter().next().flatten());
     found.is_some_and(|found| is_within(&found, cx.shape(part), limit))
 }
 
@@ -254,8 +253,7 @@ fn count_of(times: i64, sizes: &[Dim]) -> Option<i64> {
 #[track_caller]
 pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     let (start, step) = (cx.scalar(DType::I64, 0.0)?, cx.scalar(DType::I64, 1.0)?);
-    let limit = cx.dims(std::slice::from_ref(count))?;
-    let limit = cx.squeeze(limit, &[0])?;
+    let limit = cx.size(count)?;
     Ok(cx.op("Range", &[start, limit, step], Attrs::new())?)
 }
 

@@ -9,11 +9,11 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::indices::{self, Mode, Starts};
+use crate::rules::Equation;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
-use crate::rules::{Equation, Result};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// The maximum number of positions in a stored mask.
 const LARGEST_MASK: usize = 1 << 20;
@@ -109,7 +109,8 @@ fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid
         return false;
     }
     let is_other = |number: f64| number != 0.0 || number.is_sign_positive();
-    let is_known = cx.known(number).and_then(|known| known.splat()).is_some_and(is_other);
+    let is_known =
+        cx.facts().constant(number).and_then(|known| known.splat()).is_some_and(is_other);
     !is_known || !matches!(monoid, None | Some(Monoid::Add))
 }
 
@@ -200,7 +201,7 @@ impl Scatter {
         if inner.iter().enumerate().all(|(i, axis)| i == *axis) || !self.operand_batch.is_empty() {
             return None;
         }
-        let starts = cx.known(indices)?.to_i64s()?;
+        let starts = cx.facts().constant(indices)?.to_i64s()?;
         let extents = known(inner.iter().map(|&axis| shape[axis].clone()).collect())?;
         let windows = known(inner.iter().map(|&axis| self.sizes[axis].clone()).collect())?;
         let limits = known(self.limits.clone())?;
@@ -394,7 +395,7 @@ impl Scatter {
     }
 }
 
-/// Selects `value` for windows that are in bounds, and `other` for the rest.
+/// Selects `value` where a mask of the leading axes holds, and `other` elsewhere.
 #[track_caller]
 pub(crate) fn choose(
     cx: &mut Context<'_>,

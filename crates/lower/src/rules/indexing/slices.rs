@@ -4,10 +4,9 @@ use onnx::ValueId;
 use tensor::Dim;
 use tensor::bounds::{at_least, same};
 
-use crate::Context;
 use crate::driver::{counted, written};
-use crate::rules::Result;
 use crate::rules::movement::rev;
+use crate::{Context, Result};
 
 const ONE: Dim = Dim::Known(1);
 

@@ -1,14 +1,12 @@
 //! cholesky(a) → Loop over columns: each is divided by the root of its pivot, and its outer product
 //! is subtracted; NaN for a matrix that is not positive definite
 
-use onnx::{Attrs, ValueId, attrs};
-use tensor::DType;
+use onnx::{Attrs, ValueId};
 
 use super::matrix;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Parts::read(cx, x[0])?;
@@ -34,9 +32,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 
     let zero = cx.scalar_like(roots, 0.0)?;
     let positive = cx.op("Greater", &[roots, zero], Attrs::new())?;
-    let (numbers, axes) = (cx.cast(positive, DType::U8)?, cx.i64s(&[-1]));
-    let least = cx.op("ReduceMin", &[numbers, axes], attrs! { keepdims: true })?;
-    let ok = cx.cast(least, DType::Bool)?;
+    let ok = matrix::all(cx, positive, &[-1])?;
     let ok = cx.unsqueeze(ok, &[-1])?;
     let factor = matrix::or_nan(cx, ok, factor)?;
     Ok(vec![factor.write(cx, 0)?])

@@ -3,9 +3,8 @@
 
 use super::matrix;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (factor, vector) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
@@ -13,7 +12,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0]]);
     }
     let (n, _) = matrix::sides(cx, factor);
-    let vector = vector.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[0])?))?;
+    let vector = vector.each(cx, |cx, part| cx.unsqueeze(part, &[0]))?;
     let done = repeat(cx, &n, &[vector], |cx, at, carry| {
         let row = factor.take(cx, -2, at)?.re();
         let vector = carry[0].re();

@@ -3,8 +3,7 @@
 use jaxpr::{JaxprId, Params};
 use onnx::ValueId;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (jaxprs, lengths): (Params, Params) = (cx.param("jaxprs")?, cx.param("const_lengths")?);

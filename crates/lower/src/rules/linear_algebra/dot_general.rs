@@ -6,8 +6,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::division::product;
 use tensor::{DType, Dim};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 type Axes = Vec<usize>;
 

@@ -8,10 +8,9 @@ use super::matrix;
 use super::reflectors;
 use super::schur::Form;
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let left: bool = cx.param("compute_left_eigenvectors")?;
@@ -30,7 +29,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     let values = values.mul(cx, Parts::Real(form.scale))?;
     let values = matrix::or_nan(cx, form.ok, values)?;
-    let values = values.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
+    let values = values.each(cx, |cx, part| cx.squeeze(part, &[-2]))?;
     let mut results = vec![values.write(cx, 0)?];
     let mut push = |cx: &mut Context<'_>, vectors: Parts| -> Result<()> {
         let vectors = form.basis.matmul(cx, vectors)?;
@@ -43,9 +42,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         // The left vectors are the right vectors of the adjoint, which is upper triangular when
         // both axes are reversed.
         let adjoint = form.triangle.adjoint(cx)?;
-        let turned = turned(cx, adjoint)?;
+        let turned = matrix::reversed(cx, adjoint, &[-2, -1])?;
         let vectors = vectors(cx, turned)?;
-        let vectors = self::turned(cx, vectors)?;
+        let vectors = matrix::reversed(cx, vectors, &[-2, -1])?;
         push(cx, vectors)?;
     }
     if right {
@@ -60,11 +59,6 @@ fn diagonal(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, x);
     let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
     x.keep(cx, eye)?.sum(cx, -2)
-}
-
-fn turned(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
-    let x = matrix::reversed(cx, x, -2)?;
-    matrix::reversed(cx, x, -1)
 }
 
 /// Returns the eigenvalues (…, 1, n) of a real matrix. They become real if their imaginary part is
@@ -95,8 +89,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
         [least.equals(0.0).select(epsilon, least)]
     })?;
 
-    let eye = matrix::eye(cx, cx.dtype(triangle.re()), &n, &n)?;
-    let eye = Parts::Real(matrix::batched(cx, eye, triangle)?).in_kind_of(cx, triangle)?;
+    let eye = matrix::identity(cx, &n, &n, triangle)?;
     let last = cx.dims(&[n.clone() - Dim::Known(1)])?;
     let one = cx.scalar_like(norm, 1.0)?;
     let done = repeat(cx, &n, &[eye], |cx, at, carry| {
@@ -130,8 +123,7 @@ fn normalized(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let square = x.squared_modulus(cx)?;
     let largest = cx.op("ArgMax", &[square], attrs! { axis: -2, keepdims: true })?;
     let largest = x.pick(cx, -2, largest)?;
-    let modulus = largest.squared_modulus(cx)?;
-    let modulus = cx.op("Sqrt", &[modulus], Attrs::new())?;
+    let modulus = largest.modulus(cx)?;
     let phase = largest.conj(cx)?.over(cx, modulus)?;
     x.mul(cx, phase)
 }

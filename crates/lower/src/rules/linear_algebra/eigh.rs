@@ -5,24 +5,15 @@ use tensor::Dim;
 
 use super::jacobi::{self, Pairs};
 use super::matrix;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
-    let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
     let a = Parts::read(cx, x[0])?;
     let (n, _) = matrix::sides(cx, a);
-    let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
-    if !whole {
-        // JAX supports this only on TPUs.
-        return Err(RuleError::unsupported(
-            "computing only some of the eigenvalues is not supported",
-        )
-        .with_help("compute all of them and select the ones you need"));
-    }
+    matrix::check_subset(cx, &n, "eigenvalues")?;
     if matrix::is_empty(cx, a) {
         let values = Parts::Real(a.re());
         return Ok(vec![x[0], Parts::zeros(cx, 1, values)?]);
@@ -51,8 +42,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
     let pairs = Pairs::new(cx, n)?;
     let even = pairs.rows();
     let a = matrix::padded(cx, a, &even, &even)?;
-    let vectors = matrix::eye(cx, cx.dtype(a.re()), &even, n)?;
-    let vectors = Parts::Real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
+    let vectors = matrix::identity(cx, &even, n, a)?;
     let norm = matrix::sum_of_squares(cx, a)?;
     let epsilon = matrix::epsilon(cx, a);
     let limit = cx.scalar_like(norm, epsilon * epsilon)?;

@@ -2,8 +2,7 @@
 
 use super::matrix;
 use super::reflectors;
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Parts::read(cx, x[0])?;
@@ -16,6 +15,6 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let vectors = matrix::padded(cx, vectors, &m, &n)?;
     let triangle = matrix::padded(cx, triangle, &m, &n)?;
     let packed = triangle.add(cx, vectors)?.write(cx, 0)?;
-    let taus = reflectors.taus.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
+    let taus = reflectors.taus.each(cx, |cx, part| cx.squeeze(part, &[-2]))?;
     Ok(vec![packed, taus.write(cx, 1)?])
 }

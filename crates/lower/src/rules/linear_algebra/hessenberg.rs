@@ -5,9 +5,8 @@ use tensor::Dim;
 
 use super::matrix;
 use super::reflectors::reduce_column;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Parts::read(cx, x[0])?;

@@ -2,8 +2,7 @@
 
 use super::matrix;
 use super::reflectors::Reflectors;
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (a, taus) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
@@ -12,8 +11,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     let (m, n) = matrix::sides(cx, a);
     let product = if matrix::is_empty(cx, taus) {
-        let eye = matrix::eye(cx, cx.dtype(a.re()), &m, &n)?;
-        Parts::Real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?
+        matrix::identity(cx, &m, &n, a)?
     } else {
         Reflectors::unpack(cx, a, taus)?.product(cx, &n)?
     };

@@ -10,9 +10,8 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, bounds};
 
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 /// The maximum number of sweeps. Five to ten are usually enough; more than this would not improve
 /// precision.
@@ -139,8 +138,7 @@ fn modulus_and_phase(cx: &mut Context<'_>, c: Parts) -> Result<(ValueId, Option<
     if c.im().is_none() {
         return Ok((c.re(), None));
     }
-    let square = c.squared_modulus(cx)?;
-    let modulus = cx.op("Sqrt", &[square], Attrs::new())?;
+    let modulus = c.modulus(cx)?;
     let (zero, one) = (cx.scalar_like(c.re(), 0.0)?, cx.scalar_like(c.re(), 1.0)?);
     let some = cx.op("Greater", &[modulus, zero], Attrs::new())?;
     let divisor = cx.op("Where", &[some, modulus, one], Attrs::new())?;

@@ -4,10 +4,9 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
 
 use super::matrix;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Parts::read(cx, x[0])?;

@@ -4,8 +4,7 @@ use onnx::ValueId;
 use tensor::{DType, Dim};
 
 use super::lu;
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let size: Dim = cx.param("permutation_size")?;

@@ -6,10 +6,9 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::indexing::indices;
-use crate::rules::movement::pad;
-use crate::{Context, Parts};
+use crate::rules::movement::{pad, rev};
+use crate::{Context, Parts, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
@@ -44,6 +43,18 @@ pub(crate) fn eye(
     Ok(cx.cast(diagonal, dtype)?)
 }
 
+/// Returns the identity in the type and the kind of `like`, once for each of its matrices.
+#[track_caller]
+pub(crate) fn identity(
+    cx: &mut Context<'_>,
+    rows: &Dim,
+    columns: &Dim,
+    like: Parts,
+) -> Result<Parts> {
+    let eye = eye(cx, cx.dtype(like.re()), rows, columns)?;
+    Parts::Real(batched(cx, eye, like)?).in_kind_of(cx, like)
+}
+
 /// Broadcasts `matrix` to the batch axes of `like`.
 #[track_caller]
 pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Parts) -> Result<ValueId> {
@@ -66,9 +77,8 @@ pub(crate) fn upper(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
 
 #[track_caller]
 fn triangle(cx: &mut Context<'_>, x: Parts, k: i64, upper: bool) -> Result<Parts> {
-    #[expect(clippy::cast_precision_loss, reason = "diagonals are near the main one")]
-    let k = cx.scalar(DType::I64, k as f64)?;
-    x.each(cx, |cx, part| Ok(cx.op("Trilu", &[part, k], attrs! { upper: upper })?))
+    let k = cx.int(DType::I64, k.into())?;
+    x.each(cx, |cx, part| cx.op("Trilu", &[part, k], attrs! { upper: upper }))
 }
 
 /// Completes Hermitian matrices from one triangle. Their diagonals are real, so imaginary parts
@@ -90,7 +100,7 @@ pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> 
     let perm: Vec<usize> = (1..rank - 1).chain([0]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank as i64 - 1])?;
-        Ok(cx.transpose(flat, &perm)?)
+        cx.transpose(flat, &perm)
     })
 }
 
@@ -101,7 +111,7 @@ pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
     let perm: Vec<usize> = (1..rank - 2).chain([0, rank - 2]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank as i64 - 2])?;
-        Ok(cx.transpose(flat, &perm)?)
+        cx.transpose(flat, &perm)
     })
 }
 
@@ -112,18 +122,14 @@ pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> 
     let perm: Vec<usize> = (1..cx.rank(stack.re()) - 2).chain([0]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank - 2, rank - 1])?;
-        Ok(cx.transpose(flat, &perm)?)
+        cx.transpose(flat, &perm)
     })
 }
 
-/// Reverses an axis of `x`.
+/// Reverses axes of `x`, one after the other.
 #[track_caller]
-pub(crate) fn reversed(cx: &mut Context<'_>, x: Parts, axis: i64) -> Result<Parts> {
-    let (start, end) = (Dim::Known(-1), Dim::Known(i64::MIN));
-    x.each(cx, |cx, part| {
-        let (start, end) = (std::slice::from_ref(&start), std::slice::from_ref(&end));
-        cx.slice(part, &[axis], start, end, &[-1])
-    })
+pub(crate) fn reversed(cx: &mut Context<'_>, x: Parts, axes: &[i64]) -> Result<Parts> {
+    axes.iter().try_fold(x, |x, axis| x.each(cx, |cx, part| rev::reverse(cx, part, &[*axis])))
 }
 
 /// Pads `x` with zeros after its last row and column to the given sizes.
@@ -147,6 +153,17 @@ pub(crate) fn all(cx: &mut Context<'_>, mask: ValueId, axes: &[i64]) -> Result<V
     Ok(cx.cast(least, DType::Bool)?)
 }
 
+/// Fails if the equation asks for only some of its `count` values, which JAX supports only on TPUs.
+pub(crate) fn check_subset(cx: &Context<'_>, count: &Dim, values: &str) -> Result<()> {
+    let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
+    if subset.is_none_or(|(start, end)| start == ZERO && end == *count) {
+        return Ok(());
+    }
+    let reason = format!("computing only some of the {values} is not supported");
+    let help = "compute all of them and select the ones you need";
+    Err(RuleError::unsupported(reason).with_help(help))
+}
+
 /// Returns a mask (…, 1, 1) of the matrices whose elements are all finite.
 #[track_caller]
 pub(crate) fn is_finite(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
@@ -160,7 +177,7 @@ pub(crate) fn is_finite(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
 #[track_caller]
 pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Parts) -> Result<Parts> {
     let nan = cx.scalar_like(x.re(), f64::NAN)?;
-    x.each(cx, |cx, part| Ok(cx.op("Where", &[ok, part, nan], Attrs::new())?))
+    x.each(cx, |cx, part| cx.op("Where", &[ok, part, nan], Attrs::new()))
 }
 
 /// Divides `x` by powers of two (…, 1, 1), so that its largest elements are near one and their

@@ -2,8 +2,7 @@
 
 use super::matrix;
 use super::reflectors::{Order, Reflectors};
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (left, transpose): (bool, bool) = (cx.param("left")?, cx.param("transpose")?);

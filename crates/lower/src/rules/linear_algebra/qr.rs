@@ -6,10 +6,9 @@ use tensor::{DType, Dim, DimOp};
 use super::lu;
 use super::matrix;
 use super::reflectors::{self, Reflector, Reflectors};
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
@@ -47,8 +46,7 @@ fn empty(
     inner: &Dim,
     pivoting: bool,
 ) -> Result<Vec<Parts>> {
-    let eye = matrix::eye(cx, cx.dtype(a.re()), m, inner)?;
-    let q = Parts::Real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?.write(cx, 0)?;
+    let q = matrix::identity(cx, m, inner, a)?.write(cx, 0)?;
     let mut results = vec![q, Parts::zeros(cx, 1, a)?];
     if pivoting {
         results.push(Parts::zeros(cx, 2, Parts::Real(a.re()))?);

@@ -11,10 +11,9 @@ use super::matrix;
 use super::reflectors::{self, Order, Reflectors, reduce_column};
 use super::schur::{Corner, is_patient, steps_for};
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 /// Returns the quasi-triangular matrices and their orthogonal bases. The result is NaN if a matrix
 /// is not finite or the steps do not converge.
@@ -45,8 +44,7 @@ pub(super) fn form(cx: &mut Context<'_>, a: ValueId) -> Result<[Parts; 2]> {
 fn hessenberg(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<(Parts, Parts)> {
     let places = matrix::places(cx, n)?;
     let steps = n.clone() - Dim::Known(1);
-    let eye = matrix::eye(cx, DType::F64, n, n)?;
-    let eye = Parts::Real(matrix::batched(cx, eye, a)?);
+    let eye = matrix::identity(cx, n, n, a)?;
     if steps == Dim::Known(0) {
         return Ok((a, eye));
     }

@@ -4,9 +4,8 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
 
 use super::matrix;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 /// Reflectors H₀, H₁, …: the columns of (…, m, k), and the factors τ (…, 1, k).
 #[derive(Clone, Copy, Debug)]
@@ -192,7 +191,7 @@ impl Reflectors {
     #[track_caller]
     pub(crate) fn unpack(cx: &mut Context<'_>, packed: Parts, taus: Parts) -> Result<Self> {
         let (m, n) = matrix::sides(cx, packed);
-        let taus = taus.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-2])?))?;
+        let taus = taus.each(cx, |cx, part| cx.unsqueeze(part, &[-2]))?;
         let (_, k) = matrix::sides(cx, taus);
         let vectors = if k == n { packed } else { packed.slice(cx, -1, &Dim::Known(0), &k)? };
         let vectors = matrix::lower(cx, vectors, -1)?;
@@ -236,9 +235,7 @@ impl Reflectors {
     #[track_caller]
     pub(crate) fn product(&self, cx: &mut Context<'_>, columns: &Dim) -> Result<Parts> {
         let (m, _) = matrix::sides(cx, self.vectors);
-        let eye = matrix::eye(cx, cx.dtype(self.vectors.re()), &m, columns)?;
-        let eye = Parts::Real(matrix::batched(cx, eye, self.vectors)?);
-        let eye = eye.in_kind_of(cx, self.vectors)?;
+        let eye = matrix::identity(cx, &m, columns, self.vectors)?;
         self.apply(cx, eye, Order::LastToFirst, true, false)
     }
 }

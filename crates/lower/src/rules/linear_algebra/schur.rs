@@ -7,10 +7,10 @@ use tensor::{DType, Dim};
 use super::matrix;
 use super::{real_schur, reflectors};
 use crate::formula::formulas;
-use crate::rules::Result;
+use crate::formula::number::{Number, number};
 use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let vectors: bool = cx.param("compute_schur_vectors")?;
@@ -63,8 +63,7 @@ impl Form {
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;
         let (a, scale) = matrix::balanced(cx, a)?;
-        let basis = matrix::eye(cx, cx.dtype(a.re()), &n, &n)?;
-        let basis = Parts::Real(matrix::batched(cx, basis, a)?).in_kind_of(cx, a)?;
+        let basis = matrix::identity(cx, &n, &n, a)?;
         let norm = matrix::norm(cx, a)?;
         let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, a))?;
         let limits = Limits {
@@ -140,27 +139,19 @@ impl Limits {
     ) -> Result<Parts> {
         let corner = Corner::of(cx, x, last)?;
         let [a, b, c, d] = corner.elements;
-        let half = cx.scalar_like(x.re(), 0.5)?;
-        let half = a.sub(cx, d)?.mul(cx, Parts::Real(half))?;
-        let product = b.mul(cx, c)?;
-        let root = half.mul(cx, half)?.add(cx, product)?;
-        let root = square_root(cx, root)?;
-        let (plus, minus) = (half.add(cx, root)?, half.sub(cx, root)?);
-        let (p, m) = (plus.squared_modulus(cx)?, minus.squared_modulus(cx)?);
-        let larger = cx.op("GreaterOrEqual", &[p, m], Attrs::new())?;
-        let divisor = plus.or(cx, larger, minus)?;
-        let (size, none) = (divisor.size(cx)?, cx.scalar_like(x.re(), 0.0)?);
-        let some = cx.op("Greater", &[size, none], Attrs::new())?;
-        let unit = cx.scalar_like(x.re(), 1.0)?;
-        let divisor = divisor.or(cx, some, Parts::Real(unit))?;
-        let distance = product.div(cx, divisor)?;
-        let near = d.sub(cx, distance)?;
-
-        let rest = corner.rest(cx, self.numbers, last)?;
-        let (x, y) = (cx.scalar_like(rest, 0.75)?, cx.scalar_like(rest, 0.4375)?);
-        let re = cx.op("Mul", &[rest, x], Attrs::new())?;
-        let im = cx.op("Mul", &[rest, y], Attrs::new())?;
-        let aside = d.add(cx, Parts::Complex(re, im))?;
+        let near = number(cx, [a, b, c, d], |[a, b, c, d]| {
+            let half = (a - d).each(|part| part * 0.5);
+            let product = b * c;
+            let root = square_root(half * half + product);
+            let (plus, minus) = (half + root, half - root);
+            let divisor = plus.or(plus.norm().at_least(minus.norm()), minus);
+            let is_safe = divisor.size().greater(0.0);
+            d - product / divisor.or(is_safe, a.re.constant(1.0).into())
+        })?;
+        let rest = Parts::Real(corner.rest(cx, self.numbers, last)?);
+        let aside = number(cx, [d, rest], |[d, rest]| {
+            d + Number::complex(rest.re * 0.75, rest.re * 0.4375)
+        })?;
         let usual = is_patient(cx, waited)?;
         near.or(cx, usual, aside)
     }
@@ -207,20 +198,15 @@ pub(super) fn is_patient(cx: &mut Context<'_>, waited: ValueId) -> Result<ValueI
     Ok(cx.op("Less", &[turn, end], Attrs::new())?)
 }
 
-/// Returns the square roots with a non-negative real part.
-fn square_root(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
-    let Some(im) = x.im() else {
-        return Err(RuleError::Internal("the root of real numbers".to_owned()));
-    };
-    let [re, im] = formulas(cx, [x.re(), im], |[re, im]| {
-        let modulus = (re.squared() + im.squared()).sqrt();
-        let larger = ((modulus + re.abs()) * 0.5).sqrt();
-        let divisor = larger.equals(0.0).select(1.0, larger);
-        let smaller = im / divisor * 0.5;
-        // The parts of the root of -z are those of the root of z, exchanged.
-        let (negative, below) = (re.less(0.0), im.less(0.0));
-        let signed = below.select(-larger, larger);
-        [negative.select(smaller.abs(), larger), negative.select(signed, smaller)]
-    })?;
-    Ok(Parts::Complex(re, im))
+/// Returns the square root with a non-negative real part.
+fn square_root(z: Number<'_>) -> Number<'_> {
+    let (re, im) = (z.re, z.im());
+    let modulus = (re.squared() + im.squared()).sqrt();
+    let larger = ((modulus + re.abs()) * 0.5).sqrt();
+    let divisor = larger.equals(0.0).select(1.0, larger);
+    let smaller = im / divisor * 0.5;
+    // The parts of the root of -z are those of the root of z, exchanged.
+    let (negative, below) = (re.less(0.0), im.less(0.0));
+    let signed = below.select(-larger, larger);
+    Number::complex(negative.select(smaller.abs(), larger), negative.select(signed, smaller))
 }

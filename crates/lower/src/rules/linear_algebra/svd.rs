@@ -8,23 +8,16 @@ use super::jacobi::{self, Pairs};
 use super::matrix;
 use super::reflectors;
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat, repeat_while};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
     let vectors: bool = cx.param("compute_uv")?;
-    let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
     let a = Parts::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
     let least = Dim::op(DimOp::Min, &m, &n);
-    if !subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == least) {
-        return Err(RuleError::unsupported(
-            "computing only some of the singular values is not supported",
-        )
-        .with_help("compute all of them and select the ones you need"));
-    }
+    matrix::check_subset(cx, &least, "singular values")?;
     if matrix::is_empty(cx, a) {
         return empty(cx, a, vectors);
     }
@@ -81,9 +74,7 @@ fn empty(cx: &mut Context<'_>, a: Parts, vectors: bool) -> Result<Vec<Parts>> {
         let shape = cx.out(i).shape;
         let rank = shape.len();
         results.push(if shape[rank - 2] == shape[rank - 1] {
-            let eye = matrix::eye(cx, cx.dtype(a.re()), &shape[rank - 2], &shape[rank - 1])?;
-            let eye = Parts::Real(matrix::batched(cx, eye, a)?);
-            eye.in_kind_of(cx, a)?.write(cx, i)?
+            matrix::identity(cx, &shape[rank - 2], &shape[rank - 1], a)?.write(cx, i)?
         } else {
             Parts::zeros(cx, i, a)?
         });
@@ -171,8 +162,7 @@ fn orthogonalize(
     let padded = matrix::padded(cx, rows, &even, n)?;
     let mut start = vec![padded];
     if vectors {
-        let eye = matrix::eye(cx, cx.dtype(rows.re()), &even, n)?;
-        start.push(Parts::Real(matrix::batched(cx, eye, rows)?).in_kind_of(cx, rows)?);
+        start.push(matrix::identity(cx, &even, n, rows)?);
     }
     let limit = rounding_error(cx, rows, n, epsilon)?;
     // Rows this much shorter than the longest are rounding errors, orthogonal or not.
@@ -213,8 +203,7 @@ fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> R
     if let Some(known) = n.as_known() {
         return cx.scalar_like(rows.re(), epsilon * (known as f64).sqrt());
     }
-    let count = cx.dims(std::slice::from_ref(n))?;
-    let (count, dtype) = (cx.squeeze(count, &[0])?, cx.dtype(rows.re()));
+    let (count, dtype) = (cx.size(n)?, cx.dtype(rows.re()));
     let count = cx.cast(count, dtype)?;
     let [error] = formulas(cx, [count], |[count]| [count.sqrt() * epsilon])?;
     Ok(error)

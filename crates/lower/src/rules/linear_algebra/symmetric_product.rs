@@ -2,8 +2,7 @@
 
 use onnx::{Attrs, ValueId};
 
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (alpha, beta): (f64, f64) = (cx.param("alpha")?, cx.param("beta")?);

@@ -5,9 +5,8 @@ use onnx::Attrs;
 use tensor::Dim;
 
 use super::matrix;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let left: bool = cx.param("left_side")?;
@@ -62,6 +61,6 @@ pub(crate) fn solve(
         Ok(Iteration { carry: vec![rest], stack: vec![unknown] })
     })?;
     let rows = done.stack[0];
-    let rows = if forward { rows } else { matrix::reversed(cx, rows, 0)? };
+    let rows = if forward { rows } else { matrix::reversed(cx, rows, &[0])? };
     matrix::from_rows(cx, rows)
 }

@@ -6,10 +6,9 @@ use tensor::Dim;
 
 use super::matrix;
 use super::reflectors::reduce_column;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
 use crate::rules::indexing::indices;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
@@ -20,12 +19,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0], on, beside, Parts::zeros(cx, 3, a)?]);
     }
     // For an upper triangle, LAPACK processes columns from last to first.
-    let a = if is_lower { a } else { flipped(cx, a, &[-2, -1])? };
+    let a = if is_lower { a } else { matrix::reversed(cx, a, &[-2, -1])? };
     let mut results = reduce(cx, a)?;
     if !is_lower {
-        results[0] = flipped(cx, results[0], &[-2, -1])?;
+        results[0] = matrix::reversed(cx, results[0], &[-2, -1])?;
         for vector in &mut results[1..] {
-            *vector = flipped(cx, *vector, &[-1])?;
+            *vector = matrix::reversed(cx, *vector, &[-1])?;
         }
     }
     results.into_iter().enumerate().map(|(i, result)| result.write(cx, i)).collect()
@@ -50,13 +49,9 @@ fn reduce(cx: &mut Context<'_>, given: Parts) -> Result<Vec<Parts>> {
     let packed = packed.or(cx, is_lower, given)?;
 
     let end = Parts::Real(last.slice(cx, -2, &steps, &n)?.re());
-    let end = end.each(cx, |cx, part| Ok(cx.squeeze(part, &[-1])?))?;
+    let end = end.each(cx, |cx, part| cx.squeeze(part, &[-1]))?;
     let diagonal = matrix::from_scalars(cx, done.stack[1])?.concat(cx, -1, end)?;
     let beside = matrix::from_scalars(cx, done.stack[2])?;
     let taus = matrix::from_scalars(cx, done.stack[3])?;
     Ok(vec![packed, diagonal, beside, taus])
-}
-
-fn flipped(cx: &mut Context<'_>, x: Parts, axes: &[i64]) -> Result<Parts> {
-    axes.iter().try_fold(x, |x, axis| matrix::reversed(cx, x, *axis))
 }

@@ -9,9 +9,8 @@ use tensor::{DType, Dim};
 
 use super::matrix;
 use crate::formula::formulas;
-use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Iteration, repeat};
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 const ONE: Dim = Dim::Known(1);
 
@@ -28,7 +27,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let mut diagonals = Vec::with_capacity(3);
     for value in &x[..3] {
         let diagonal = Parts::read(cx, *value)?;
-        diagonals.push(diagonal.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-1])?))?);
+        diagonals.push(diagonal.each(cx, |cx, part| cx.unsqueeze(part, &[-1]))?);
     }
     // The last number above the diagonal is outside of the matrix, and may be anything.
     diagonals[2] = diagonals[2].slice(cx, -2, &Dim::Known(0), &(n.clone() - ONE))?;
@@ -70,12 +69,10 @@ fn eliminate(
     pivoting: &Pivoting,
 ) -> Result<Row> {
     let first = cx.i64s(&[0]);
-    let mut start = Vec::with_capacity(4);
-    for entries in [on, above, sides] {
-        start.push(entries.take(cx, -2, first)?);
-    }
+    let start = [on, above, sides].into_iter().map(|entries| entries.take(cx, -2, first));
+    let mut start = start.collect::<Result<Vec<_>>>()?;
     if let Pivoting::Scaled = pivoting {
-        let (a, b) = (modulus(cx, start[0])?, modulus(cx, start[1])?);
+        let (a, b) = (start[0].modulus(cx)?, start[1].modulus(cx)?);
         start.push(Parts::Real(cx.op("Add", &[a, b], Attrs::new())?));
     }
     let one = cx.i64s(&[1]);
@@ -114,7 +111,7 @@ fn eliminate(
             rest.push(other[i].sub(cx, share)?);
         }
         if let Some(scale) = scale {
-            let (a, b) = (modulus(cx, rest[0])?, modulus(cx, rest[1])?);
+            let (a, b) = (rest[0].modulus(cx)?, rest[1].modulus(cx)?);
             let exchanged = cx.op("Add", &[a, b], Attrs::new())?;
             let scale = cx.op("Where", &[exchange, exchanged, scale], Attrs::new())?;
             rest.push(Parts::Real(scale));
@@ -138,33 +135,23 @@ fn compare_shares(
 ) -> Result<[ValueId; 2]> {
     let mut sizes = [scale; 4];
     for (size, number) in sizes.iter_mut().zip([first, lower[0], lower[1], lower[2]]) {
-        *size = modulus(cx, number)?;
+        *size = number.modulus(cx)?;
     }
     let [first, below, on, above] = sizes;
-    formulas(cx, [first, scale, below, on, above], |[first, scale, below, on, above]| {
+    let operands = [first, scale, below, on, above];
+    let shares = formulas(cx, operands, |[first, scale, below, on, above]| {
         let sum = below + on + above;
         let share = first.equals(0.0).select(0.0, first / scale);
         [(below / sum).greater(share), sum]
-    })
-}
-
-#[track_caller]
-fn modulus(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
-    if x.im().is_none() {
-        return x.size(cx);
-    }
-    let square = x.squared_modulus(cx)?;
-    Ok(cx.op("Sqrt", &[square], Attrs::new())?)
+    });
+    Ok(shares?)
 }
 
 /// Returns the amount to add to a pivot that is too small (…, 1, 1): the rounding error of the
 /// largest number. Like JAX, it ignores the second last row, and the first one before it is
 /// exchanged.
 fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Result<ValueId> {
-    let mut sizes = Vec::with_capacity(3);
-    for part in &triangle[..3] {
-        sizes.push(modulus(cx, *part)?);
-    }
+    let sizes = triangle[..3].iter().map(|part| part.modulus(cx)).collect::<Result<Vec<_>>>()?;
     let (places, skipped) = (matrix::places(cx, n)?, cx.dims(&[n.clone() - Dim::Known(2)])?);
     let skipped = cx.op("Equal", &[places, skipped], Attrs::new())?;
     let size = cx.op("Max", &sizes, Attrs::new())?;
@@ -175,7 +162,7 @@ fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Resu
     let first = cx.i64s(&[0]);
     for entries in &rows[1..3] {
         let entry = entries.take(cx, -2, first)?;
-        largest.push(modulus(cx, entry)?);
+        largest.push(entry.modulus(cx)?);
     }
     let largest = cx.op("Max", &largest, Attrs::new())?;
     let tiny = smallest(cx, largest);
@@ -191,7 +178,7 @@ fn smallest(cx: &Context<'_>, x: ValueId) -> f64 {
 /// Moves a pivot away from zero until `sides` can be divided by it: by `amount`, and repeatedly by
 /// twice as much while that is not enough.
 fn steadied(cx: &mut Context<'_>, pivot: Parts, sides: Parts, amount: ValueId) -> Result<Parts> {
-    let (size, sides, axes) = (modulus(cx, pivot)?, modulus(cx, sides)?, cx.i64s(&[-1]));
+    let (size, sides, axes) = (pivot.modulus(cx)?, sides.modulus(cx)?, cx.i64s(&[-1]));
     let largest = cx.op("ReduceMax", &[sides, axes], attrs! { keepdims: true })?;
     let tiny = smallest(cx, largest);
     let operands = [pivot.re(), size, largest, amount];
@@ -239,6 +226,6 @@ fn substitute(
         let unknown = rest.div(cx, pivot)?;
         Ok(Iteration { carry: vec![unknown, carry[0]], stack: vec![unknown] })
     })?;
-    let found = matrix::reversed(cx, done.stack[0], 0)?;
+    let found = matrix::reversed(cx, done.stack[0], &[0])?;
     matrix::from_rows(cx, found)
 }

@@ -2,8 +2,7 @@
 
 use onnx::{ValueId, attrs};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: i64 = cx.param("dimension")?;

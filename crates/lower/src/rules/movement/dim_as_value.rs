@@ -3,13 +3,11 @@
 use onnx::ValueId;
 use tensor::Dim;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
     let dim: Dim = cx.param("dim")?;
-    let size = cx.dims(&[dim])?;
-    let size = cx.squeeze(size, &[0])?;
+    let size = cx.size(&dim)?;
     let dtype = cx.out(0).dtype;
     Ok(vec![cx.cast(size, dtype)?])
 }

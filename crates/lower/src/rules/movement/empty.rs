@@ -1,7 +1,6 @@
 //! empty, empty2 → zeros: the elements are overwritten later, or do not matter
 
-use crate::rules::Result;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, _: &[Parts]) -> Result<Vec<Parts>> {
     let ty = cx.out(0);

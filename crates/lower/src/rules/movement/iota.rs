@@ -3,9 +3,8 @@
 use onnx::ValueId;
 use tensor::Dim;
 
-use crate::Context;
-use crate::rules::Result;
 use crate::rules::indexing::indices;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
     let axis: usize = cx.param("dimension")?;

@@ -5,8 +5,7 @@ use onnx::{ValueId, attrs};
 use tensor::Dim;
 use tensor::bounds::at_least;
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 

@@ -2,8 +2,7 @@
 
 use onnx::ValueId;
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let order: Option<Vec<usize>> = cx.param_or("dimensions", None)?;

@@ -2,15 +2,12 @@
 
 use onnx::{ValueId, attrs};
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn stack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: i64 = cx.param("axis")?;
-    let mut parts = Vec::with_capacity(x.len());
-    for part in x {
-        parts.push(cx.unsqueeze(*part, &[axis])?);
-    }
+    let parts = x.iter().map(|part| cx.unsqueeze(*part, &[axis]));
+    let parts = parts.collect::<onnx::Result<Vec<_>>>()?;
     Ok(vec![cx.op("Concat", &parts, attrs! { axis: axis })?])
 }
 
@@ -21,9 +18,6 @@ pub(crate) fn unstack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         return Ok(Vec::new());
     }
     let attrs = attrs! { axis: axis, num_outputs: count as i64 };
-    let mut parts = cx.op_many("Split", x, attrs, count)?;
-    for part in &mut parts {
-        *part = cx.squeeze(*part, &[axis])?;
-    }
-    Ok(parts)
+    let parts = cx.op_many("Split", x, attrs, count)?;
+    parts.into_iter().map(|part| Ok(cx.squeeze(part, &[axis])?)).collect()
 }

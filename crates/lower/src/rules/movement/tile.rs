@@ -3,8 +3,7 @@
 use onnx::{Attrs, ValueId};
 use tensor::Dim;
 
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let repeats: Vec<Dim> = cx.param("reps")?;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// Applies `round` to `state` repeatedly. Each column of `schedule` holds one number per
 /// application. The types of the state must not change.

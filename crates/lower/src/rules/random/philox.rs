@@ -6,9 +6,8 @@ use tensor::{DType, Dim};
 
 use super::hash_rounds;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
 use crate::rules::bits::unsigned_words::halves;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ROUNDS: u32 = 10;
 

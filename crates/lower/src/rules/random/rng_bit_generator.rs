@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use onnx::{ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim, DimOp};
 
 use super::philox;
 use super::threefry;
 use crate::formula::{Num, formulas};
-use crate::rules::Result;
-use crate::rules::bits::unsigned_words::{halves, join, word};
+use crate::rules::bits::unsigned_words::{halves, join};
 use crate::rules::indexing::indices;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ONE: Dim = Dim::Known(1);
 const TWO: Dim = Dim::Known(2);
@@ -42,10 +42,8 @@ impl State {
         let dtype = cx.dtype(state);
         let count: usize = if dtype == DType::U64 { 2 } else { 4 };
         let parts = cx.op_many("Split", &[state], attrs! { num_outputs: count as i64 }, count)?;
-        let mut scalars = Vec::with_capacity(count);
-        for part in parts {
-            scalars.push(cx.squeeze(part, &[0])?);
-        }
+        let scalars = parts.into_iter().map(|part| cx.squeeze(part, &[0]));
+        let scalars = scalars.collect::<onnx::Result<Vec<_>>>()?;
         let (key, counter) = match scalars.as_slice() {
             [key, counter] => (formulas(cx, [*key], |[key]| halves(key))?, *counter),
             [k0, k1, c0, c1] => {
@@ -60,7 +58,7 @@ impl State {
     /// Returns the state after `used` steps of the counter.
     fn advanced(&self, cx: &mut Context<'_>, used: ValueId) -> Result<ValueId> {
         let ([k0, k1], counter) = (self.key, self.counter);
-        let mut parts = match self.dtype {
+        let parts = match self.dtype {
             DType::U64 => formulas(cx, [k0, k1, counter, used], |[k0, k1, counter, used]| {
                 let counter = counter + used;
                 [join([k0, k1]), counter]
@@ -71,23 +69,21 @@ impl State {
                 [self.key, counter].concat()
             }
         };
-        for part in &mut parts {
-            *part = cx.unsqueeze(*part, &[0])?;
-        }
+        let parts = parts.into_iter().map(|part| cx.unsqueeze(part, &[0]));
+        let parts = parts.collect::<onnx::Result<Vec<_>>>()?;
         Ok(cx.op("Concat", &parts, attrs! { axis: 0 })?)
     }
 
     /// Returns the numbers of the steps, in `shape`, and their count.
     fn counters(&self, cx: &mut Context<'_>, shape: &[Dim]) -> Result<(ValueId, ValueId)> {
-        let count = size(shape);
+        let count = product(shape);
         let numbers = indices::range(cx, &count)?;
         let numbers = cx.reshape(numbers, shape)?;
         let numbers = cx.cast(numbers, DType::U64)?;
         if let Some(used) = count.as_known().and_then(|n| u64::try_from(n).ok()) {
-            return Ok((numbers, word(cx, DType::U64, used)?));
+            return Ok((numbers, cx.int(DType::U64, used.into())?));
         }
-        let used = cx.dims(&[count])?;
-        let used = cx.squeeze(used, &[0])?;
+        let used = cx.size(&count)?;
         Ok((numbers, cx.cast(used, DType::U64)?))
     }
 
@@ -95,7 +91,7 @@ impl State {
     fn philox(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
         let out = cx.out(1);
         let per_step = if out.dtype == DType::U64 { 2 } else { 4 };
-        let rounded_up = size(&out.shape) + Dim::Known(per_step - 1);
+        let rounded_up = product(&out.shape) + Dim::Known(per_step - 1);
         let shape = [Dim::op(DimOp::FloorDiv, &rounded_up, &Dim::Known(per_step))];
         let (numbers, used) = self.counters(cx, &shape)?;
         let operands = [numbers, self.counter, self.key[0], self.key[1]];
@@ -113,13 +109,11 @@ impl State {
             }
             _ => words,
         };
-        let mut columns = Vec::with_capacity(numbers.len());
-        for column in numbers {
-            columns.push(cx.unsqueeze(column, &[1])?);
-        }
+        let columns = numbers.into_iter().map(|column| cx.unsqueeze(column, &[1]));
+        let columns = columns.collect::<onnx::Result<Vec<_>>>()?;
         let table = cx.op("Concat", &columns, attrs! { axis: 1 })?;
-        let flat = cx.reshape(table, &[size(cx.shape(table))])?;
-        let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[size(&out.shape)], &[1])?;
+        let flat = cx.reshape(table, &[product(cx.shape(table))])?;
+        let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[product(&out.shape)], &[1])?;
         let bits = cx.reshape(flat, &out.shape)?;
         Ok((cx.cast(bits, out.dtype)?, used))
     }
@@ -168,10 +162,6 @@ impl State {
         let counters = formulas(cx, [numbers, self.counter], |[x, start]| halves(x + start))?;
         Ok((threefry::hash(cx, self.key, counters, shape)?, used))
     }
-}
-
-fn size(shape: &[Dim]) -> Dim {
-    shape.iter().cloned().fold(ONE, |a, b| a * b)
 }
 
 /// Returns the axis that pairs of words are adjacent along; a scalar has none.

@@ -6,8 +6,7 @@ use tensor::Dim;
 
 use super::hash_rounds;
 use crate::formula::formulas;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 /// The constant that is combined with the other words to form the key's last one.
 const PARITY: i128 = 0x1bd1_1bda;
@@ -125,8 +124,11 @@ fn lost() -> RuleError {
 type Rotation = [ValueId; 2];
 
 /// Adds the words, rotates the second one, and combines both.
-fn mix(cx: &mut Context<'_>, [x0, x1]: [ValueId; 2], rotation: Rotation) -> Result<[ValueId; 2]> {
-    let [left, right] = rotation;
+fn mix(
+    cx: &mut Context<'_>,
+    [x0, x1]: [ValueId; 2],
+    [left, right]: Rotation,
+) -> onnx::Result<[ValueId; 2]> {
     formulas(cx, [x0, x1, left, right], |[x0, x1, left, right]| {
         let sum = x0 + x1;
         let rotated = (x1 << left) | (x1 >> right);

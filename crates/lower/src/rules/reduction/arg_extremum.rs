@@ -5,8 +5,7 @@ use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::DType;
 
 use super::reduce::zeros_and_ones;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     choose(cx, x[0], "ArgMax")

@@ -3,8 +3,7 @@
 use onnx::ValueId;
 
 use super::reduce;
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     each(cx, x, reduce::sum)
@@ -29,9 +28,5 @@ fn each(
         )
         .with_help("export the function that runs on one device"));
     }
-    let mut results = Vec::new();
-    for operand in x {
-        results.extend(reduce(cx, &[*operand])?);
-    }
-    Ok(results)
+    x.iter().map(|operand| Ok(reduce(cx, &[*operand])?[0])).collect()
 }

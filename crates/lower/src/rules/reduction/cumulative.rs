@@ -6,12 +6,11 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
 
 use super::monoid::Monoid;
-use crate::rules::Result;
 use crate::rules::complex;
 use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
 use crate::rules::movement::pad;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -22,8 +21,7 @@ const BLOCK_DIM: Dim = Dim::Known(BLOCK);
 
 pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (axis, reverse): (i64, bool) = (cx.param("axis")?, cx.param("reverse")?);
-    #[expect(clippy::cast_precision_loss, reason = "axes are few")]
-    let axis = cx.scalar(DType::I64, axis as f64)?;
+    let axis = cx.int(DType::I64, axis.into())?;
     Ok(vec![cx.op("CumSum", &[x[0], axis], attrs! { reverse: reverse })?])
 }
 

@@ -4,9 +4,9 @@ use jaxpr::{Atom, Jaxpr, JaxprId};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind, Dim, Tensor};
 
+use crate::rules::Equation;
 use crate::rules::complex;
-use crate::rules::{Equation, Result};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// An associative operation with an identity. For booleans, `Max` is "or" and `Min` is "and".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Monoid {
         };
         let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
         let axes = cx.i64s(&axes);
-        value.each(cx, |cx, part| Ok(cx.op(op, &[part, axes], attrs! { keepdims: true })?))
+        value.each(cx, |cx, part| cx.op(op, &[part, axes], attrs! { keepdims: true }))
     }
 
     /// Returns the identity: the constant `e` for which `e` combined with any `x` is `x`.

@@ -8,9 +8,8 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
 use super::monoid::Monoid;
-use crate::rules::Result;
 use crate::rules::movement::pad;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
@@ -23,15 +22,15 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
         return Err(RuleError::Internal("a reduction that was not expanded".to_owned()));
     };
-    if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
+    let axes: Vec<usize> = cx.param("dimensions")?;
+    if axes.is_empty() {
         // Nothing is combined, not even the start.
         return Ok(vec![*array]);
     }
-    let array = *array;
-    let identity = monoid.identity_like(cx, array)?;
-    let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;
+    let identity = monoid.identity_like(cx, *array)?;
+    let reduced = monoid.reduce(cx, *array, &axes)?;
     let axes: Vec<i64> = cx.param("dimensions")?;
-    let reduced = reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?;
+    let reduced = reduced.each(cx, |cx, part| cx.squeeze(part, &axes))?;
     if *start == identity {
         return Ok(vec![reduced]);
     }

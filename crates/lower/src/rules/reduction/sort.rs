@@ -4,9 +4,8 @@
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use crate::rules::Result;
 use crate::rules::indexing::indices;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: usize = cx.param("dimension")?;

@@ -3,8 +3,7 @@
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
-use crate::rules::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let k: Dim = cx.param("k")?;

@@ -1,11 +1,8 @@
 //! bessel_i0e(x), bessel_i1e(x) → a Chebyshev series in x up to 8, and in 1 / x beyond
 
-use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
-use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::formula::Num;
 
 /// An exponentially scaled modified Bessel function, as two series with the highest terms first.
 /// Single precision needs only the last terms.
@@ -143,20 +140,16 @@ const I1_FAR: [f64; 25] = [
 const I0: Bessel = Bessel { near: &I0_NEAR, near_single: 18, far: &I0_FAR, far_single: 7 };
 const I1: Bessel = Bessel { near: &I1_NEAR, near_single: 17, far: &I1_FAR, far_single: 7 };
 
-pub(crate) fn i0e(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| {
-        let size = x.abs();
-        let (near, far) = I0.at(size);
-        size.at_most(8.0).select(near, far)
-    })
+pub(crate) fn i0e(x: Num<'_>) -> Num<'_> {
+    let size = x.abs();
+    let (near, far) = I0.at(size);
+    size.at_most(8.0).select(near, far)
 }
 
-pub(crate) fn i1e(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| {
-        let size = x.abs();
-        let (near, far) = I1.at(size);
-        x.sign() * size.at_most(8.0).select(near * size, far)
-    })
+pub(crate) fn i1e(x: Num<'_>) -> Num<'_> {
+    let size = x.abs();
+    let (near, far) = I1.at(size);
+    x.sign() * size.at_most(8.0).select(near * size, far)
 }
 
 impl Bessel {

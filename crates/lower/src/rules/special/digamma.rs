@@ -2,16 +2,8 @@
 
 use std::f64::consts::PI;
 
-use onnx::ValueId;
-
 use super::lgamma::Lanczos;
-use crate::Context;
-use crate::formula::{Num, formula};
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| digamma(x))
-}
+use crate::formula::Num;
 
 /// Computes the derivative of the logarithm of the gamma function, which is NaN at its poles.
 pub(crate) fn digamma(x: Num<'_>) -> Num<'_> {

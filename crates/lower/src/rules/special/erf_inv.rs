@@ -1,11 +1,8 @@
 //! erf_inv(x) → Giles' polynomials in w = -log(1 - x²)
 
-use onnx::ValueId;
 use tensor::DType;
 
-use crate::Context;
-use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::formula::Num;
 
 /// The coefficients for w < 5, in w - 5/2.
 const SINGLE_NEAR: [f64; 9] = [
@@ -100,13 +97,11 @@ const DOUBLE_END: [f64; 17] = [
     4.849906401408584,
 ];
 
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| {
-        let w = -(-x.squared()).ln_1p();
-        let slope = if x.dtype() == DType::F64 { double(w) } else { single(w) };
-        // At both ends w and the slope are infinite, so the polynomial would be NaN.
-        x.abs().equals(1.0).select(x * f64::INFINITY, slope * x)
-    })
+pub(crate) fn lower(x: Num<'_>) -> Num<'_> {
+    let w = -(-x.squared()).ln_1p();
+    let slope = if x.dtype() == DType::F64 { double(w) } else { single(w) };
+    // At both ends w and the slope are infinite, so the polynomial would be NaN.
+    x.abs().equals(1.0).select(x * f64::INFINITY, slope * x)
 }
 
 fn single(w: Num<'_>) -> Num<'_> {

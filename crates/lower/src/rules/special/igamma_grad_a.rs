@@ -4,9 +4,8 @@ use onnx::ValueId;
 
 use super::digamma::digamma;
 use super::incomplete_gamma::{FRACTION_LIMIT, SERIES_LIMIT, weight};
-use crate::Context;
 use crate::formula::{Num, formula, repeat, spread};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let operands = spread(cx, x)?;

@@ -5,9 +5,8 @@ use onnx::ValueId;
 use tensor::DType;
 
 use super::lgamma::lgamma;
-use crate::Context;
 use crate::formula::{Num, formula, repeat, spread};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 /// Lowers the lower function, which is 0 at x = 0 and grows to 1.
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {

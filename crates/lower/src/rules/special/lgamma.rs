@@ -2,15 +2,7 @@
 
 use std::f64::consts::PI;
 
-use onnx::ValueId;
-
-use crate::Context;
-use crate::formula::{Num, formula};
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x]| lgamma(x))
-}
+use crate::formula::Num;
 
 /// Lanczos' coefficients for g = 7: the constant, and the numerators.
 const CONSTANT: f64 = 0.9999999999998099;

@@ -5,12 +5,11 @@ use onnx::ValueId;
 use super::digamma::digamma;
 use super::lgamma::lgamma;
 use super::zeta::zeta;
-use crate::Context;
 use crate::formula::{Num, formula};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let order = cx.known(x[0]).and_then(|order| order.splat());
+    let order = cx.facts().constant(x[0]).and_then(|order| order.splat());
     formula(cx, x, |[m, x]| match order {
         Some(order) if order >= 1.0 && order.fract() == 0.0 => derivative(m, x),
         _ => {

@@ -5,9 +5,8 @@ use onnx::ValueId;
 use tensor::DType;
 
 use super::lgamma::lgamma;
-use crate::Context;
 use crate::formula::{Num, formula, repeat, spread};
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let operands = spread(cx, x)?;

@@ -1,14 +1,6 @@
 //! zeta(x, q) → ten terms of Hurwitz's series, and the rest by the Euler–Maclaurin formula
 
-use onnx::ValueId;
-
-use crate::Context;
-use crate::formula::{Num, formula};
-use crate::rules::Result;
-
-pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    formula(cx, x, |[x, q]| zeta(x, q))
-}
+use crate::formula::Num;
 
 /// The even Bernoulli numbers divided by the factorials of their indices, last to first.
 const EULER_MACLAURIN: [f64; 12] = [
@@ -36,19 +28,12 @@ pub(crate) fn zeta<'f>(x: Num<'f>, q: Num<'f>) -> Num<'f> {
     let end = q + f64::from(TERMS);
     let last = power(end);
     let inverse_square = 1.0 / end.squared();
-    let mut series = None::<Num<'f>>;
-    let mut degree = 2.0 * (EULER_MACLAURIN.len() as f64 - 1.0);
-    for coefficient in EULER_MACLAURIN {
-        series = Some(match series {
-            None => x.constant(coefficient),
-            Some(series) => {
-                let factor = (x + degree) * (x + (degree - 1.0));
-                degree -= 2.0;
-                series * inverse_square * factor + coefficient
-            }
-        });
+    let [first, rest @ ..] = EULER_MACLAURIN;
+    let mut series = x.constant(first);
+    for (degree, coefficient) in (1..=rest.len()).rev().map(|half| 2.0 * half as f64).zip(rest) {
+        let factor = (x + degree) * (x + (degree - 1.0));
+        series = series * inverse_square * factor + coefficient;
     }
-    let series = series.unwrap_or(x);
     let rest = last * end / (x - 1.0) + last * (x / end * series + 0.5);
     // Where the rest is negligible, the series may have overflowed.
     let settled = last.abs().less(sum.abs() * x.epsilon());

@@ -8,10 +8,9 @@ use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::window::inverse;
-use crate::rules::Result;
 use crate::rules::movement::pad;
 use crate::rules::movement::rev;
-use crate::{Context, RuleError};
+use crate::{Context, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -240,10 +239,8 @@ impl Convolution {
             low: &self.low[i],
             high: &self.high[i],
         });
-        is_padded_by_operator(cx.dtype(input))
-            && self.kernel_dilation.iter().all(|dilation| *dilation == 1)
-            && !axes.clone().all(|axis| axis.is_known())
-            && axes.clone().all(|axis| axis.is_same_upper())
+        self.kernel_dilation.iter().all(|dilation| *dilation == 1)
+            && is_padded_by_operator(cx.dtype(input), &axes.collect::<Vec<_>>())
     }
 
     /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. Returns the

@@ -4,9 +4,8 @@
 use jaxpr::JaxprId;
 
 use super::window::Window;
-use crate::rules::Result;
 use crate::rules::reduction::monoid::Monoid;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;

@@ -1,9 +1,8 @@
 //! reduce_window_sum → AveragePool times the window's size, or Add of shifted slices
 
 use super::window::Window;
-use crate::rules::Result;
 use crate::rules::reduction::monoid::Monoid;
-use crate::{Context, Parts};
+use crate::{Context, Parts, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![Window::read(&cx.eqn().params)?.reduce(cx, x[0], Monoid::Add)?])

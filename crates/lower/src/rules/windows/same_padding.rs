@@ -15,7 +15,7 @@ pub(crate) struct Padded<'a> {
 impl Padded<'_> {
     /// Returns `true` if the number of window positions is the size divided by the stride, rounded
     /// up, and the larger half of the padding comes last.
-    pub(crate) fn is_same_upper(&self) -> bool {
+    fn is_same_upper(&self) -> bool {
         // A quotient that is rounded up has two spellings, which are not always provably equal.
         let down = Dim::op(DimOp::FloorDiv, &-self.size.clone(), &Dim::Known(self.stride));
         [ceil_div(self.size.clone(), self.stride), -down].into_iter().any(|places| {
@@ -26,15 +26,17 @@ impl Padded<'_> {
         })
     }
 
-    pub(crate) fn is_known(&self) -> bool {
+    fn is_known(&self) -> bool {
         self.low.as_known().is_some() && self.high.as_known().is_some()
     }
 }
 
-/// Returns `true` if operators on `dtype` compute the padding themselves. Operators on other types
-/// are later replaced by slices, which need numbers.
-pub(crate) fn is_padded_by_operator(dtype: DType) -> bool {
+/// Returns `true` if the padding depends on symbolic sizes in the one way that operators on `dtype`
+/// compute themselves. Operators on other types are later replaced by slices, which need numbers.
+pub(crate) fn is_padded_by_operator(dtype: DType, axes: &[Padded<'_>]) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+        && !axes.iter().all(Padded::is_known)
+        && axes.iter().all(Padded::is_same_upper)
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use tensor::Dim;
 
 use super::select_and_scatter_add::flat;
 use super::window::Window;
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (tangents, array) = (x[0], x[1]);

@@ -3,10 +3,10 @@
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;
+use tensor::division::product;
 
 use super::window::Window;
-use crate::Context;
-use crate::rules::Result;
+use crate::{Context, Result};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (source, array) = (x[0], x[1]);
@@ -19,8 +19,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let source = layout.enter(cx, source)?;
     let (places, source) = (flat(cx, places)?, flat(cx, source)?);
     let space = layout.shape(&shape);
-    let count = space.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
-    let zeros = cx.full(cx.dtype(source), 0.0, &[count])?;
+    let zeros = cx.full(cx.dtype(source), 0.0, &[product(&space)])?;
     let sums =
         cx.op("ScatterElements", &[zeros, places, source], attrs! { axis: 0, reduction: "add" })?;
     let sums = cx.reshape(sums, &space)?;
@@ -29,6 +28,5 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 /// Flattens `value` to a vector.
 pub(crate) fn flat(cx: &mut Context<'_>, value: ValueId) -> Result<ValueId> {
-    let count = cx.shape(value).iter().cloned().fold(Dim::Known(1), |a, b| a * b);
-    cx.reshape(value, &[count])
+    cx.reshape(value, &[product(cx.shape(value))])
 }

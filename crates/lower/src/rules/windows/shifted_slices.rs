@@ -2,9 +2,8 @@
 
 use tensor::Dim;
 
-use crate::rules::Result;
 use crate::rules::reduction::monoid::Monoid;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 /// The maximum size of a window whose elements are slices each. Larger windows are built by
 /// doubling.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
+use tensor::division::product;
 use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::shifted_slices::Run;
+use crate::rules::Equation;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
-use crate::rules::{Equation, Result};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts, Result, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -164,10 +165,8 @@ impl Window {
             high: &self.high[i],
         });
         let dense = |&i: &usize| self.dilation[i] == 1 && self.base_dilation[i] == 1;
-        let fits = is_padded_by_operator(dtype)
-            && moving.iter().all(dense)
-            && !axes.clone().all(|axis| axis.is_known())
-            && axes.clone().all(|axis| axis.is_same_upper());
+        let fits =
+            moving.iter().all(dense) && is_padded_by_operator(dtype, &axes.collect::<Vec<_>>());
         let kernel: Vec<i64> =
             moving.iter().map(|&i| self.size[i].as_known()).collect::<Option<_>>()?;
         let strides: Vec<i64> = moving.iter().map(|&i| self.stride[i]).collect();
@@ -273,7 +272,7 @@ impl Layout {
         let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
         let (still, moving) = shape.split_at(self.still);
         let (batch, channel) = match still.split_last() {
-            Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
+            Some((last, rest)) => (product(rest), last.clone()),
             None => (ONE, ONE),
         };
         [&[batch, channel], moving].concat()

@@ -47,7 +47,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         m.root().is(pattern.op) && matcher::may_be(m.graph(), m.root(), pattern)
     });
     let found = likely.find_map(|spelling| {
-        Some((spelling, matcher::find_in_any_block(m.graph(), m.id(), spelling)?))
+        Some((spelling, matcher::find_given(m.graph(), m.id(), spelling, Vec::new(), None)?))
     });
     let (spelling, finding) = found.ok_or("it is spelled differently")?;
     let nodes: Vec<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();

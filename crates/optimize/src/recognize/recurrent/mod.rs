@@ -218,16 +218,13 @@ impl State {
 
     fn find(&self, graph: &Graph, scan: &Loop, spelling: &Spelling) -> Option<Finding> {
         let root = graph.producer(self.hidden.next)?;
-        if graph.node(root).block() != scan.body {
-            return None;
-        }
         let placement = Placement::identity(graph.ty(self.hidden.inside).rank())?;
         let named = [("hidden", Some(self.hidden)), ("cell", self.cell)];
         let given = named.into_iter().filter_map(|(name, carried)| {
             let name = spelling.names.iter().position(|known| known == name)?;
             Some((name, Bound::Value(carried?.inside, placement.clone())))
         });
-        matcher::find_given(graph, root, spelling, given.collect())
+        matcher::find_given(graph, root, spelling, given.collect(), Some(scan.body))
     }
 }
 

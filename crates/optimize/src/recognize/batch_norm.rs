@@ -15,7 +15,6 @@ use super::conditions::normalization::fill;
 use super::found::Found;
 use super::matcher;
 use super::pattern::{self, Spelling};
-use super::syntax;
 use crate::rewrites::channels::{is_of_channels, is_spread, vector};
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -23,9 +22,10 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "batch_norm", roots: Roots::Named(&["Add", "Div", "Mul"]), try_at };
 
 static SPELLINGS: LazyLock<Result<Vec<Spelling>, String>> = LazyLock::new(|| {
-    let mut entries = syntax::parse(include_str!("patterns/words.txt"))?;
-    entries.extend(syntax::parse(include_str!("patterns/batch_norm.txt"))?);
-    pattern::compile(&entries)
+    pattern::compile(&[
+        ("words", include_str!("patterns/words.txt")),
+        ("batch_norm", include_str!("patterns/batch_norm.txt")),
+    ])
 });
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -54,12 +54,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut found = Found::new(m, spelling, finding);
     check(&found, &nodes, channels)?;
 
-    let size = channels.as_known().and_then(|size| usize::try_from(size).ok());
-    let sizes = size.map(|size| [size]);
     for (name, number) in [("one", 1.0), ("zero", 0.0)] {
         if found.has(name) {
-            let sizes = sizes.ok_or("the number of channels is not known")?;
-            fill(&mut found, name, &sizes, dtype, number)?;
+            let size = channels.as_known().ok_or("the number of channels is not known")?;
+            fill(&mut found, name, &[size], dtype, number)?;
         }
     }
     for name in ["scale", "bias", "mean", "variance"] {

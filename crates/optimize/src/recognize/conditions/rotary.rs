@@ -102,11 +102,7 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             vec![form.batch.clone(), form.heads.clone(), form.positions.clone(), features]
         }
     };
-    let x = if found.m.ty(x).dtype == dtype {
-        x
-    } else {
-        found.m.op("Cast", &[x], attrs! { to: dtype })?
-    };
+    let x = found.m.cast(x, dtype)?;
     let x = reshaped(found.m, x, &rows)?;
     found.set_value("rows", x);
     let half = Dim::Known(turned / 2);
@@ -172,16 +168,9 @@ fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
 
 /// Returns `true` if a value has these axes, or has the last one split into pairs.
 fn is_same(of_x: &[Dim], shape: &[Dim]) -> bool {
-    let pairs = || match of_x {
-        [front @ .., half, two] => match shape.split_last() {
-            Some((all, others)) => {
-                others == front && *two == Dim::Known(2) && *all == half.clone() * two.clone()
-            }
-            None => false,
-        },
-        _ => false,
-    };
-    of_x == shape || pairs()
+    let merged = |front: &[Dim], half: &Dim| [front, &[half.clone() * Dim::Known(2)]].concat();
+    of_x == shape
+        || matches!(of_x, [front @ .., half, Dim::Known(2)] if merged(front, half) == shape)
 }
 
 /// Returns `true` if `x` is a leading slice of the features of another value, and the result is
@@ -273,11 +262,7 @@ fn once(
                 _ => Err(unknown()),
             }
         }
-        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" => {
-            let inner = once(m, operand, written, steps + 1)?;
-            m.like(&node, vec![Some(inner)])
-        }
-        "Mul" | "Add" | "Div" | "Sub" => {
+        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" | "Mul" | "Add" | "Div" | "Sub" => {
             let mut inputs = Vec::new();
             for input in node.inputs.iter().copied() {
                 let input = input.ok_or_else(unknown)?;
@@ -291,19 +276,17 @@ fn once(
             let inner = once(m, operand, written, steps + 1)?;
             m.like(&node, vec![Some(inner), node.input(1)])
         }
-        _ if node.is_reshape() && m.ty(operand).shape.last() == m.ty(table).shape.last() => {
-            let inner = once(m, operand, written, steps + 1)?;
+        _ if node.is_reshape() => {
+            let is_of_others = m.ty(operand).shape.last() == m.ty(table).shape.last();
+            let inner = match expanded(m, &node, table, written) {
+                _ if is_of_others => once(m, operand, written, steps + 1)?,
+                Some(single) if node.is("Reshape") => single,
+                _ => return Err(unknown()),
+            };
             let mut shape = m.ty(table).shape.clone();
             shape.pop();
             shape.push(Dim::Known(size / 2));
             reshaped(m, inner, &shape)
-        }
-        "Reshape" => {
-            let single = expanded(m, &node, table, written).ok_or_else(unknown)?;
-            let mut shape = m.ty(table).shape.clone();
-            shape.pop();
-            shape.push(Dim::Known(size / 2));
-            reshaped(m, single, &shape)
         }
         _ => Err(unknown()),
     }

@@ -106,11 +106,14 @@ impl Reading<'_> {
 
     /// Reads the gate `name`, a sigmoid.
     fn sigmoid(&self, name: &str) -> Option<Gate> {
-        self.gate(self.analysis.gate(self.value(name)?, "Sigmoid")?, self.iteration.hidden.inside)
+        self.gate(
+            self.analysis.gate(self.value(name)?, "Sigmoid")?,
+            self.iteration.state.hidden.inside,
+        )
     }
 
     fn sum(&self, name: &str) -> Option<Gate> {
-        self.gate(self.analysis.affine(self.value(name)?)?, self.iteration.hidden.inside)
+        self.gate(self.analysis.affine(self.value(name)?)?, self.iteration.state.hidden.inside)
     }
 
     /// Reads a sum of products of the input and `state`.
@@ -140,9 +143,8 @@ impl Reading<'_> {
         if term.weight.is_some() {
             return None;
         }
-        let columns = Some(term.columns.clone());
-        let added = projection.biases.iter().map(|value| (*value, columns.clone()));
-        biases.extend(added.map(|(value, columns)| Bias { value, columns }));
+        let added = |value: &ValueId| Bias { value: *value, columns: Some(term.columns.clone()) };
+        biases.extend(projection.biases.iter().map(added));
         Some(projection.weight.clone())
     }
 
@@ -164,7 +166,7 @@ impl Reading<'_> {
         let (r, product) = either.or_else(|| Some((self.sigmoid("reset")?, "r")))?;
         let product = self.analysis.affine(self.value(product)?)?;
         let input = self.analysis.affine(self.value("h")?)?;
-        let of_state = self.gate(product, self.iteration.hidden.inside)?;
+        let of_state = self.gate(product, self.iteration.state.hidden.inside)?;
         let [term] = input.terms.as_slice() else { return None };
         if of_state.input.is_some() || term.base != self.iteration.input {
             return None;
@@ -187,7 +189,7 @@ impl Reading<'_> {
         let reset = sum.terms.iter().find(|term| !is_input(term))?.base;
         let product = self.analysis.node(reset).filter(|node| node.is("Mul"))?;
         let [Some(a), Some(b)] = *product.inputs.as_slice() else { return None };
-        let hidden = self.iteration.hidden.inside;
+        let hidden = self.iteration.state.hidden.inside;
         let other = if a == hidden { b } else { a };
         if a != hidden && b != hidden {
             return None;

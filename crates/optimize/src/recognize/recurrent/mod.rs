@@ -19,12 +19,11 @@ use tensor::{DType, Dim};
 use self::affine::Analysis;
 use self::gates::{Gate, Projection, Reading};
 use self::weights::Rows;
-use super::RECOGNITION;
 use super::choice::check_form;
 use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
-use super::syntax;
+use super::{RECOGNITION, tensor_of};
 use crate::loops::{Carried, Loop};
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
@@ -37,9 +36,8 @@ pub(crate) struct Cell {
 }
 
 static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
-    let entries = syntax::parse(include_str!("../patterns/cells.txt"))
-        .map_err(|error| format!("cells.txt, {error}"))?;
-    let spellings = pattern::compile(&entries)?.into_iter();
+    let texts = [("cells", include_str!("../patterns/cells.txt"))];
+    let spellings = pattern::compile(&texts)?.into_iter();
     Ok(spellings.map(|spelling| Cell { op: spelling.replacement.op, spelling }).collect())
 });
 
@@ -164,9 +162,7 @@ struct Iteration {
     /// The scanned operand of the loop.
     sequence: ValueId,
     input: ValueId,
-    hidden: Carried,
-    cell: Option<Carried>,
-    state: Vec<Carried>,
+    state: State,
 }
 
 const KEPT: &str = "a mask keeps its old state in some steps: without the mask, the states of all steps \
@@ -252,19 +248,18 @@ fn reset(graph: &Graph, carried: Carried) -> Option<ValueId> {
 
 impl Iteration {
     fn of(graph: &Graph, scan: &Loop, state: State) -> Result<Self, Skip> {
-        let State { hidden, cell, carried: state, .. } = state;
-        let node = graph.node(scan.id);
+        let (node, count) = (graph.node(scan.id), state.carried.len());
         let ([sequence], [input]) =
-            (&node.inputs[state.len()..], &graph.block(scan.body).inputs[state.len()..])
+            (&node.inputs[count..], &graph.block(scan.body).inputs[count..])
         else {
             return Err("several sequences are scanned".into());
         };
         let sequence = sequence.ok_or("nothing is scanned")?;
-        let ranks = (graph.ty(*input).rank(), graph.ty(hidden.inside).rank());
+        let ranks = (graph.ty(*input).rank(), graph.ty(state.hidden.inside).rank());
         if !matches!(ranks, (1, 1) | (2, 2)) {
             return Err("there are several axes of examples".into());
         }
-        Ok(Self { sequence, input: *input, hidden, cell, state })
+        Ok(Self { sequence, input: *input, state })
     }
 
     fn order(&self, graph: &Graph, scan: &Loop) -> Result<Order, Skip> {
@@ -273,7 +268,7 @@ impl Iteration {
             return Err("another axis is scanned".into());
         }
         let backwards = scan.reads_backwards(graph, 0);
-        let stacked = 0..node.outputs.len() - self.state.len();
+        let stacked = 0..node.outputs.len() - self.state.carried.len();
         let turned = stacked.map(|index| scan.stacks_backwards(graph, index) != backwards);
         Ok(Order { backwards, turned: turned.collect() })
     }
@@ -281,8 +276,8 @@ impl Iteration {
     /// Checks that the loop stacks only its hidden states.
     fn check_results(&self, graph: &Graph, scan: &Loop) -> Result<(), Skip> {
         let is = |value, carried: Carried| source(graph, value) == carried.next;
-        let mut others = scan.other_results(graph).filter(|value| !is(*value, self.hidden));
-        match (others.next(), self.cell) {
+        let mut others = scan.other_results(graph).filter(|value| !is(*value, self.state.hidden));
+        match (others.next(), self.state.cell) {
             (None, _) => Ok(()),
             (Some(value), Some(cell)) if is(value, cell) => Err(missed(
                 "it returns the cell state of every step, and the operator only that of the last one",
@@ -306,8 +301,7 @@ impl Iteration {
     }
 
     fn units(&self, graph: &Graph) -> Result<usize, Skip> {
-        let size = graph.ty(self.hidden.inside).shape.last().and_then(Dim::as_known);
-        let size = size.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let size = known(graph.ty(self.state.hidden.inside).shape.last()).filter(|n| *n > 0);
         size.ok_or_else(|| missed("the size of its state is not known"))
     }
 
@@ -319,14 +313,10 @@ impl Iteration {
         layer: Layer,
     ) -> Result<Vec<ValueId>, Skip> {
         let graph = m.graph();
-        let dtype = graph.ty(self.hidden.inside).dtype;
+        let dtype = graph.ty(self.state.hidden.inside).dtype;
         let units = self.units(graph)?;
-        let features = match &layer.projection {
-            Some(projection) => graph.ty(projection.source).shape.last(),
-            None => graph.ty(self.input).shape.last(),
-        };
-        let features = features.and_then(Dim::as_known);
-        let features = features.and_then(|n| usize::try_from(n).ok());
+        let source = layer.projection.as_ref().map_or(self.input, |projection| projection.source);
+        let features = known(graph.ty(source).shape.last());
         let features = features.ok_or_else(|| missed("the size of its input is not known"))?;
         let is_single = graph.ty(self.input).rank() == 1;
         let (mut w, mut r) = (Rows::default(), Rows::default());
@@ -383,8 +373,8 @@ impl Iteration {
                 [parameter] if is_own(parameter) => Some(parameter),
                 _ => None,
             };
-            let tensor =
-                weights.into_tensor(dtype, &shape).ok_or("the type cannot hold weights")?;
+            let tensor = tensor_of(dtype, &shape, weights.numbers);
+            let tensor = tensor.ok_or("the type cannot hold weights")?;
             made.push(Some(match (sole, name) {
                 (Some(parameter), _) => m.rename(parameter, tensor),
                 (None, Some(name)) => m.named(name, tensor),
@@ -395,26 +385,24 @@ impl Iteration {
         let mut inputs = vec![Some(sequence)];
         inputs.extend(made);
         inputs.push(None);
-        for carried in [Some(self.hidden), self.cell].into_iter().flatten() {
+        let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+        for carried in [Some(self.state.hidden), self.state.cell].into_iter().flatten() {
             // Not every runtime makes the zeros for a batch of symbolic size.
             let is_omitted = is_zero(m.graph(), carried.initial)
                 && m.graph().ty(carried.initial).static_shape().is_some();
-            inputs.push(if is_omitted {
-                None
-            } else {
-                let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
-                Some(m.op("Unsqueeze", &[carried.initial, axes], Attrs::new())?)
+            inputs.push(match is_omitted {
+                true => None,
+                false => Some(m.op("Unsqueeze", &[carried.initial, axes], Attrs::new())?),
             });
         }
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
-        let count = if self.cell.is_some() { 3 } else { 2 };
+        let count = if self.state.cell.is_some() { 3 } else { 2 };
         let results = m.op_many(op, inputs, layer.attrs, count)?;
         let mut replaced = Vec::new();
-        for carried in &self.state {
-            let is_hidden = carried.inside == self.hidden.inside;
-            let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+        for carried in &self.state.carried {
+            let is_hidden = carried.inside == self.state.hidden.inside;
             let result = results[if is_hidden { 1 } else { 2 }];
             replaced.push(m.op("Squeeze", &[result, axes], Attrs::new())?);
         }
@@ -431,17 +419,21 @@ impl Iteration {
     }
 }
 
+fn known(dim: Option<&Dim>) -> Option<usize> {
+    usize::try_from(dim?.as_known()?).ok()
+}
+
 /// Returns `true` if only the loop reads a value, directly or through nodes whose results only the
 /// loop reads.
 fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     graph.value(value).uses().all(|place| match place {
-        onnx::Use::Operand(id, _) => {
+        Use::Operand(id, _) => {
             let node = graph.node(id);
             let mut results = node.outputs.iter();
             node.block() == scan.body
                 || (id != scan.id && results.all(|v| is_read_only_by(graph, *v, scan)))
         }
-        onnx::Use::Output(..) => false,
+        Use::Output(..) => false,
     })
 }
 

@@ -13,6 +13,7 @@ use self::matrix::{Filter, filter, sized_of};
 use self::sized::Sized;
 use self::weights::vector;
 use super::choice::check_form;
+use crate::movement::{AxisMap, transposed};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -25,7 +26,7 @@ const RANK: usize = 4;
 struct Chain {
     x: ValueId,
     /// The axis of `x` that corresponds to each axis of the result.
-    order: Vec<usize>,
+    order: AxisMap,
     /// The resized axes of `x`, with the symbolic sizes of those whose sizes are unknown.
     resized: Vec<(usize, Option<Sized>)>,
     filter: Filter,
@@ -60,7 +61,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let outer = ResampledAxis::of(graph, value).ok_or("the matrix does not resample")?;
     let last = outer.order[outer.axis];
-    let (x, order) = (outer.x, outer.order.to_vec());
+    let (x, order) = (outer.x, AxisMap::permutation(outer.order.to_vec()));
     let one = Chain { x, resized: vec![(last, outer.sized.clone())], order, filter: outer.filter };
     let Some(inner) = ResampledAxis::of(graph, outer.x).filter(|inner| inner.axis != last) else {
         return Ok(one);
@@ -68,7 +69,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let Some(filter) = outer.filter.with(inner.filter).filter(|_| outer.is_alone) else {
         return Ok(one);
     };
-    let order = outer.order.iter().map(|axis| inner.order[*axis]).collect();
+    let order = AxisMap::permutation(outer.order.map(|axis| inner.order[axis]).to_vec());
     let resized = vec![(inner.order[last], outer.sized), (inner.order[inner.axis], inner.sized)];
     Ok(Chain { x: inner.x, order, resized, filter })
 }
@@ -163,25 +164,15 @@ impl Chain {
         let sized = |axis: usize| self.resized.iter().find(|(resized, _)| *resized == axis);
         let mut perm: Vec<usize> = (0..RANK).filter(|a| sized(*a).is_none()).collect();
         perm.extend((0..RANK).filter(|a| sized(*a).is_some()));
-        let shape = &m.ty(result).shape;
-        let size = |axis: &usize| {
-            let at = self.order.iter().position(|from| from == axis)?;
-            shape.get(at).cloned()
-        };
-        let sizes: Option<Vec<Dim>> = perm.iter().map(size).collect();
-        let sizes = sizes.ok_or("an axis is lost")?;
+        let perm = AxisMap::permutation(perm);
+        let sizes = perm.apply(&self.order.shape_before(&m.ty(result).shape));
         // The runtime rejects resizing from or to an empty axis.
         let before = self.resized.iter().map(|(axis, _)| &m.ty(self.x).shape[*axis]);
         let first = RANK - self.resized.len();
         if !before.chain(&sizes[first..]).all(|size| at_least(size, 1)) {
             return Err(Skip::Missed("an axis may be empty".to_owned()));
         }
-        let image = if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
-            self.x
-        } else {
-            let axes: Vec<i64> = perm.iter().map(|axis| *axis as i64).collect();
-            m.op("Transpose", &[self.x], attrs! { perm: axes })?
-        };
+        let image = transposed(m, self.x, perm.clone())?;
         let known = Dim::all_known(&sizes);
         let sizes = match known {
             Some(sizes) => m.i64s(&sizes),
@@ -189,7 +180,7 @@ impl Chain {
                 let mut parts =
                     vec![m.op("Shape", &[image], attrs! { start: 0, end: first as i64 })?];
                 let mut known = Vec::new();
-                for (axis, size) in perm.iter().zip(&sizes).skip(first) {
+                for (axis, size) in perm.sources().iter().zip(&sizes).skip(first) {
                     if let Some(size) = size.as_known() {
                         known.push(size);
                         continue;
@@ -209,16 +200,8 @@ impl Chain {
             }
         };
         let resized = m.op_many("Resize", vec![Some(image), None, None, Some(sizes)], attrs, 1)?[0];
-        let back: Option<Vec<i64>> = self
-            .order
-            .iter()
-            .map(|axis| perm.iter().position(|from| from == axis).map(|at| at as i64))
-            .collect();
-        let back = back.ok_or("an axis is lost")?;
-        if back.iter().enumerate().all(|(i, axis)| i as i64 == *axis) {
-            return Ok(vec![resized]);
-        }
-        let moved = m.op("Transpose", &[resized], attrs! { perm: back })?;
+        let back = AxisMap::permutation(self.order.apply(perm.inverse().sources()));
+        let moved = transposed(m, resized, back)?;
         let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
         let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);
         if !made.iter().zip(wanted).all(same) {

@@ -11,7 +11,7 @@ use super::masks::FAR_BELOW;
 use super::rotated::Rotation;
 use super::sinks::sinks;
 use super::{Operand, Scores, missed, scale};
-use crate::movement::{self, AxisMap, Chain, Layout, Movement, reshaped};
+use crate::movement::{self, AxisMap, Chain, Layout, reshaped, transposed};
 use crate::recognize::found::Found;
 use crate::rewrites::round_once;
 use crate::rewrites::write_into_buffers::Run;
@@ -106,7 +106,7 @@ impl Cache {
     fn flat(&self, m: &mut Match<'_>, new: ValueId) -> Result<ValueId, Skip> {
         let new = reshaped(m, new, &self.shape)?;
         let [batch, heads, length, features] = [0, 1, 2, 3].map(|at| self.order[at]);
-        let new = transposed(m, new, vec![batch, length, heads, features])?;
+        let new = transposed(m, new, AxisMap::permutation(vec![batch, length, heads, features]))?;
         let size = |axis: usize| self.shape[axis].clone();
         reshaped(m, new, &[size(batch), size(length), size(heads) * size(features)])
     }
@@ -132,14 +132,6 @@ fn order(layout: &Layout, axes: &[&[usize]]) -> Option<Vec<usize>> {
     (layout.len() == axes.len()).then_some(order)
 }
 
-fn transposed(m: &mut Match<'_>, value: ValueId, order: Vec<usize>) -> Result<ValueId, Skip> {
-    let order = AxisMap::permutation(order);
-    if order.is_identity() {
-        return Ok(value);
-    }
-    movement::emit(m, value, &[Movement::Transpose(order)], &[])
-}
-
 /// Replaces attention over a cache, and returns its result.
 pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId, Skip> {
     let (cap, scale) = (found.number("cap"), scale(found)?);
@@ -148,17 +140,17 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     let keys = Cache::of(found.m, &scores, &scores.k, &roles.features)?;
     let values = Cache::of(found.m, &scores, &scores.v, &roles.values)?;
     let count = keys.count().clone();
-    let of_queries = &scores.atoms.shape(std::slice::from_ref(&roles.queries))[0];
+    let of_queries = scores.atoms.size(&roles.queries);
     let is_same = same(&keys.position, &values.position)
         && same(&count, values.count())
         && keys.grows == values.grows
-        && same(of_queries, &count);
+        && same(&of_queries, &count);
     if !is_same {
         return Err(missed("its queries, keys and values are not of the same new tokens"));
     }
     let window = window(found, &scores, &keys)?;
-    let features = scores.atoms.shape(std::slice::from_ref(&roles.features))[0].as_known();
-    let sizes = scores.atoms.shape(&[roles.features.clone(), roles.values.clone()]);
+    let sizes = [&roles.features, &roles.values].map(|axis| scores.atoms.size(axis));
+    let features = sizes[0].as_known();
     let features = features.filter(|size| size % VECTOR == 0 && sizes[0] == sizes[1]);
     let features = features.ok_or_else(|| {
         missed("the operator needs heads of equal sizes, in multiples of 8 features")
@@ -192,22 +184,18 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     let after = after.ok_or("the result cannot be moved")?;
     let total = keys.position.clone() + count.clone();
     let rotation = Rotation::of(m, scores.q.source, keys.new, &keys.position, &count, features)?;
-    let (query, key) = match &rotation {
-        Some(rotation) => (rotation.query, rotation.key),
-        None => (scores.q.source, keys.new),
+    let (query, key, tables) = match &rotation {
+        Some(found) => (found.query, found.key, [Some(found.cos), Some(found.sin)]),
+        None => (scores.q.source, keys.new, [None, None]),
     };
     let query = movement::emit(m, query, &steps, &[])?;
     let (key, value) = (keys.flat(m, key)?, values.flat(m, values.new)?);
-    let past_key = transposed(m, keys.past, keys.order.clone())?;
-    let past_value = transposed(m, values.past, values.order.clone())?;
+    let past_key = transposed(m, keys.past, AxisMap::permutation(keys.order.clone()))?;
+    let past_value = transposed(m, values.past, AxisMap::permutation(values.order.clone()))?;
     let (last, all) = lengths(m, &keys, &total, query)?;
-    let [cos, sin] = match &rotation {
-        Some(rotation) => [Some(rotation.cos), Some(rotation.sin)],
-        None => [None, None],
-    };
-    let operands = [query, key, value, past_key, past_value, last, all];
+    let operands = [query, key, value, past_key, past_value, last, all].map(Some);
     let mut inputs: Vec<_> =
-        operands.map(Some).into_iter().chain([cos, sin, None, None, sinks]).collect();
+        operands.into_iter().chain(tables).chain([None, None, sinks]).collect();
     inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
     let mut attrs = attrs! { num_heads: of_queries, kv_num_heads: of_keys };
     // `cap · tanh(scale · inverse_cap · scores)`
@@ -241,7 +229,7 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     };
     for (cache, present) in [(&keys, present_key), (&values, present_value)] {
         let back = AxisMap::permutation(cache.order.clone()).inverse();
-        let present = transposed(m, present, back.sources().to_vec())?;
+        let present = transposed(m, present, back)?;
         m.replace_too(cache.update, present);
     }
     movement::emit(m, result, &after, &[])
@@ -303,23 +291,19 @@ fn check_uses(
     let chain = Chain::to(found.m, value).nodes;
     let is_returned = |place: Use| matches!(place, Use::Output(..));
     let is_own = |id: NodeId| id == product || chain.contains(&id);
+    let uses = |id| graph.node(id).outputs.iter().flat_map(|v| graph.value(*v).uses());
     let fits = |place: Use| match place {
         Use::Output(..) => true,
         Use::Operand(id, _) => {
-            let mut uses = graph.node(id).outputs.iter().flat_map(|v| graph.value(*v).uses());
-            is_own(id) || graph.node(id).is_movement() && uses.all(is_returned)
+            is_own(id) || graph.node(id).is_movement() && uses(id).all(is_returned)
         }
     };
-    let is_only_own = |id: &NodeId| {
-        let mut uses = graph.node(*id).outputs.iter().flat_map(|v| graph.value(*v).uses());
-        uses.all(|place| matches!(place, Use::Operand(id, _) if is_own(id)))
-    };
-    let outputs = &graph.node(update).outputs;
-    let after = chain.iter().position(|id| graph.node(*id).input(0) == outputs.first().copied());
+    let is_only_own =
+        |id: &NodeId| uses(*id).all(|place| matches!(place, Use::Operand(id, _) if is_own(id)));
+    let updated = graph.node(update).outputs.first().copied();
+    let after = chain.iter().position(|id| graph.node(*id).input(0) == updated);
     let chain = &chain[after.unwrap_or(chain.len())..];
-    match outputs.iter().flat_map(|v| graph.value(*v).uses()).all(fits)
-        && chain.iter().all(is_only_own)
-    {
+    match uses(update).all(fits) && chain.iter().all(is_only_own) {
         true => Ok(()),
         false => Err(missed("its cache is also used elsewhere")),
     }

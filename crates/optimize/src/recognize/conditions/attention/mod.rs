@@ -9,7 +9,7 @@ mod masks;
 mod rotated;
 mod sinks;
 
-use onnx::{NodeId, ValueId, attrs, fold};
+use onnx::{NodeId, ValueId, fold};
 use tensor::{DType, Dim};
 
 use super::missed;
@@ -104,10 +104,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     let operands = [("query", &q), ("key", &k), ("value", &v)];
     for ((name, operand), steps) in operands.into_iter().zip(&plan.steps) {
-        let mut value = movement::emit(found.m, operand.source, steps, &[])?;
-        if found.m.ty(value).dtype != dtype {
-            value = found.m.op("Cast", &[value], attrs! { to: dtype })?;
-        }
+        let value = movement::emit(found.m, operand.source, steps, &[])?;
+        let value = found.m.cast(value, dtype)?;
         found.set_value(name, value);
     }
     if masking == Masking::Causal {
@@ -116,8 +114,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let (mask, layout) = masks.first().ok_or("there is no mask")?;
         let lengths = Lengths::of(found.m, *mask, layout, &plan.roles);
         let lengths = lengths.ok_or("there are no lengths")?;
-        let sizes = atoms.shape(&[plan.roles.batch.clone(), plan.roles.keys.clone()]);
-        let value = lengths.emit(found.m, &sizes[0], &sizes[1], k.source)?;
+        let [batch, keys] = [&plan.roles.batch, &plan.roles.keys].map(|axis| atoms.size(axis));
+        let value = lengths.emit(found.m, &batch, &keys, k.source)?;
         found.set_value("lengths", value);
     } else if masking != Masking::Nothing {
         let value = mask_operand(found.m, &atoms, &plan.roles, &masks, masking, dtype, q.source)?;
@@ -395,19 +393,21 @@ fn best_plan(
                 continue;
             }
             for is_flat in [true, false] {
-                let layouts = roles.layouts(is_flat);
-                let steps = [q, k, v].map(|operand| operand.view).into_iter().zip(&layouts);
-                let steps: Option<Vec<_>> =
-                    steps.map(|(view, to)| atoms.plan(atoms.layout(view), to)).collect();
-                let after = atoms.plan(&layouts[3], atoms.layout(end));
-                let known = |heads: &[usize]| atoms.shape(&[heads.to_vec()])[0].as_known();
-                let has_groups = known(&roles.groups).is_some();
-                let countable = has_groups && known(&roles.shared_heads).is_some();
-                let (Some(steps), Some(after)) = (steps, after) else { continue };
-                let Ok(steps) = <[Vec<Movement>; 3]>::try_from(steps) else { continue };
-                if is_flat && !countable {
+                if is_flat && roles.count_heads(atoms).is_err() {
                     continue;
                 }
+                let layouts = roles.layouts(is_flat);
+                let plan = |i: usize, operand: &Operand| {
+                    atoms.plan(atoms.layout(operand.view), &layouts[i])
+                };
+                let after = atoms.plan(&layouts[3], atoms.layout(end));
+                let (Some(q), Some(k), Some(v), Some(after)) =
+                    (plan(0, q), plan(1, k), plan(2, v), after)
+                else {
+                    continue;
+                };
+                let steps = [q, k, v];
+                let has_groups = atoms.size(&roles.groups).as_known().is_some();
                 let cost =
                     steps.iter().chain([&after]).map(|s| movement::cost::of_plan(s, false)).sum();
                 // With one head of keys, a number of queries could pass for that of groups, so a
@@ -451,7 +451,7 @@ impl Roles {
     /// Returns the numbers of heads of queries and of keys.
     fn count_heads(&self, atoms: &Atoms) -> Result<(i64, i64), Skip> {
         let count = |heads: &[usize]| {
-            let size = atoms.shape(&[heads.to_vec()])[0].as_known();
+            let size = atoms.size(heads).as_known();
             size.ok_or_else(|| missed("the number of heads is not known"))
         };
         let of_keys = count(&self.shared_heads)?;
@@ -460,7 +460,7 @@ impl Roles {
 
     /// Returns the special cases that are measured by themselves.
     fn cases(&self, atoms: &Atoms) -> Vec<&'static str> {
-        let is_one = atoms.shape(std::slice::from_ref(&self.queries)) == [Dim::Known(1)];
+        let is_one = atoms.size(&self.queries) == Dim::Known(1);
         let is_shared = !self.groups.is_empty();
         let cases = [(is_one, "one query"), (is_shared, "shared heads")];
         cases.into_iter().filter_map(|(holds, case)| holds.then_some(case)).collect()

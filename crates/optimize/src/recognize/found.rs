@@ -212,12 +212,7 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_)
-            | Pattern::Interleaved(_)
-            | Pattern::Moved(_)
-            | Pattern::Part(..)
-            | Pattern::Spread(_)
-            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
+            _ => Err("a word stands for nothing here".into()),
         }
     }
 }

@@ -18,6 +18,7 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
+use super::upstream;
 
 /// The binding of a name.
 #[derive(Clone, Debug)]
@@ -240,17 +241,9 @@ impl<'p, 'g> Search<'p, 'g> {
 
     /// Returns `true` if `value` is the size `count` as a number of any type.
     fn is_size(&self, value: ValueId, count: &Dim) -> bool {
-        let mut value = value;
-        loop {
-            if let Some(content) = self.graph.content(value) {
-                return content.as_slice() == std::slice::from_ref(count);
-            }
-            let node = self.graph.producer(value).map(|id| self.graph.node(id));
-            match node.filter(|node| node.is("Cast")).and_then(|node| node.input(0)) {
-                Some(source) => value = source,
-                None => return false,
-            }
-        }
+        let mut sources = upstream(self.graph, value, |node| node.is("Cast"));
+        let content = sources.find_map(|source| self.graph.content(source));
+        content.is_some_and(|content| content == std::slice::from_ref(count))
     }
 
     /// Returns the number that all elements of the constant `value` share. Parameters may change,

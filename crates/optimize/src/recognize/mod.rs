@@ -179,6 +179,28 @@ fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Opti
     rounds.then(|| "a result on the way is rounded to a smaller type".to_owned())
 }
 
+/// Returns the reason why an operator that is spelled out cannot become one node.
+fn missed(reason: &str) -> Skip {
+    Skip::Missed(reason.to_owned())
+}
+
+/// Returns the value that `value` is computed from by nodes of which `belongs` holds.
+fn source_of(graph: &Graph, value: ValueId, belongs: impl Fn(&Node) -> bool) -> ValueId {
+    upstream(graph, value, belongs).last().unwrap_or(value)
+}
+
+/// Returns `value`, and then the first operand of each producer for as long as `belongs` holds.
+fn upstream(
+    graph: &Graph,
+    value: ValueId,
+    belongs: impl Fn(&Node) -> bool,
+) -> impl Iterator<Item = ValueId> {
+    std::iter::successors(Some(value), move |value| {
+        let node = graph.node(graph.producer(*value)?);
+        node.input(0).filter(|_| belongs(node))
+    })
+}
+
 /// Returns the tensor of the floats of `dtype` nearest to `numbers`.
 fn tensor_of(
     dtype: DType,

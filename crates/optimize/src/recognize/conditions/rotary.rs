@@ -4,14 +4,14 @@
 use onnx::operators::Operator;
 use onnx::{Node, ValueId, attrs};
 use tensor::division::product;
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::missed;
 use crate::movement::{Movement, reshaped};
-use crate::recognize::Form as OperatorForm;
 use crate::recognize::found::Found;
 use crate::recognize::parts::{self, Part};
 use crate::recognize::placement::Placement;
+use crate::recognize::{Form as OperatorForm, source_of};
 use crate::{Match, Skip};
 
 /// The names of the tables, and their repetition of angles.
@@ -145,14 +145,8 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     let graph = m.graph();
     let is_wide = |value: ValueId| matches!(graph.ty(value).dtype, DType::F32 | DType::F64);
-    let mut value = x;
-    while let Some(node) = graph.producer(value).map(|id| graph.node(id))
-        && node.is_movement()
-        && let Some(source) = node.input(0)
-    {
-        value = source;
-    }
-    let from = m.producer(value, &["Cast"]).and_then(|node| node.input(0));
+    let source = source_of(graph, x, Node::is_movement);
+    let from = m.producer(source, &["Cast"]).and_then(|node| node.input(0));
     let mut uses = graph.value(m.result()?).uses();
     // On targets that round once, the casts around attention go.
     let widened = !m.forms().target.rounds_once
@@ -315,32 +309,28 @@ fn expanded(m: &Match<'_>, node: &Node, table: ValueId, written: Written) -> Opt
 fn slice(m: &mut Match<'_>, table: ValueId, written: Written, size: i64) -> Result<ValueId, Skip> {
     let (end, step) = if written == Written::Twice { (size / 2, 1) } else { (size, 2) };
     let axis = m.ty(table).rank() as i64 - 1;
-    let operands = [0, end, axis, step].map(|number| m.i64s(&[number]));
-    let [start, end, axis, step] = operands;
+    let [start, end, axis, step] = [0, end, axis, step].map(|number| m.i64s(&[number]));
     m.op("Slice", &[table, start, end, axis, step], attrs! {})
 }
 
 /// Returns the axes along which the angles vary, among the `rank` axes before the features.
 fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, Skip> {
-    let mut all = Vec::new();
-    for table in tables {
-        let shape = &m.ty(table.value).shape;
-        let axes = table.placement.axes(shape);
-        let (last, others) = axes.split_last().ok_or("a table without axes")?;
-        if last.is_some_and(|axis| axis != rank) {
-            return Err("the angles lie along another axis".into());
-        }
+    const ANOTHER: Skip = Skip::Because("the angles lie along another axis");
+    let of = |table: &Table| {
+        let axes = table.placement.axes(&m.ty(table.value).shape);
+        let (last, others) = axes.split_last()?;
         let others: Vec<usize> = others.iter().flatten().copied().collect();
-        if others.iter().any(|axis| *axis >= rank) || !others.is_sorted() {
-            return Err("the angles lie along another axis".into());
-        }
-        all.push(others);
+        let fits = last.is_none_or(|axis| axis == rank)
+            && others.iter().all(|axis| *axis < rank)
+            && others.is_sorted();
+        fits.then_some(others)
+    };
+    let [cos, sin] = tables.map(of);
+    let (cos, sin) = (cos.ok_or(ANOTHER)?, sin.ok_or(ANOTHER)?);
+    match cos == sin {
+        true => Ok(cos),
+        false => Err("cosines and sines change along different axes".into()),
     }
-    let [cos, sin] = all.as_slice() else { return Err("there are not two tables".into()) };
-    if cos != sin {
-        return Err("cosines and sines change along different axes".into());
-    }
-    Ok(cos.clone())
 }
 
 /// The roles of the axes before the features.
@@ -396,11 +386,7 @@ fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip
             let count = m.sizes(std::slice::from_ref(&form.positions), x)?;
             let axis = m.i64s(&[0]);
             let count = m.op("Squeeze", &[count, axis], attrs! {})?;
-            let number = |value| {
-                Tensor::int_scalar(DType::I64, value).ok_or("the type cannot represent the number")
-            };
-            let (start, step) = (number(0)?, number(1)?);
-            let (start, step) = (m.tensor(start), m.tensor(step));
+            let (start, step) = (m.scalar(DType::I64, 0.0)?, m.scalar(DType::I64, 1.0)?);
             m.op("Range", &[start, count, step], attrs! {})?
         }
     };

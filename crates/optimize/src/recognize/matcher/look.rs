@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::{is_commutative, is_reduction, is_transparent};
 use crate::recognize::pattern::{Node, Pattern, respelled};
+use crate::recognize::upstream;
 
 /// The kinds of a node's operands, either as found or as a pattern expects them.
 #[derive(Debug)]
@@ -152,8 +153,5 @@ fn is_constant(graph: &Graph, value: ValueId) -> bool {
 
 /// Returns `value` and the upstream values that the matcher may look through to.
 fn reachable(graph: &Graph, value: ValueId) -> impl Iterator<Item = ValueId> {
-    std::iter::successors(Some(value), |value| {
-        let node = graph.node(graph.producer(*value)?);
-        node.input(0).filter(|_| is_transparent(node.op.name))
-    })
+    upstream(graph, value, |node| is_transparent(node.op.name))
 }

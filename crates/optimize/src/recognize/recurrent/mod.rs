@@ -23,7 +23,7 @@ use super::choice::check_form;
 use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
-use super::{RECOGNITION, tensor_of};
+use super::{RECOGNITION, missed, source_of, tensor_of};
 use crate::loops::{Carried, Loop};
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
@@ -142,10 +142,6 @@ impl Cell {
     }
 }
 
-fn missed(reason: &str) -> Skip {
-    Skip::Missed(reason.to_owned())
-}
-
 /// The state that a cell carries between iterations.
 struct State {
     hidden: Carried,
@@ -227,8 +223,7 @@ impl State {
 /// Looks through the `Identity` of a block result. Block results are distinct, so one of two equal
 /// results is a copy.
 fn source(graph: &Graph, value: ValueId) -> ValueId {
-    let node = graph.producer(value).map(|id| graph.node(id));
-    node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
+    source_of(graph, value, |node| node.is("Identity"))
 }
 
 /// Returns the newly computed state, if the iteration selects either that or the previous state.

@@ -13,6 +13,7 @@ use self::matrix::{Filter, filter, sized_of};
 use self::sized::Sized;
 use self::weights::vector;
 use super::choice::check_form;
+use super::missed;
 use crate::movement::{AxisMap, transposed};
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -46,12 +47,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(result).dtype;
     check_form(m.forms(), "Resize", variant, dtype, &attrs)?;
     if dtype == DType::F64 {
-        return Err(Skip::Missed("the runtime computes it in float32".to_owned()));
+        return Err(missed("the runtime computes it in float32"));
     }
     if chain.filter.skips_by_cubes() {
         // Runtimes may move transposes through `Resize`, and then have no kernel for it.
-        let reason = "the runtime fails where it makes images smaller without a filter";
-        return Err(Skip::Missed(reason.to_owned()));
+        return Err(missed("the runtime fails where it makes images smaller without a filter"));
     }
     chain.emit(m, result, attrs)
 }
@@ -170,7 +170,7 @@ impl Chain {
         let before = self.resized.iter().map(|(axis, _)| &m.ty(self.x).shape[*axis]);
         let first = RANK - self.resized.len();
         if !before.chain(&sizes[first..]).all(|size| at_least(size, 1)) {
-            return Err(Skip::Missed("an axis may be empty".to_owned()));
+            return Err(missed("an axis may be empty"));
         }
         let image = transposed(m, self.x, perm.clone())?;
         let known = Dim::all_known(&sizes);
@@ -186,8 +186,7 @@ impl Chain {
                         continue;
                     }
                     let found = sized(*axis).and_then(|(_, found)| found.as_ref());
-                    let found =
-                        found.ok_or_else(|| Skip::Missed("a size is unknown".to_owned()))?;
+                    let found = found.ok_or_else(|| missed("a size is unknown"))?;
                     if !known.is_empty() {
                         parts.push(m.i64s(&std::mem::take(&mut known)));
                     }

@@ -31,7 +31,7 @@ struct Cache {
     /// The shape of `new`, with the axes of the cache.
     shape: Vec<Dim>,
     /// The axes of the cache in the order batch, heads, length, features.
-    order: Vec<usize>,
+    order: AxisMap,
     /// The number of tokens before the new ones.
     position: Dim,
     /// `true` if new elements are appended, and `false` if they are written into a buffer.
@@ -56,14 +56,14 @@ impl Cache {
         let graph = m.graph();
         let update = graph.producer(operand.source).ok_or_else(|| missed(OTHERWISE))?;
         let node = graph.node(update);
-        let length = order[2];
+        let length = order.sources()[2];
         let input = |index: usize| node.input(index).ok_or(Skip::Because("an operand is missing"));
         if node.block() != m.root().block() {
             return Err(missed(OTHERWISE));
         }
         match node.op.name {
             "Concat" if node.inputs.len() == 2 => {
-                let axis = onnx::fold::axis(node.int("axis", 0), order.len())?;
+                let axis = onnx::fold::axis(node.int("axis", 0), order.rank())?;
                 let (past, new) = (input(0)?, input(1)?);
                 if axis != length {
                     return Err(missed(OTHERWISE));
@@ -99,13 +99,13 @@ impl Cache {
 
     /// Returns the number of new tokens.
     fn count(&self) -> &Dim {
-        &self.shape[self.order[2]]
+        &self.shape[self.order.sources()[2]]
     }
 
     /// Emits the new elements as `[batch, length, heads·features]`.
     fn flat(&self, m: &mut Match<'_>, new: ValueId) -> Result<ValueId, Skip> {
         let new = reshaped(m, new, &self.shape)?;
-        let [batch, heads, length, features] = [0, 1, 2, 3].map(|at| self.order[at]);
+        let [batch, heads, length, features] = [0, 1, 2, 3].map(|at| self.order.sources()[at]);
         let new = transposed(m, new, AxisMap::permutation(vec![batch, length, heads, features]))?;
         let size = |axis: usize| self.shape[axis].clone();
         reshaped(m, new, &[size(batch), size(length), size(heads) * size(features)])
@@ -114,22 +114,17 @@ impl Cache {
     /// Returns the type of the updated cache with its axes in order.
     fn present(&self, m: &Match<'_>, operand: &Operand) -> Type {
         let ty = m.ty(operand.source);
-        Type::new(
-            ty.dtype,
-            self.order.iter().map(|axis| ty.shape[*axis].clone()).collect::<Vec<_>>(),
-        )
+        Type::new(ty.dtype, self.order.apply(&ty.shape))
     }
 }
 
 /// Returns the axis of `layout` for each of `axes`. Unit axes have no atoms.
-fn order(layout: &Layout, axes: &[&[usize]]) -> Option<Vec<usize>> {
+fn order(layout: &Layout, axes: &[&[usize]]) -> Option<AxisMap> {
     let find = |atoms: &&[usize]| layout.iter().position(|axis| axis == atoms);
     let mut units = (0..layout.len()).filter(|axis| layout[*axis].is_empty());
-    let order: Vec<usize> = axes
-        .iter()
-        .map(|atoms| if atoms.is_empty() { units.next() } else { find(atoms) })
-        .collect::<Option<_>>()?;
-    (layout.len() == axes.len()).then_some(order)
+    let axis = |atoms: &&[usize]| if atoms.is_empty() { units.next() } else { find(atoms) };
+    let order = axes.iter().map(axis).collect::<Option<_>>()?;
+    (layout.len() == axes.len()).then_some(AxisMap::permutation(order))
 }
 
 /// Replaces attention over a cache, and returns its result.
@@ -190,8 +185,8 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     };
     let query = movement::emit(m, query, &steps, &[])?;
     let (key, value) = (keys.flat(m, key)?, values.flat(m, values.new)?);
-    let past_key = transposed(m, keys.past, AxisMap::permutation(keys.order.clone()))?;
-    let past_value = transposed(m, values.past, AxisMap::permutation(values.order.clone()))?;
+    let past_key = transposed(m, keys.past, keys.order.clone())?;
+    let past_value = transposed(m, values.past, values.order.clone())?;
     let (last, all) = lengths(m, &keys, &total, query)?;
     let operands = [query, key, value, past_key, past_value, last, all].map(Some);
     let mut inputs: Vec<_> =
@@ -228,8 +223,7 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
         return Err("the node has three results".into());
     };
     for (cache, present) in [(&keys, present_key), (&values, present_value)] {
-        let back = AxisMap::permutation(cache.order.clone()).inverse();
-        let present = transposed(m, present, back)?;
+        let present = transposed(m, present, cache.order.inverse())?;
         m.replace_too(cache.update, present);
     }
     movement::emit(m, result, &after, &[])
@@ -242,7 +236,7 @@ fn lengths(
     total: &Dim,
     query: ValueId,
 ) -> Result<(ValueId, ValueId), Skip> {
-    let length = keys.order[2] as i64;
+    let length = keys.order.sources()[2] as i64;
     let all = match m.sizes(std::slice::from_ref(total), query) {
         Ok(all) => all,
         Err(_) if keys.grows => {

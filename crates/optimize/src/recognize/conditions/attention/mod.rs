@@ -9,7 +9,7 @@ mod masks;
 mod rotated;
 mod sinks;
 
-use onnx::{NodeId, ValueId, fold};
+use onnx::{Graph, NodeId, ValueId, fold};
 use tensor::{DType, Dim};
 
 use super::missed;
@@ -160,18 +160,20 @@ impl Scores {
         let (q, k, v) = (value("q")?, value("k")?, value("v")?);
         let (left, right) = (found.m.operand(0)?, found.m.operand(1)?);
         let weights = if right == v { left } else { right };
-        let path = climb(found, weights, |node| node.is("MatMul"))?;
-        let product = found.m.graph().node(path.0).clone();
-        let first = product.input(0).ok_or("an operand is missing")?;
-        let before = climb_to(found, first, q)?;
+        let graph = found.m.graph();
+        let is_product = |value| found.m.producer(value, &["MatMul"]).is_some();
+        let (scores, between) = climb(graph, weights, found.value("bias"), is_product)?;
+        let product = graph.producer(scores).ok_or(OTHERWISE)?;
+        let first = graph.node(product).input(0).ok_or("an operand is missing")?;
+        let (_, mut before) = climb(graph, first, None, |value| value == q)?;
+        before.retain(|id| graph.node(*id).is_movement());
 
         let mut atoms = Atoms::default();
         let mut q = operand(found.m, &mut atoms, q, &before)?;
         let mut k = operand(found.m, &mut atoms, k, &[])?;
         let mut scores = atoms.product(q.moved, k.moved)?;
         let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
-        let graph = found.m.graph();
-        for id in &path.1 {
+        for id in &between {
             let node = graph.node(*id);
             if node.is_movement() {
                 atoms.follow(scores, graph, &[*id])?;
@@ -224,63 +226,35 @@ impl Scores {
         let at_the_end = end(found.m, &mut atoms, result)?;
         let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
         let is_masked = mask.is_some();
-        let (product, between) = path;
         Ok(Self { atoms, q, k, v, result, plan, masks, is_masked, product, between, normalized })
     }
 }
 
-/// Returns the closest upstream node that satisfies `is_end`, and the nodes in between in order of
-/// execution.
+const OTHERWISE: Skip = Skip::Because("it is computed otherwise");
+
+/// Returns the closest upstream value that satisfies `is_end`, and the nodes after it in order of
+/// execution. Operands that are masks, constants or `bias` are not followed.
 fn climb(
-    found: &Found<'_, '_>,
+    graph: &Graph,
     mut value: ValueId,
-    is_end: impl Fn(&onnx::Node) -> bool,
-) -> Result<(NodeId, Vec<NodeId>), Skip> {
-    let graph = found.m.graph();
-    let bias = found.value("bias");
+    bias: Option<ValueId>,
+    is_end: impl Fn(ValueId) -> bool,
+) -> Result<(ValueId, Vec<NodeId>), Skip> {
+    let is_followed = |value: &ValueId| Some(*value) != bias && graph.tensor(*value).is_none();
     let mut between = Vec::new();
-    loop {
-        let id = graph.producer(value).ok_or("it is computed otherwise")?;
+    while !is_end(value) {
+        let id = graph.producer(value).ok_or(OTHERWISE)?;
         let node = graph.node(id);
-        if is_end(node) {
-            between.reverse();
-            return Ok((id, between));
-        }
         between.push(id);
-        value = above(found, node, bias)?;
-    }
-}
-
-/// Returns the operand of a node between the two products that is not a mask, a bias or a constant.
-fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Result<ValueId, Skip> {
-    let graph = found.m.graph();
-    let other = |value: &ValueId| Some(*value) != bias && graph.tensor(*value).is_none();
-    let above = match node.op.name {
-        "Where" => node.input(1),
-        "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(other),
-        _ => node.input(0),
-    };
-    above.ok_or(Skip::Because("it is computed otherwise"))
-}
-
-/// Returns the data-movement nodes between `source` and `value`.
-fn climb_to(
-    found: &Found<'_, '_>,
-    mut value: ValueId,
-    source: ValueId,
-) -> Result<Vec<NodeId>, Skip> {
-    let graph = found.m.graph();
-    let mut between = Vec::new();
-    while value != source {
-        let id = graph.producer(value).ok_or("it is computed otherwise")?;
-        let node = graph.node(id);
-        if node.is_movement() {
-            between.push(id);
-        }
-        value = above(found, node, None)?;
+        let next = match node.op.name {
+            "Where" => node.input(1),
+            "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(is_followed),
+            _ => node.input(0),
+        };
+        value = next.ok_or(OTHERWISE)?;
     }
     between.reverse();
-    Ok(between)
+    Ok((value, between))
 }
 
 /// Finds the most upstream source of `value` from which its axes can be tracked, and applies the

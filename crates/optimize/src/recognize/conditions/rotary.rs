@@ -72,14 +72,10 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("an odd number of features".into());
     }
 
-    let (mut cos, mut sin) = (None, None);
-    for (first, second, written) in TABLES {
-        if let (Some(_), Some(_)) = (found.placed(first), found.placed(second)) {
-            cos = Some(table(found, first, written, turned / 2)?);
-            sin = Some(table(found, second, written, turned / 2)?);
-        }
-    }
-    let (Some(cos), Some(sin)) = (cos, sin) else { return Err("there are no angles".into()) };
+    let tables = TABLES.into_iter().find(|(cos, _, _)| found.value(cos).is_some());
+    let (cos, sin, written) = tables.ok_or("there are no angles")?;
+    let cos = table(found, cos, written, turned / 2)?;
+    let sin = table(found, sin, written, turned / 2)?;
     let dtype = found.m.ty(cos.value).dtype;
     if found.m.ty(sin.value).dtype != dtype {
         return Err("the tables have different types".into());

@@ -7,6 +7,7 @@ use tensor::Dim;
 
 use super::affine::{Affine, Analysis, Bias, Term, Weight};
 use super::{Iteration, weights};
+use crate::movement::AxisMap;
 use crate::recognize::matcher::{Bound, Finding};
 use crate::recognize::pattern::Spelling;
 
@@ -26,7 +27,7 @@ pub(super) struct Projection {
     /// The factor of the product.
     pub(super) source: ValueId,
     /// The permutation of its axes before the scan, which preserves the last one.
-    pub(super) order: Vec<i64>,
+    pub(super) order: AxisMap,
     pub(super) weight: Weight,
     pub(super) biases: Vec<ValueId>,
 }
@@ -43,7 +44,7 @@ impl Projection {
             (fits && is_settled(value)).then_some(value)
         };
         let last = graph.ty(sequence).rank().checked_sub(1)?;
-        let mut order: Vec<i64> = (0..=last as i64).collect();
+        let mut order = AxisMap::permutation((0..=last).collect());
         let (mut value, mut biases) = (sequence, Vec::new());
         loop {
             let node = graph.node(graph.producer(value)?);
@@ -61,10 +62,8 @@ impl Projection {
                     other
                 }
                 ("Transpose", [Some(from)]) => {
-                    let perm =
-                        node.ints("perm").filter(|perm| perm.last() == Some(&(last as i64)))?;
-                    let moved = |axis: &i64| perm.get(usize::try_from(*axis).ok()?).copied();
-                    order = order.iter().map(moved).collect::<Option<_>>()?;
+                    let moved = AxisMap::of(graph, node).filter(|moved| moved.kept() > 0)?;
+                    order = moved.then(&order);
                     *from
                 }
                 ("MatMul", [Some(source), Some(matrix)])

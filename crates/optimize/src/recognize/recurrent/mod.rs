@@ -25,6 +25,7 @@ use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
 use super::{RECOGNITION, missed, source_of, tensor_of};
 use crate::loops::{Carried, Loop};
+use crate::movement::transposed;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
@@ -55,21 +56,14 @@ pub(super) fn operators() -> impl Iterator<Item = &'static str> {
     all().unwrap_or_default().iter().map(|cell| cell.op)
 }
 
-/// The order in which a layer processes its sequence.
-struct Order {
-    /// From the last step to the first.
-    backwards: bool,
-    /// For each stacked result, `true` if its steps are in the opposite order. The operator stores
-    /// each step at the position of its input.
-    turned: Vec<bool>,
-}
-
 /// A recognised layer.
 struct Layer {
     /// The gates in ONNX's order.
     gates: Vec<Gate>,
     attrs: Attrs,
-    order: Order,
+    /// For each stacked result, `true` if its steps are in the opposite order. The operator stores
+    /// each step at the position of its input.
+    turned: Vec<bool>,
     projection: Option<Projection>,
 }
 
@@ -101,7 +95,7 @@ impl Rule for Cell {
         if dtype == DType::F64 {
             return Err(missed("the runtime lacks it for float64"));
         }
-        let order = iteration.order(graph, &scan)?;
+        let (is_backwards, turned) = iteration.order(graph, &scan)?;
         iteration.check_results(graph, &scan)?;
         let analysis = Analysis { graph, scan: &scan };
         let (spelling, found) = (&self.spelling, &found);
@@ -120,10 +114,10 @@ impl Rule for Cell {
                 .ok_or_else(|| missed(iteration.why_not_gates(graph)))?,
         };
         attrs.extend(attrs! { hidden_size: iteration.units(graph)? as i64 });
-        if order.backwards {
+        if is_backwards {
             attrs.extend(attrs! { direction: "reverse" });
         }
-        iteration.emit(m, &scan, self.op, Layer { gates, attrs, order, projection })
+        iteration.emit(m, &scan, self.op, Layer { gates, attrs, turned, projection })
     }
 }
 
@@ -257,7 +251,9 @@ impl Iteration {
         Ok(Self { sequence, input: *input, state })
     }
 
-    fn order(&self, graph: &Graph, scan: &Loop) -> Result<Order, Skip> {
+    /// Returns `true` if the sequence is read from its last step, and the same for each stacked result
+    /// relative to that.
+    fn order(&self, graph: &Graph, scan: &Loop) -> Result<(bool, Vec<bool>), Skip> {
         let node = graph.node(scan.id);
         if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
             return Err("another axis is scanned".into());
@@ -265,7 +261,7 @@ impl Iteration {
         let backwards = scan.reads_backwards(graph, 0);
         let stacked = 0..node.outputs.len() - self.state.carried.len();
         let turned = stacked.map(|index| scan.stacks_backwards(graph, index) != backwards);
-        Ok(Order { backwards, turned: turned.collect() })
+        Ok((backwards, turned.collect()))
     }
 
     /// Checks that the loop stacks only its hidden states.
@@ -333,10 +329,7 @@ impl Iteration {
         let is_biased = [&b, &rb].iter().any(|biases| biases.is_something());
         let mut sequence = self.sequence;
         if let Some(Projection { source, order, .. }) = layer.projection {
-            sequence = match order.is_sorted() {
-                true => source,
-                false => m.op("Transpose", &[source], attrs! { perm: order })?,
-            };
+            sequence = transposed(m, source, order)?;
         }
         if is_single {
             let axes = m.i64s(&[1]);
@@ -401,7 +394,7 @@ impl Iteration {
             let result = results[if is_hidden { 1 } else { 2 }];
             replaced.push(m.op("Squeeze", &[result, axes], Attrs::new())?);
         }
-        for is_turned in layer.order.turned {
+        for is_turned in layer.turned {
             let axes = m.i64s(if is_single { &[1, 2] } else { &[1] });
             let mut stacked = m.op("Squeeze", &[results[0], axes], Attrs::new())?;
             if is_turned {

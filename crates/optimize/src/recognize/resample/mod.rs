@@ -60,8 +60,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// another axis.
 fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let outer = ResampledAxis::of(graph, value).ok_or("the matrix does not resample")?;
-    let last = outer.order[outer.axis];
-    let (x, order) = (outer.x, AxisMap::permutation(outer.order.to_vec()));
+    let last = outer.order.sources()[outer.axis];
+    let (x, order) = (outer.x, outer.order.clone());
     let one = Chain { x, resized: vec![(last, outer.sized.clone())], order, filter: outer.filter };
     let Some(inner) = ResampledAxis::of(graph, outer.x).filter(|inner| inner.axis != last) else {
         return Ok(one);
@@ -69,8 +69,9 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let Some(filter) = outer.filter.with(inner.filter).filter(|_| outer.is_alone) else {
         return Ok(one);
     };
-    let order = AxisMap::permutation(outer.order.map(|axis| inner.order[axis]).to_vec());
-    let resized = vec![(inner.order[last], outer.sized), (inner.order[inner.axis], inner.sized)];
+    let order = inner.order.then(&outer.order);
+    let from = |axis: usize| inner.order.sources()[axis];
+    let resized = vec![(from(last), outer.sized), (from(inner.axis), inner.sized)];
     Ok(Chain { x: inner.x, order, resized, filter })
 }
 
@@ -78,7 +79,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
 struct ResampledAxis {
     x: ValueId,
     /// The axis of `x` that corresponds to each axis of the product.
-    order: [usize; RANK],
+    order: AxisMap,
     /// The resampled axis of the product.
     axis: usize,
     filter: Filter,
@@ -90,7 +91,7 @@ struct ResampledAxis {
 impl ResampledAxis {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let node = graph.node(graph.producer(value)?);
-        let as_it_is = std::array::from_fn(|axis| axis);
+        let as_it_is = AxisMap::permutation((0..RANK).collect());
         let (image, moved, axis, matrix, is_left) = match node.op.name {
             "MatMul" => (node.input(0)?, as_it_is, RANK - 1, node.input(1)?, false),
             "Reshape" => {
@@ -106,13 +107,10 @@ impl ResampledAxis {
         }
         let is_read_once = |value: ValueId| graph.value(value).uses().len() == 1;
         let turned = graph.producer(image).map(|id| graph.node(id)).filter(|n| n.is("Transpose"));
-        let Some(turned) = turned else {
-            let is_alone = is_read_once(image);
-            return Some(Self { x: image, order: moved, axis, filter, sized, is_alone });
+        let (x, order) = match turned {
+            Some(turned) => (turned.input(0)?, AxisMap::of(graph, turned)?.then(&moved)),
+            None => (image, moved),
         };
-        let turns: [usize; RANK] = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
-        let order = moved.map(|axis| turns[axis]);
-        let x = turned.input(0)?;
         let is_alone = is_read_once(image) && is_read_once(x);
         Some(Self { x, order, axis, filter, sized, is_alone })
     }
@@ -120,7 +118,7 @@ impl ResampledAxis {
 
 /// Reads a product of a matrix and an image whose other axes are flattened. Returns the image, the
 /// axis of the image for each axis of the result, and the matrix.
-fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], ValueId)> {
+fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, AxisMap, ValueId)> {
     let product = graph.node(graph.producer(node.input(0)?)?);
     let (left, right) = (product.input(0)?, product.input(1)?);
     let flat = graph.node(graph.producer(right).filter(|_| product.is("MatMul"))?);
@@ -136,8 +134,8 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
     let others: Vec<usize> = (0..RANK).filter(|axis| *axis != rows).collect();
     let fits = old.get(rows) == shape(right).first()
         && others.iter().map(|axis| &old[*axis]).eq(new.get(1..)?);
-    let order = [&[rows], others.as_slice()].concat().try_into().ok().filter(|_| fits)?;
-    Some((image, order, left))
+    let order = AxisMap::permutation([&[rows], others.as_slice()].concat());
+    fits.then_some((image, order, left))
 }
 
 /// Returns `true` if a consumer of `value` resizes the other axis.
@@ -199,7 +197,7 @@ impl Chain {
             }
         };
         let resized = m.op_many("Resize", vec![Some(image), None, None, Some(sizes)], attrs, 1)?[0];
-        let back = AxisMap::permutation(self.order.apply(perm.inverse().sources()));
+        let back = perm.inverse().then(&self.order);
         let moved = transposed(m, resized, back)?;
         let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
         let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);

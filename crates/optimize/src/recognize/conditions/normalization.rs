@@ -157,17 +157,22 @@ fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("it is a layer norm".into());
     }
     align(found, &shape, dtype)?;
-    let target = groups_in_rows(found, 1);
-    found.set_value("target", target);
-    fill(found, "one", &[1], dtype, 1.0)?;
-    fill(found, "zero", &[1], dtype, 0.0)
+    groups_in_rows(found, 1, dtype)
 }
 
-/// Returns the shape `[N, groups, elements of a group]`. An empty batch requires the size of a
-/// group to be known, because -1 cannot be inferred.
-fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64) -> ValueId {
+/// Sets the shape `[N, groups, elements of a group]`, and scales and biases without effect. An empty
+/// batch requires the size of a group to be known, because -1 cannot be inferred.
+fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64, dtype: DType) -> Result<(), Skip> {
     let each = found.count("axes").and_then(|count| count.as_known()).unwrap_or(-1);
-    found.m.i64s(&[0, groups, each])
+    let target = found.m.i64s(&[0, groups, each]);
+    found.set_value("target", target);
+    without_effect(found, groups, dtype)
+}
+
+/// Sets a scale of ones and a bias of zeros, if the replacement has them.
+fn without_effect(found: &mut Found<'_, '_>, size: i64, dtype: DType) -> Result<(), Skip> {
+    fill(found, "one", &[size], dtype, 1.0)?;
+    fill(found, "zero", &[size], dtype, 0.0)
 }
 
 /// Reshapes a scale and a bias that remain separate nodes, so that their axes align with those of
@@ -234,14 +239,8 @@ fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let groups = inner[channel].as_known().ok_or_else(|| missed("the groups are not known"))?;
         found.set_attr("groups", groups);
         if found.has("target") {
-            let target = groups_in_rows(found, groups);
-            found.set_value("target", target);
-        }
-        fill(found, "one", &[groups], dtype, 1.0)?;
-        if found.has("target") {
-            fill(found, "zero", &[groups], dtype, 0.0)?;
             turn(found, channel, 1, rank);
-            return Ok(());
+            return groups_in_rows(found, groups, dtype);
         }
     }
     turn(found, channel, 1, rank);
@@ -290,8 +289,7 @@ fn of_split_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         }
         flatten(found, name, Some(&[size]), dtype)?;
     }
-    fill(found, "one", &[size], dtype, 1.0)?;
-    fill(found, "zero", &[size], dtype, 0.0)?;
+    without_effect(found, size, dtype)?;
     found.set_value("x", x);
     found.set_attr("groups", groups);
     turn(found, channel, 1, rank);
@@ -374,8 +372,7 @@ fn parameters(
         }
         flatten(found, name, Some(&[size]), dtype)?;
     }
-    fill(found, "one", &[size], dtype, 1.0)?;
-    fill(found, "zero", &[size], dtype, 0.0)
+    without_effect(found, size, dtype)
 }
 
 /// Replaces the value called `name`, if it is a bias of equal numbers, by a constant of the given sizes.

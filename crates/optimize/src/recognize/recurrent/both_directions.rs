@@ -250,7 +250,6 @@ impl Pair {
 }
 
 /// The replacement of a result of both layers: one value, or one per direction.
-#[derive(Default)]
 struct Results {
     values: Vec<ValueId>,
     nodes: Vec<NodeId>,

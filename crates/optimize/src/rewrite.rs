@@ -273,6 +273,15 @@ impl<'a> Match<'a> {
         self.emit(Op::onnx(op), inputs, attrs, Location::caller())
     }
 
+    /// Casts `value` to `dtype`, or returns it if it has that type.
+    #[track_caller]
+    pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId, Skip> {
+        match self.ty(value).dtype == dtype {
+            true => Ok(value),
+            false => self.op("Cast", &[value], onnx::attrs! { to: dtype }),
+        }
+    }
+
     /// Emits a node with `count` results. Optional operands may be omitted.
     #[track_caller]
     pub fn op_many(

@@ -55,7 +55,8 @@ impl Atoms {
         layout.iter().map(|axis| self.size(axis)).collect()
     }
 
-    fn size(&self, axis: &[usize]) -> Dim {
+    /// Returns the size of an axis.
+    pub(crate) fn size(&self, axis: &[usize]) -> Dim {
         axis.iter().fold(Dim::Known(1), |n, atom| n * self.sizes[*atom].clone())
     }
 

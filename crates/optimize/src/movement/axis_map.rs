@@ -70,6 +70,11 @@ impl AxisMap {
         Self::permutation(inverse)
     }
 
+    /// Returns the permutation that this one and then `next` result in.
+    pub(crate) fn then(&self, next: &Self) -> Self {
+        Self::permutation(next.apply(&self.sources))
+    }
+
     /// Returns the map of the axes that remain if the axes `gone` are removed before and after.
     pub(crate) fn of_others(&self, gone: &[usize]) -> Self {
         let before = |axis: usize| gone.iter().filter(|other| **other < axis).count();

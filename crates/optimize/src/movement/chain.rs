@@ -185,6 +185,18 @@ pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<
     emit(m, value, &[Movement::Reshape(from, to.to_vec())], &[])
 }
 
+/// Emits the transpose of a value, or returns the value if the order of axes stays the same.
+pub(crate) fn transposed(
+    m: &mut Match<'_>,
+    value: ValueId,
+    order: AxisMap,
+) -> Result<ValueId, Skip> {
+    if order.is_identity() {
+        return Ok(value);
+    }
+    emit(m, value, &[Movement::Transpose(order)], &[])
+}
+
 #[cfg(test)]
 mod tests {
     use provenance::Origins;

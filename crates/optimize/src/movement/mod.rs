@@ -17,5 +17,5 @@ mod push;
 
 pub(crate) use self::atoms::{Atoms, Layout};
 pub(crate) use self::axis_map::AxisMap;
-pub(crate) use self::chain::{Chain, Movement, emit, reshaped, unit_axes};
+pub(crate) use self::chain::{Chain, Movement, emit, reshaped, transposed, unit_axes};
 pub(crate) use self::push::{Change, Pushed, push, set_attr};

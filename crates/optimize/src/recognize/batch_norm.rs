@@ -7,15 +7,14 @@
 
 use std::sync::LazyLock;
 
-use onnx::operators::Operator;
-use onnx::{Graph, Node, NodeId, Producer, ValueId};
+use onnx::{Graph, Node, NodeId, ValueId};
 use tensor::{DType, Dim, Tensor};
 
 use super::conditions::normalization::fill;
 use super::found::Found;
 use super::matcher;
 use super::pattern::{self, Spelling};
-use super::syntax;
+use super::source_of;
 use crate::rewrites::channels::{is_of_channels, is_spread, vector};
 use crate::{Match, Rewrite, Roots, Skip};
 
@@ -23,9 +22,10 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "batch_norm", roots: Roots::Named(&["Add", "Div", "Mul"]), try_at };
 
 static SPELLINGS: LazyLock<Result<Vec<Spelling>, String>> = LazyLock::new(|| {
-    let mut entries = syntax::parse(include_str!("patterns/words.txt"))?;
-    entries.extend(syntax::parse(include_str!("patterns/batch_norm.txt"))?);
-    pattern::compile(&entries)
+    pattern::compile(&[
+        ("words", include_str!("patterns/words.txt")),
+        ("batch_norm", include_str!("patterns/batch_norm.txt")),
+    ])
 });
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -47,19 +47,17 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         m.root().is(pattern.op) && matcher::may_be(m.graph(), m.root(), pattern)
     });
     let found = likely.find_map(|spelling| {
-        Some((spelling, matcher::find_in_any_block(m.graph(), m.id(), spelling)?))
+        Some((spelling, matcher::find_given(m.graph(), m.id(), spelling, Vec::new(), None)?))
     });
     let (spelling, finding) = found.ok_or("it is spelled differently")?;
     let nodes: Vec<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
     let mut found = Found::new(m, spelling, finding);
     check(&found, &nodes, channels)?;
 
-    let size = channels.as_known().and_then(|size| usize::try_from(size).ok());
-    let sizes = size.map(|size| [size]);
     for (name, number) in [("one", 1.0), ("zero", 0.0)] {
         if found.has(name) {
-            let sizes = sizes.ok_or("the number of channels is not known")?;
-            fill(&mut found, name, &sizes, dtype, number)?;
+            let size = channels.as_known().ok_or("the number of channels is not known")?;
+            fill(&mut found, name, &[size], dtype, number)?;
         }
     }
     for name in ["scale", "bias", "mean", "variance"] {
@@ -126,22 +124,12 @@ const MOST_DEVIATIONS: f64 = 128.0;
 /// Returns `true` if a mean is known to be so large that subtracting it last would cause
 /// cancellation.
 fn cancels(m: &Match<'_>, mean: ValueId, variance: ValueId, epsilon: f32) -> bool {
-    let numbers = |value| m.constant(unshaped(m, value)).and_then(Tensor::to_f64s);
+    let numbers =
+        |value| m.constant(source_of(m.graph(), value, Node::is_reshape)).and_then(Tensor::to_f64s);
     let (Some(means), Some(variances)) = (numbers(mean), numbers(variance)) else { return false };
     let deviation = |variance: f64| (variance + f64::from(epsilon)).sqrt();
     let mut pairs = means.iter().zip(variances.iter().cycle());
     pairs.any(|(mean, variance)| mean.abs() > MOST_DEVIATIONS * deviation(*variance))
-}
-
-/// Returns the value that `value` is a reshape of.
-fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
-    let mut value = value;
-    while let Some(node) = m.producer_with(value, Operator::is_reshape)
-        && let Some(source) = node.input(0)
-    {
-        value = source;
-    }
-    value
 }
 
 /// Returns `true` if `value` has one element per channel, and other axes only of size one.
@@ -159,13 +147,8 @@ const REACH: usize = 32;
 /// them may be part of the normalisation.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m.graph(), value, |_| {}) || {
-        let mut value = value;
-        while let Some(node) = m.producer_with(value, |op| is_spread(op) || op.name == "Cast")
-            && let Some(source) = node.input(0)
-        {
-            value = source;
-        }
-        !matches!(m.graph().value(value).producer(), Producer::Node(..))
+        let moves = |node: &Node| is_spread(node.operator()) || node.is("Cast");
+        m.graph().producer(source_of(m.graph(), value, moves)).is_none()
     }
 }
 
@@ -194,18 +177,14 @@ pub(crate) fn is_computed_of_constants(
 
 /// Returns `true` if the only consumer of `y` scales or shifts its channels.
 fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
-    let Some((id, _)) = m.graph().value(y).only_consumer() else { return false };
-    let reader = m.graph().node(id);
     let shape = &m.ty(y).shape;
-    let Some(channels) = shape.get(1) else { return false };
-    match reader.op.name {
-        // Another factor follows.
-        "Mul" | "Div" | "Add" => {
-            let mut others = reader.inputs.iter().flatten().filter(|v| **v != y);
-            others.next().is_some_and(|v| is_of_channels(m, *v, shape.len(), 1, channels))
-        }
-        _ => false,
-    }
+    let (Some(reader), Some(channels)) = (m.graph().only_reader(y), shape.get(1)) else {
+        return false;
+    };
+    let other = reader.inputs.iter().flatten().find(|v| **v != y);
+    // Another factor may follow.
+    matches!(reader.op.name, "Mul" | "Div" | "Add")
+        && other.is_some_and(|v| is_of_channels(m, *v, shape.len(), 1, channels))
 }
 
 #[cfg(test)]

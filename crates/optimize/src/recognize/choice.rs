@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use onnx::{Attrs, Op, schema};
+use onnx::schema::{self, Schema};
+use onnx::{Attrs, Op};
 use tensor::DType;
 
 use crate::Skip;
-use crate::targets::{Right, Target};
+use crate::targets::{Right, Row, Target};
 
 /// The form in which an operator is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,20 +126,23 @@ impl Forms {
     }
 }
 
-/// Operators that only compare numbers. They are also exact for integers, and as fast as for
-/// float32.
-const COMPARISONS: &[&str] = &["Clip"];
+const REQUESTED: &str = "the elementary form was requested";
+
+/// Checks that the user accepts `op` as one node, and that it is better in the runtime unless the user
+/// asked for it.
+fn check_choice(forms: &Forms, op: &str, is_better: impl FnOnce() -> bool) -> Result<(), Skip> {
+    match forms.of(op) {
+        Form::Elementary => Err(REQUESTED.into()),
+        Form::Auto if !is_better() => Err("the elementary form is better in the runtime".into()),
+        Form::Auto | Form::Native | Form::Measured => Ok(()),
+    }
+}
 
 /// Checks that the user and the runtime may accept `op` as one node. This check does not need
 /// attributes, so it runs before the search.
 pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
-    match forms.of(op) {
-        Form::Elementary => Err(REQUESTED.into()),
-        Form::Auto if !forms.target.measured.may_be_better(op, timed(op, dtype), forms.finite) => {
-            Err(SLOWER.into())
-        }
-        Form::Auto | Form::Native | Form::Measured => Ok(()),
-    }
+    let measured = forms.target.measured;
+    check_choice(forms, op, || measured.may_be_better(op, timed(op, dtype), forms.finite))
 }
 
 /// The contributed operator for attention over a cache.
@@ -158,13 +162,10 @@ pub(crate) fn check_contrib(forms: &Forms, op: &str, dtype: DType) -> Result<(),
     }
 }
 
-const REQUESTED: &str = "the elementary form was requested";
-const SLOWER: &str = "the elementary form is better in the runtime";
-const INEXACT: &str = "one node is less exact in the runtime";
-
-/// Returns `true` if `dtype` is an integer type and `op` only compares its operands.
+/// Returns `true` if `dtype` is an integer type and `op` only compares its operands. Then it is also
+/// exact, and as fast as for float32.
 fn compares_integers(op: &str, dtype: DType) -> bool {
-    COMPARISONS.contains(&op) && dtype.is_integer()
+    op == "Clip" && dtype.is_integer()
 }
 
 /// Returns the type whose measurements apply to `op`.
@@ -188,39 +189,44 @@ pub(super) fn check_form(
     if !forms.target.measured.has(op) {
         return check_unmeasured(forms, op, dtype);
     }
-    match forms.of(op) {
-        Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto
-            if !forms.target.measured.is_better(op, variant, measured_type, forms.finite) =>
-        {
-            return Err(SLOWER.into());
-        }
-        Form::Native if !forms.target.measured.is_exact(op, variant, measured_type) => {
-            return Err(Skip::Missed(INEXACT.to_owned()));
-        }
-        Form::Auto | Form::Native | Form::Measured => {}
+    let measured = forms.target.measured;
+    check_choice(forms, op, || measured.is_better(op, variant, measured_type, forms.finite))?;
+    if forms.of(op) == Form::Native && !measured.is_exact(op, variant, measured_type) {
+        return Err(Skip::Missed("one node is less exact in the runtime".to_owned()));
     }
-    let kernels = forms.target.measured.kernels;
     let is_fused = forms.target.fused_on_load.contains(&op);
     let opset = if is_fused { schema::NEWEST } else { forms.opset };
-    let missing = "the opset has no such operator";
-    let schema = schema::find(&Op::onnx(op), opset).ok_or(missing)?;
+    let schema = schema::find(&Op::onnx(op), opset).ok_or(NO_SUCH_OPERATOR)?;
     if attrs.iter().any(|(name, _)| schema.attr(name).is_none()) {
         return Err("the opset has no such attribute".into());
     }
-    let runs = |dtype| {
-        let mut rows = forms.target.versions(schema).flat_map(|schema| kernels.rows(schema, attrs));
-        rows.any(|row| {
-            let is_right = !is_compared || row.right == Right::Always;
-            is_right && row.types().next().is_some_and(|t| t.contains(dtype))
-        })
-    };
+    let is_right = |row: &&Row| !is_compared || row.right == Right::Always;
+    let runs = |dtype| has(kernels(forms, schema, attrs).filter(is_right), dtype);
     // Small floats without a kernel are computed in a wider type.
     let small = matches!(dtype, DType::F16 | DType::BF16);
     if runs(dtype) || (small && runs(DType::F32)) {
         return Ok(());
     }
-    Err("the runtime has no kernel for the type".into())
+    Err(NO_KERNEL.into())
+}
+
+const NO_SUCH_OPERATOR: &str = "the opset has no such operator";
+const NO_KERNEL: &str = "the runtime has no kernel for the type";
+
+/// Returns the measured kernels for a node of `schema` with these attributes, or of an older version
+/// that it may become.
+fn kernels(
+    forms: &Forms,
+    schema: &'static Schema,
+    attrs: &Attrs,
+) -> impl Iterator<Item = &'static Row> {
+    let kernels = forms.target.measured.kernels;
+    forms.target.versions(schema).flat_map(move |schema| kernels.rows(schema, attrs))
+}
+
+/// Returns `true` if one of the kernels is for elements of this type.
+fn has(mut kernels: impl Iterator<Item = &'static Row>, dtype: DType) -> bool {
+    kernels.any(|row| row.types().next().is_some_and(|types| types.contains(dtype)))
 }
 
 /// Checks that the user, the opset and the runtime accept `op`, a data-movement operator, as one
@@ -232,13 +238,8 @@ pub(crate) fn check_movement(
     dtype: DType,
 ) -> Result<(), Skip> {
     let timed = if dtype.is_float() { dtype } else { DType::F32 };
-    match forms.of(op) {
-        Form::Elementary => return Err(REQUESTED.into()),
-        Form::Auto if !forms.target.measured.is_better(op, variant, timed, forms.finite) => {
-            return Err(SLOWER.into());
-        }
-        Form::Auto | Form::Native | Form::Measured => {}
-    }
+    let measured = forms.target.measured;
+    check_choice(forms, op, || measured.is_better(op, variant, timed, forms.finite))?;
     check_kernel(forms, op, dtype)
 }
 
@@ -258,10 +259,7 @@ pub(crate) fn check_unmeasured(forms: &Forms, op: &'static str, dtype: DType) ->
         return Err(missing(format!("it needs opset {since}")));
     };
     let runs = match forms.target.kernels {
-        Some(kernels) => {
-            let mut rows = kernels.rows(schema, &[]);
-            rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype)))
-        }
+        Some(kernels) => has(kernels.rows(schema, &[]), dtype),
         None => schema.types.first().is_some_and(|types| types.allowed.contains(dtype)),
     };
     match runs {
@@ -272,13 +270,10 @@ pub(crate) fn check_unmeasured(forms: &Forms, op: &'static str, dtype: DType) ->
 
 /// Checks that the opset and the runtime have `op` for elements of this type.
 pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
-    let schema =
-        schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
-    let kernels = forms.target.measured.kernels;
-    let mut rows = forms.target.versions(schema).flat_map(|schema| kernels.rows(schema, &[]));
-    match rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype))) {
+    let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(NO_SUCH_OPERATOR)?;
+    match has(kernels(forms, schema, &Attrs::new()), dtype) {
         true => Ok(()),
-        false => Err("the runtime has no kernel for the type".into()),
+        false => Err(NO_KERNEL.into()),
     }
 }
 

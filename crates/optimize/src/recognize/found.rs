@@ -4,7 +4,7 @@ use onnx::{Attr, Attrs, ValueId};
 use tensor::{DType, Dim};
 
 use super::choice;
-use super::matcher::{Bound, Finding, reduced_count};
+use super::matcher::{Bound, Finding};
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
 use crate::movement::{self, Movement};
@@ -35,6 +35,10 @@ impl<'f, 'm> Found<'f, 'm> {
         self.bound.iter().rev().find(|(known, _)| *known == name).map(|(_, bound)| bound)
     }
 
+    fn named(&self, name: &str) -> Option<&Bound> {
+        self.get(self.name(name)?)
+    }
+
     /// Returns `true` if the spelling or its replacement uses the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.name(name).is_some()
@@ -42,58 +46,42 @@ impl<'f, 'm> Found<'f, 'm> {
 
     /// Returns the value called `name`.
     pub(super) fn value(&self, name: &str) -> Option<ValueId> {
-        match self.get(self.name(name)?)? {
-            Bound::Value(value, _) => Some(*value),
-            _ => None,
-        }
+        self.placed(name).map(|(value, _)| value)
     }
 
     /// Returns the value called `name` and the placement of its axes in the result.
     pub(super) fn placed(&self, name: &str) -> Option<(ValueId, &Placement)> {
-        match self.get(self.name(name)?)? {
-            Bound::Value(value, placement) => Some((*value, placement)),
-            _ => None,
-        }
+        let Bound::Value(value, placement) = self.named(name)? else { return None };
+        Some((*value, placement))
     }
 
     /// Returns the number called `name`.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
-        match self.get(self.name(name)?)? {
-            Bound::Number(number) => Some(*number),
-            _ => None,
-        }
+        let Bound::Number(number) = self.named(name)? else { return None };
+        Some(*number)
     }
 
     /// Returns the integer attribute called `name`.
     pub(super) fn int(&self, name: &str) -> Option<i64> {
-        match self.get(self.name(name)?)? {
-            Bound::Attr(Attr::Int(value)) => Some(*value),
-            _ => None,
-        }
+        let Bound::Attr(Attr::Int(value)) = self.named(name)? else { return None };
+        Some(*value)
     }
 
     /// Returns the integer-list attribute called `name`.
     pub(super) fn ints(&self, name: &str) -> Option<&[i64]> {
-        match self.get(self.name(name)?)? {
-            Bound::Attr(Attr::Ints(values)) => Some(values),
-            _ => None,
-        }
+        let Bound::Attr(Attr::Ints(values)) = self.named(name)? else { return None };
+        Some(values)
     }
 
     /// Returns the reduced axes called `name`.
     pub(super) fn axes(&self, name: &str) -> Option<&[usize]> {
-        match self.get(self.name(name)?)? {
-            Bound::Axes(axes, _) => Some(axes),
-            _ => None,
-        }
+        let Bound::Axes(axes, _) = self.named(name)? else { return None };
+        Some(axes)
     }
 
     /// Returns the number of elements in the reduced axes called `name`.
     pub(super) fn count(&self, name: &str) -> Option<Dim> {
-        match self.get(self.name(name)?)? {
-            Bound::Axes(axes, shape) => Some(reduced_count(axes, shape)),
-            _ => None,
-        }
+        self.named(name)?.count()
     }
 
     /// Checks that axes and permutations refer to the values that the replacement reads. Unit axes
@@ -102,15 +90,9 @@ impl<'f, 'm> Found<'f, 'm> {
         let whole =
             ["grouped", "split", "x", "masked"].into_iter().find_map(|name| self.value(name));
         let whole = whole.map(|value| &self.m.ty(value).shape);
-        for (_, bound) in &self.bound {
-            if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
-                && shape != whole
-            {
-                return Err("the axes belong to another shape".into());
-            }
-        }
+        let differs = |(_, bound): &(Name, Bound)| matches!((bound, whole), (Bound::Axes(_, shape), Some(whole)) if shape != whole);
         let rank = self.shape()?.len();
-        if self.ints("back").is_some_and(|back| back.len() != rank) {
+        if self.bound.iter().any(differs) || self.ints("back").is_some_and(|b| b.len() != rank) {
             return Err("the axes belong to another shape".into());
         }
         Ok(())
@@ -230,12 +212,7 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_)
-            | Pattern::Interleaved(_)
-            | Pattern::Moved(_)
-            | Pattern::Part(..)
-            | Pattern::Spread(_)
-            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
+            _ => Err("a word stands for nothing here".into()),
         }
     }
 }

@@ -28,14 +28,18 @@ pub(super) fn used_elsewhere(m: &Match<'_>, finding: &Finding, op: &str) -> Opti
 /// An instance of an operator: its root, and its nodes, each with the word that it belongs to.
 type Instance = (NodeId, Vec<(NodeId, &'static str)>);
 
+/// Returns the nodes of the instances other than their roots.
+fn inner(instances: &[Instance]) -> impl Iterator<Item = (NodeId, &'static str)> {
+    instances
+        .iter()
+        .flat_map(|(root, nodes)| nodes.iter().copied().filter(move |(id, _)| id != root))
+}
+
 /// Returns a node of an instance, other than its root, that a node outside all instances reads.
 fn read_outside(graph: &Graph, instances: &[Instance]) -> Option<(NodeId, &'static str)> {
     let nodes = instances.iter().flat_map(|(_, nodes)| nodes);
     let replaced: FxHashSet<NodeId> = nodes.map(|(id, _)| *id).collect();
-    let inner =
-        instances.iter().flat_map(|(root, nodes)| nodes.iter().filter(move |(id, _)| id != root));
-    let mut inner = inner.copied();
-    inner.find(|(id, _)| {
+    inner(instances).find(|(id, _)| {
         let outputs = graph.node(*id).outputs.iter();
         let mut uses = outputs.flat_map(|value| graph.value(*value).uses());
         uses.any(|place| match place {
@@ -51,9 +55,8 @@ const REACH: usize = 32;
 /// Adds the instances of `op` that read nodes of the first one.
 fn with_alike(m: &Match<'_>, op: &str, mut instances: Vec<Instance>) -> Vec<Instance> {
     let graph = m.graph();
-    let inner =
-        instances.iter().flat_map(|(root, nodes)| nodes.iter().filter(move |(id, _)| id != root));
-    let mut queue: VecDeque<NodeId> = inner.flat_map(|(id, _)| graph.consumers(*id)).collect();
+    let mut queue: VecDeque<NodeId> =
+        inner(&instances).flat_map(|(id, _)| graph.consumers(id)).collect();
     let mut seen: FxHashSet<NodeId> =
         instances.iter().flat_map(|(_, nodes)| nodes.iter().map(|(id, _)| *id)).collect();
     let limit = seen.len() + REACH;
@@ -64,7 +67,7 @@ fn with_alike(m: &Match<'_>, op: &str, mut instances: Vec<Instance>) -> Vec<Inst
         }
         let glance = matcher::seen(graph, node);
         let alike = all().unwrap_or_default().iter();
-        let mut alike = alike.filter(|other| other.op == op && other.root.contains(&node.op.name));
+        let mut alike = alike.filter(|other| other.op == op && other.root == node.op.name);
         let found = alike.find_map(|other| {
             let may_be = other.may_apply(graph, node, &glance);
             may_be.then(|| matcher::find(graph, id, &other.spelling)).flatten()

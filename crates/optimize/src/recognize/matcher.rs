@@ -18,6 +18,7 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
+use super::upstream;
 
 /// The binding of a name.
 #[derive(Clone, Debug)]
@@ -30,6 +31,15 @@ pub(super) enum Bound {
     Axes(SmallVec<[usize; 4]>, Vec<Dim>),
     /// An attribute.
     Attr(Attr),
+}
+
+impl Bound {
+    /// Returns the number of elements that a reduction of these axes combines.
+    pub(super) fn count(&self) -> Option<Dim> {
+        let Self::Axes(axes, shape) = self else { return None };
+        let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
+        Some(product(&dims))
+    }
 }
 
 /// A successful match.
@@ -69,41 +79,24 @@ const MOST_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// Matches `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
-    find_given(graph, root, spelling, Vec::new())
+    find_given(graph, root, spelling, Vec::new(), Some(graph.node(root).block()))
 }
 
-/// Matches `spelling` at `root`. Nodes may belong to enclosing blocks.
-pub(super) fn find_in_any_block(
-    graph: &Graph,
-    root: NodeId,
-    spelling: &Spelling,
-) -> Option<Finding> {
-    search(graph, root, spelling, Vec::new(), None)
-}
-
-/// Matches `spelling` at `root`, with some names already bound.
+/// Matches `spelling` at `root`, with some names already bound. All nodes must belong to `block`, if
+/// it is given.
 pub(super) fn find_given(
-    graph: &Graph,
-    root: NodeId,
-    spelling: &Spelling,
-    bound: Vec<(Name, Bound)>,
-) -> Option<Finding> {
-    search(graph, root, spelling, bound, Some(graph.node(root).block()))
-}
-
-fn search(
     graph: &Graph,
     root: NodeId,
     spelling: &Spelling,
     bound: Vec<(Name, Bound)>,
     block: Option<BlockId>,
 ) -> Option<Finding> {
-    let [result] = *graph.node(root).outputs else { return None };
-    let placement = Placement::identity(graph.ty(result).rank())?;
+    let [value] = *graph.node(root).outputs else { return None };
+    let placement = Placement::identity(graph.ty(value).rank())?;
+    let pattern = &Pattern::Node(spelling.pattern.clone());
+    let goal = Goal { pattern, value, placement, written: Written::Plain, word: "", next: None };
     let mut search = Search { graph, block, bound, nodes: Vec::new(), goals: Vec::new(), steps: 0 };
-    search
-        .node(&spelling.pattern, result, &placement, "", None)
-        .then(|| Finding { bound: search.bound, nodes: search.nodes })
+    search.pursue(goal, &[], None).then_some(Finding { bound: search.bound, nodes: search.nodes })
 }
 
 /// Returns `true` if the matcher may look through `op`.
@@ -139,9 +132,34 @@ impl<'p, 'g> Search<'p, 'g> {
         self.block.is_none_or(|block| block == node.block())
     }
 
+    /// Returns the producer of `value`, if it may be part of a match and is one of `ops`.
+    fn producer(&self, value: ValueId, ops: &[&str]) -> Option<(NodeId, &'g onnx::Node)> {
+        let id = self.graph.producer(value)?;
+        let node = self.graph.node(id);
+        (self.is_here(node) && ops.iter().any(|op| node.is(op))).then_some((id, node))
+    }
+
     fn push(&mut self, goal: Goal<'p>) -> Option<usize> {
         self.goals.push(goal);
         Some(self.goals.len() - 1)
+    }
+
+    /// Solves `goal`, which was reached through `nodes`, and all goals after it.
+    fn pursue(&mut self, goal: Goal<'p>, nodes: &[NodeId], bound: Option<(Name, Bound)>) -> bool {
+        self.attempt(|search| {
+            search.bound.extend(bound);
+            search.nodes.extend(nodes.iter().map(|id| (*id, goal.word)));
+            let at = search.push(goal);
+            search.solve(at)
+        })
+    }
+
+    /// Adds a binding and solves the goals after `goal`.
+    fn bind(&mut self, bound: Option<(Name, Bound)>, goal: &Goal<'p>) -> bool {
+        self.attempt(|search| {
+            search.bound.extend(bound);
+            search.solve(goal.next)
+        })
     }
 
     /// Solves the goal at `at` and all goals after it.
@@ -161,16 +179,10 @@ impl<'p, 'g> Search<'p, 'g> {
             Pattern::Part(part, of, whole) => plain && self.part(*part, of, *whole, &goal),
             Pattern::Moved(inner) => plain && self.moved(inner, &goal),
             Pattern::Interleaved(parts) => plain && self.interleaved(parts, &goal),
-            Pattern::Node(node) => {
-                plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
-            }
-            Pattern::Word(word, patterns) => patterns.iter().any(|pattern| {
-                let goal = Goal { pattern, word, ..goal.clone() };
-                self.attempt(|search| {
-                    let at = search.push(goal);
-                    search.solve(at)
-                })
-            }),
+            Pattern::Node(node) => plain && self.node(node, &goal),
+            Pattern::Word(word, patterns) => patterns
+                .iter()
+                .any(|pattern| self.pursue(Goal { pattern, word, ..goal.clone() }, &[], None)),
         }
     }
 
@@ -179,92 +191,59 @@ impl<'p, 'g> Search<'p, 'g> {
     }
 
     fn value(&mut self, name: Name, goal: &Goal<'p>) -> bool {
-        let known = match self.get(name) {
-            None => None,
-            Some(Bound::Value(value, placement)) => Some((*value, placement.clone())),
+        let placement = match self.get(name) {
+            None => Some(goal.placement.clone()),
+            Some(Bound::Value(value, placement)) if *value == goal.value => {
+                placement.unified(&goal.placement, &self.graph.ty(*value).shape)
+            }
+            Some(Bound::Value(..)) => None,
             Some(_) => return false,
         };
-        let placement = match known {
-            None => Some(goal.placement.clone()),
-            Some((value, placement)) if value == goal.value => {
-                placement.unified(&goal.placement, &self.graph.ty(value).shape)
-            }
-            Some(_) => None,
-        };
-        if let Some(placement) = placement {
-            let bound = Bound::Value(goal.value, placement);
-            return self.attempt(|search| {
-                search.bound.push((name, bound));
-                search.solve(goal.next)
-            });
+        match placement {
+            Some(placement) => self.bind(Some((name, Bound::Value(goal.value, placement))), goal),
+            None => self.through(goal),
         }
-        self.through(goal)
     }
 
     /// Matches a constant, possibly reshaped.
     fn constant(&mut self, goal: &Goal<'p>) -> bool {
-        let bound = match self.number(goal.value, goal.written) {
-            None => None,
-            Some((number, dtype)) => match goal.pattern {
-                // The maximum of a number and `-0.0` may be `-0.0`.
-                Pattern::Number(0.0) if number == 0.0 && goal.written == Written::Plain => {
-                    number.is_sign_positive().then_some(None)
-                }
-                Pattern::Number(wanted) => is_close(number, *wanted, dtype).then_some(None),
-                Pattern::Hole(name) => match self.get(*name) {
-                    None => Some(Some((*name, Bound::Number(number)))),
-                    Some(Bound::Number(known)) => is_close(number, *known, dtype).then_some(None),
-                    Some(_) => None,
-                },
-                Pattern::Count(axes) => self
-                    .count(*axes)
-                    .is_some_and(|count| {
-                        let known = count.as_known();
-                        #[expect(
-                            clippy::cast_precision_loss,
-                            reason = "the model also counts in floats"
-                        )]
-                        known.is_some_and(|count| is_close(number, count as f64, dtype))
-                    })
-                    .then_some(None),
-                _ => None,
+        let is_plain = goal.written == Written::Plain;
+        let number = self.number(goal.value, goal.written);
+        let bound = number.and_then(|(number, dtype)| match goal.pattern {
+            // The maximum of a number and `-0.0` may be `-0.0`.
+            Pattern::Number(0.0) if number == 0.0 && is_plain => {
+                number.is_sign_positive().then_some(None)
+            }
+            Pattern::Number(wanted) => is_close(number, *wanted, dtype).then_some(None),
+            Pattern::Hole(name) => match self.get(*name) {
+                None => Some(Some((*name, Bound::Number(number)))),
+                Some(Bound::Number(known)) => is_close(number, *known, dtype).then_some(None),
+                Some(_) => None,
             },
-        };
+            Pattern::Count(axes) => {
+                let count = self.get(*axes)?.count()?.as_known()?;
+                #[expect(clippy::cast_precision_loss, reason = "the model also counts in floats")]
+                is_close(number, count as f64, dtype).then_some(None)
+            }
+            _ => None,
+        });
         if let Some(bound) = bound {
-            return self.attempt(|search| {
-                search.bound.extend(bound);
-                search.solve(goal.next)
-            });
+            return self.bind(bound, goal);
         }
         if let Pattern::Count(axes) = goal.pattern
-            && goal.written == Written::Plain
-            && self.count(*axes).is_some_and(|count| self.is_size(goal.value, &count))
+            && is_plain
+            && self.get(*axes).and_then(Bound::count).is_some_and(|n| self.is_size(goal.value, &n))
         {
             return self.solve(goal.next);
         }
         self.through(goal)
     }
 
-    fn count(&self, axes: Name) -> Option<Dim> {
-        match self.get(axes) {
-            Some(Bound::Axes(axes, shape)) => Some(reduced_count(axes, shape)),
-            _ => None,
-        }
-    }
-
     /// Returns `true` if `value` is the size `count` as a number of any type.
     fn is_size(&self, value: ValueId, count: &Dim) -> bool {
-        let mut value = value;
-        loop {
-            if let Some(content) = self.graph.content(value) {
-                return content.as_slice() == std::slice::from_ref(count);
-            }
-            let node = self.graph.producer(value).map(|id| self.graph.node(id));
-            match node.filter(|node| node.is("Cast")).and_then(|node| node.input(0)) {
-                Some(source) => value = source,
-                None => return false,
-            }
-        }
+        let mut sources = upstream(self.graph, value, |node| node.is("Cast"));
+        let content = sources.find_map(|source| self.graph.content(source));
+        content.is_some_and(|content| content == std::slice::from_ref(count))
     }
 
     /// Returns the number that all elements of the constant `value` share. Parameters may change,
@@ -288,12 +267,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let Some((id, source, placement)) = self.behind(goal.value, &goal.placement) else {
             return false;
         };
-        let goal = Goal { value: source, placement, ..goal.clone() };
-        self.attempt(|search| {
-            search.nodes.push((id, goal.word));
-            let at = search.push(goal);
-            search.solve(at)
-        })
+        self.pursue(Goal { value: source, placement, ..goal.clone() }, &[id], None)
     }
 
     fn behind(
@@ -327,33 +301,25 @@ impl<'p, 'g> Search<'p, 'g> {
         let mut nodes = Vec::new();
         loop {
             let goal = Goal { pattern: inner, value, placement, ..goal.clone() };
-            let found = self.attempt(|search| {
-                search.nodes.extend(nodes.iter().map(|id| (*id, goal.word)));
-                let at = search.push(goal);
-                search.solve(at)
-            });
+            if self.pursue(goal, &nodes, None) {
+                return true;
+            }
             let next = self.graph.producer(value).filter(|id| {
                 let node = self.graph.node(*id);
                 node.is_movement() && self.is_here(node)
             });
             let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
-            match source {
-                Some((id, source)) if !found => {
-                    nodes.push(id);
-                    (value, placement) = (source, Placement::unknown(self.graph.ty(source).rank()));
-                }
-                _ => return found,
-            }
+            let Some((id, source)) = source else { return false };
+            nodes.push(id);
+            (value, placement) = (source, Placement::unknown(self.graph.ty(source).rank()));
         }
     }
 
     /// Matches `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
     fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
         let step = |value, ops: &[&str]| {
-            let id = self.graph.producer(value)?;
-            let node = self.graph.node(id);
-            let fits = self.is_here(node) && ops.iter().any(|op| node.is(op));
-            Some((id, node.input(0).filter(|_| fits)?))
+            let (id, node) = self.producer(value, ops)?;
+            Some((id, node.input(0)?))
         };
         let chain = || {
             let (joined, expanded) = step(goal.value, &["Reshape"])?;
@@ -374,29 +340,17 @@ impl<'p, 'g> Search<'p, 'g> {
         let Some((nodes, source)) = chain() else { return false };
         let placement = Placement::unknown(2);
         let goal = Goal { pattern: inner, value: source, placement, ..goal.clone() };
-        self.attempt(|search| {
-            search.nodes.extend(nodes.map(|id| (id, goal.word)));
-            let at = search.push(goal);
-            search.solve(at)
-        })
+        self.pursue(goal, &nodes, None)
     }
 
-    /// Matches a node of the pattern against the producer of `value`.
-    fn node(
-        &mut self,
-        pattern: &'p Node,
-        value: ValueId,
-        placement: &Placement,
-        word: &'static str,
-        next: Option<usize>,
-    ) -> bool {
+    /// Matches a node of the pattern against the producer of the value.
+    fn node(&mut self, pattern: &'p Node, goal: &Goal<'p>) -> bool {
         let graph = self.graph;
-        let Some(id) = graph.producer(value) else { return false };
+        let Some(id) = graph.producer(goal.value) else { return false };
         let node = graph.node(id);
         if !self.is_here(node) || !node.op.domain.is_empty() || node.outputs.len() != 1 {
             return false;
         }
-        let place = (placement, word, next);
         let found = match node.op.name {
             op if op != pattern.op => {
                 let last = if matches!(pattern.op, "Add" | "Sub") {
@@ -406,44 +360,29 @@ impl<'p, 'g> Search<'p, 'g> {
                 };
                 respelled(pattern.op) == Some(op)
                     && pattern.ends_in_constant()
-                    && self.operands(pattern, id, last, place)
+                    && self.operands(pattern, id, last, goal)
             }
-            op if is_reduction(op) => self.reduction(pattern, id, placement, word, next),
-            _ => self.operands(pattern, id, Written::Plain, place),
+            op if is_reduction(op) => self.reduction(pattern, id, goal),
+            _ => self.operands(pattern, id, Written::Plain, goal),
         };
-        if found {
-            return true;
-        }
-        let Some((id, source, placement)) = self.behind(value, placement) else { return false };
-        self.attempt(|search| {
-            search.nodes.push((id, word));
-            search.node(pattern, source, &placement, word, next)
-        })
+        found || self.through(goal)
     }
 
     /// Matches the operands, in either order if the operator is commutative. `last` is the form of
     /// the second operand: `x - c` may be written as `x + -c`.
-    fn operands(
-        &mut self,
-        pattern: &'p Node,
-        id: NodeId,
-        last: Written,
-        place: (&Placement, &'static str, Option<usize>),
-    ) -> bool {
+    fn operands(&mut self, pattern: &'p Node, id: NodeId, last: Written, goal: &Goal<'p>) -> bool {
         let node = self.graph.node(id);
         let inputs = node.inputs.iter().copied().collect::<Option<SmallVec<[_; 4]>>>();
         let Some(mut inputs) = inputs.filter(|inputs| inputs.len() == pattern.args.len()) else {
             return false;
         };
-        let written = [Written::Plain, last, Written::Plain, Written::Plain];
         let both = matches!(*inputs, [a, b] if a != b) && is_commutative(node.op.name);
         (0..1 + usize::from(both)).any(|order| {
             if order == 1 {
                 inputs.swap(0, 1);
             }
             self.attempt(|search| {
-                search.attributes(pattern, id)
-                    && search.arguments(pattern, id, &inputs, written, place)
+                search.attributes(pattern, id) && search.arguments(pattern, id, &inputs, last, goal)
             })
         })
     }
@@ -454,19 +393,20 @@ impl<'p, 'g> Search<'p, 'g> {
         pattern: &'p Node,
         id: NodeId,
         inputs: &[ValueId],
-        written: [Written; 4],
-        (placement, word, next): (&Placement, &'static str, Option<usize>),
+        last: Written,
+        goal: &Goal<'p>,
     ) -> bool {
-        self.nodes.push((id, word));
-        let mut next = next;
-        for ((pattern, value), written) in pattern.args.iter().zip(inputs).zip(written).rev() {
-            let rank = self.graph.ty(*value).rank();
+        self.nodes.push((id, goal.word));
+        let mut next = goal.next;
+        for (index, (pattern, &value)) in pattern.args.iter().zip(inputs).enumerate().rev() {
+            let rank = self.graph.ty(value).rank();
             let placement = match self.graph.node(id).op.name {
                 "MatMul" => Some(Placement::unknown(rank)),
-                _ => placement.operand(rank),
+                _ => goal.placement.operand(rank),
             };
             let Some(placement) = placement else { return false };
-            next = self.push(Goal { pattern, value: *value, placement, written, word, next });
+            let written = if index == 1 { last } else { Written::Plain };
+            next = self.push(Goal { pattern, value, placement, written, next, ..*goal });
         }
         self.solve(next)
     }
@@ -501,14 +441,7 @@ impl<'p, 'g> Search<'p, 'g> {
         })
     }
 
-    fn reduction(
-        &mut self,
-        pattern: &'p Node,
-        id: NodeId,
-        placement: &Placement,
-        word: &'static str,
-        next: Option<usize>,
-    ) -> bool {
+    fn reduction(&mut self, pattern: &'p Node, id: NodeId, goal: &Goal<'p>) -> bool {
         let node = self.graph.node(id);
         let [operand, Pattern::Hole(name)] = pattern.args.as_slice() else { return false };
         let Some(x) = node.input(0) else { return false };
@@ -516,28 +449,18 @@ impl<'p, 'g> Search<'p, 'g> {
         let axes = self.graph.facts().reduced_axes(node).filter(|axes| !axes.is_empty());
         let Some(axes) = axes.map(SmallVec::<[usize; 4]>::from_vec) else { return false };
         let keep = node.int("keepdims", 1) != 0;
-        let Some(placement) = placement.reduced(shape.len(), &axes, keep) else { return false };
+        let Some(placement) = goal.placement.reduced(shape.len(), &axes, keep) else {
+            return false;
+        };
         let shape = shape.clone();
         match self.get(*name) {
             None => {}
             Some(Bound::Axes(known, whole)) if *known == axes && *whole == shape => {}
             Some(_) => return false,
         }
-        let written = Written::Plain;
-        let goal = Goal { pattern: operand, value: x, placement, written, word, next };
-        self.attempt(|search| {
-            search.bound.push((*name, Bound::Axes(axes, shape)));
-            search.nodes.push((id, word));
-            let at = search.push(goal);
-            search.solve(at)
-        })
+        let goal = Goal { pattern: operand, value: x, placement, ..*goal };
+        self.pursue(goal, &[id], Some((*name, Bound::Axes(axes, shape))))
     }
-}
-
-/// Returns the number of elements along the given axes of a shape.
-pub(super) fn reduced_count(axes: &[usize], shape: &[Dim]) -> Dim {
-    let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
-    product(&dims)
 }
 
 /// Returns `true` for the floats that frameworks cast back and forth: small ones, and the type in

@@ -23,9 +23,10 @@ pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 pub(crate) use choice::{check_contrib, check_kernel, check_movement, check_unmeasured};
 pub(crate) use conditions::normalization::is_slow_by_rows;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use onnx::{Graph, Node, Op, ValueId, attrs, schema};
+use onnx::{Graph, Node, Op, ValueId, schema};
+use tensor::{DType, Tensor};
 
 use self::conditions::{Condition, attention};
 use self::found::Found;
@@ -60,7 +61,7 @@ const ELEMENTARY: &[&str] = &["Add"];
 pub(crate) struct Recognizer {
     /// The recognised operator.
     op: &'static str,
-    root: [&'static str; 1],
+    root: &'static str,
     /// The summary of the operands that the spelling requires.
     operands: Seen,
     spelling: Spelling,
@@ -68,17 +69,13 @@ pub(crate) struct Recognizer {
 }
 
 static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(|| {
-    let mut entries = Vec::new();
-    for (name, text) in TEXTS {
-        entries.extend(syntax::parse(text).map_err(|error| format!("{name}.txt, {error}"))?);
-    }
-    let spellings = pattern::compile(&entries)?.into_iter();
+    let spellings = pattern::compile(TEXTS)?.into_iter();
     let recognizers = spellings.flat_map(|spelling| {
         let op = spelling.replacement.core().op;
         let condition = conditions::of(op);
         let root = |root| {
             let operands = matcher::expected(root, &spelling.pattern);
-            Recognizer { op, root: [root], operands, spelling: spelling.clone(), condition }
+            Recognizer { op, root, operands, spelling: spelling.clone(), condition }
         };
         roots(&spelling).into_iter().map(root).collect::<Vec<_>>()
     });
@@ -102,18 +99,19 @@ fn all() -> Result<&'static [Recognizer], &'static str> {
 pub(crate) const RECOGNITION: &str = "recognition";
 
 /// A group of recognition rules, or the error if a pattern cannot be parsed.
-type Recognizers = LazyLock<Result<Rules<'static, Recognizer>, &'static str>>;
+type Recognizers = Result<Rules<'static, Recognizer>, &'static str>;
 
 /// The rules of all recognisers but those of attention.
-pub(crate) static RULES: Recognizers = LazyLock::new(|| {
-    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| !ATTENTION.contains(&rule.op))))
-});
+pub(crate) static RULES: LazyLock<Recognizers> = LazyLock::new(|| rules(false));
 
 /// The rules of attention, whose conditions examine what the others recognise: softmaxes and rotary
 /// embeddings.
-pub(crate) static ATTENTION_RULES: Recognizers = LazyLock::new(|| {
-    Ok(Rules::new(RECOGNITION, all()?.iter().filter(|rule| ATTENTION.contains(&rule.op))))
-});
+pub(crate) static ATTENTION_RULES: LazyLock<Recognizers> = LazyLock::new(|| rules(true));
+
+fn rules(of_attention: bool) -> Recognizers {
+    let rules = all()?.iter().filter(|rule| ATTENTION.contains(&rule.op) == of_attention);
+    Ok(Rules::new(RECOGNITION, rules))
+}
 
 impl Rule for Recognizer {
     type Glance = Seen;
@@ -127,7 +125,7 @@ impl Rule for Recognizer {
     }
 
     fn roots(&self) -> Vec<&'static str> {
-        self.root.to_vec()
+        vec![self.root]
     }
 
     fn may_apply(&self, graph: &Graph, node: &Node, seen: &Seen) -> bool {
@@ -159,12 +157,8 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new =
-            if is_contrib { attention::grouped(&mut found)? } else { found.replacement()? };
-        let dtype = m.ty(result).dtype;
-        if m.ty(new).dtype != dtype {
-            new = m.op("Cast", &[new], attrs! { to: dtype })?;
-        }
+        let new = if is_contrib { attention::grouped(&mut found)? } else { found.replacement()? };
+        let new = m.cast(new, m.ty(result).dtype)?;
         if m.ty(new) != m.ty(result) {
             return Err("the shape would change".into());
         }
@@ -183,6 +177,41 @@ fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Opti
         node.is("Cast") && to < from && to.is_some_and(|to| to < least)
     });
     rounds.then(|| "a result on the way is rounded to a smaller type".to_owned())
+}
+
+/// Returns the reason why an operator that is spelled out cannot become one node.
+fn missed(reason: &str) -> Skip {
+    Skip::Missed(reason.to_owned())
+}
+
+/// Returns the value that `value` is computed from by nodes of which `belongs` holds.
+fn source_of(graph: &Graph, value: ValueId, belongs: impl Fn(&Node) -> bool) -> ValueId {
+    upstream(graph, value, belongs).last().unwrap_or(value)
+}
+
+/// Returns `value`, and then the first operand of each producer for as long as `belongs` holds.
+fn upstream(
+    graph: &Graph,
+    value: ValueId,
+    belongs: impl Fn(&Node) -> bool,
+) -> impl Iterator<Item = ValueId> {
+    std::iter::successors(Some(value), move |value| {
+        let node = graph.node(graph.producer(*value)?);
+        node.input(0).filter(|_| belongs(node))
+    })
+}
+
+/// Returns the tensor of the floats of `dtype` nearest to `numbers`.
+fn tensor_of(
+    dtype: DType,
+    shape: &[usize],
+    numbers: impl IntoIterator<Item = f64>,
+) -> Option<Tensor> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        bytes.extend_from_slice(&Tensor::scalar(dtype, number)?.bytes()?);
+    }
+    Tensor::new(dtype, shape, Arc::new(bytes)).ok()
 }
 
 /// Returns the names of the operators whose form can be chosen, in alphabetical order.

@@ -30,7 +30,7 @@ use onnx::{Attr, Op, intern};
 use rustc_hash::FxHashMap;
 
 use super::parts::Part;
-use super::syntax::{Argument, Entry, Expression};
+use super::syntax::{self, Argument, Entry, Expression};
 
 /// The position of a name in [`Spelling::names`].
 pub(super) type Name = usize;
@@ -123,8 +123,12 @@ impl Node {
 /// The maximum nesting depth of words.
 const DEPTH: usize = 24;
 
-/// Compiles the spellings of operators in `entries`, with all words expanded.
-pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {
+/// Compiles the spellings of operators in named texts, with all words expanded.
+pub(super) fn compile(texts: &[(&str, &str)]) -> Result<Vec<Spelling>, String> {
+    let mut entries = Vec::new();
+    for (name, text) in texts {
+        entries.extend(syntax::parse(text).map_err(|error| format!("{name}.txt, {error}"))?);
+    }
     let is_operator = |entry: &&Entry| entry.head.name.starts_with(|c: char| c.is_uppercase());
     let words: FxHashMap<&str, &Entry> = entries
         .iter()
@@ -134,7 +138,8 @@ pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {
     let mut spellings = Vec::new();
     for entry in entries.iter().filter(is_operator) {
         for spelling in &entry.spellings {
-            spellings.extend(Compiler { words: &words }.spelling(&entry.head, spelling)?);
+            let compiler = Compiler { words: &words, names: Vec::new() };
+            spellings.extend(compiler.spelling(&entry.head, spelling)?);
         }
     }
     Ok(spellings)
@@ -142,6 +147,8 @@ pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {
 
 struct Compiler<'a> {
     words: &'a FxHashMap<&'a str, &'a Entry>,
+    /// The free names so far.
+    names: Vec<String>,
 }
 
 /// The bindings of a word's parameters.
@@ -149,18 +156,17 @@ type Meaning<'a> = FxHashMap<&'a str, Pattern>;
 
 impl Compiler<'_> {
     /// Compiles one spelling for each spelling of its outermost word.
-    fn spelling(&self, head: &Expression, text: &Expression) -> Result<Vec<Spelling>, String> {
-        let mut names = Vec::new();
-        let patterns = match self.expression(text, None, &mut names, 0)? {
+    fn spelling(mut self, head: &Expression, text: &Expression) -> Result<Vec<Spelling>, String> {
+        let patterns = match self.expression(text, &Meaning::default(), 0)? {
             Pattern::Word(_, patterns) => patterns.to_vec(),
             other => vec![other],
         };
-        let Pattern::Node(replacement) = self.expression(head, None, &mut names, 0)? else {
+        let Pattern::Node(replacement) = self.expression(head, &Meaning::default(), 0)? else {
             return Err(format!("`{}` stands for nothing", head.name));
         };
         let one = |pattern| match pattern {
             Pattern::Node(pattern) => {
-                let (names, replacement) = (names.clone(), replacement.clone());
+                let (names, replacement) = (self.names.clone(), replacement.clone());
                 Ok(Spelling { names, pattern, replacement })
             }
             _ => Err(format!("a spelling of `{}` is not a node", head.name)),
@@ -169,10 +175,9 @@ impl Compiler<'_> {
     }
 
     fn expression(
-        &self,
+        &mut self,
         text: &Expression,
-        meaning: Option<&Meaning<'_>>,
-        names: &mut Vec<String>,
+        meaning: &Meaning<'_>,
         depth: usize,
     ) -> Result<Pattern, String> {
         if depth > DEPTH {
@@ -182,17 +187,15 @@ impl Compiler<'_> {
         for argument in &text.args {
             args.push(match argument {
                 Argument::Number(number) => Pattern::Number(*number),
-                Argument::Optional(name) => Pattern::Optional(position(names, name)),
+                Argument::Optional(name) => Pattern::Optional(self.position(name)),
                 Argument::Value(name) | Argument::Hole(name) => {
-                    let known = meaning.and_then(|meaning| meaning.get(name.as_str()));
-                    let hole = matches!(argument, Argument::Hole(_));
-                    match known {
-                        Some(known) => known.clone(),
-                        None if hole => Pattern::Hole(position(names, name)),
-                        None => Pattern::Value(position(names, name)),
+                    match (meaning.get(name.as_str()), argument) {
+                        (Some(known), _) => known.clone(),
+                        (None, Argument::Hole(_)) => Pattern::Hole(self.position(name)),
+                        (None, _) => Pattern::Value(self.position(name)),
                     }
                 }
-                Argument::Expression(inner) => self.expression(inner, meaning, names, depth + 1)?,
+                Argument::Expression(inner) => self.expression(inner, meaning, depth + 1)?,
             });
         }
         match (text.name.as_str(), args.as_slice()) {
@@ -214,7 +217,7 @@ impl Compiler<'_> {
             };
         }
         if let Some(word) = self.words.get(text.name.as_str()) {
-            return self.word(word, args, names, depth);
+            return self.word(word, args, depth);
         }
         let op = intern(&text.name);
         let domains = ["", schema::CONTRIB];
@@ -224,13 +227,11 @@ impl Compiler<'_> {
         let mut attrs = Vec::new();
         for (name, argument) in &text.attrs {
             let attribute = match argument {
-                Argument::Hole(hole) => {
-                    match meaning.and_then(|meaning| meaning.get(hole.as_str())) {
-                        Some(Pattern::Hole(known)) => Attribute::Hole(*known),
-                        Some(_) => return Err(format!("`{name}` of `{op}` is not a number")),
-                        None => Attribute::Hole(position(names, hole)),
-                    }
-                }
+                Argument::Hole(hole) => match meaning.get(hole.as_str()) {
+                    Some(Pattern::Hole(known)) => Attribute::Hole(*known),
+                    Some(_) => return Err(format!("`{name}` of `{op}` is not a number")),
+                    None => Attribute::Hole(self.position(hole)),
+                },
                 Argument::Value(text) => Attribute::Is(Attr::String(text.as_str().into())),
                 Argument::Number(number) => Attribute::Is(literal(op, name, *number)),
                 Argument::Expression(_) | Argument::Optional(_) => {
@@ -243,14 +244,7 @@ impl Compiler<'_> {
     }
 
     /// Expands `word` with these arguments.
-    fn word(
-        &self,
-        word: &Entry,
-        args: Vec<Pattern>,
-        names: &mut Vec<String>,
-        depth: usize,
-    ) -> Result<Pattern, String> {
-        let mut meaning = Meaning::default();
+    fn word(&mut self, word: &Entry, args: Vec<Pattern>, depth: usize) -> Result<Pattern, String> {
         let formals = word.head.args.iter().map(|formal| match formal {
             Argument::Value(name) | Argument::Hole(name) => Ok(name.as_str()),
             Argument::Optional(_) | Argument::Number(_) | Argument::Expression(_) => {
@@ -261,15 +255,22 @@ impl Compiler<'_> {
         if formals.len() != args.len() {
             return Err(format!("`{}` takes {} arguments", word.head.name, formals.len()));
         }
-        meaning.extend(formals.into_iter().zip(args));
+        let meaning = formals.into_iter().zip(args).collect();
         let mut patterns = Vec::new();
         for spelling in &word.spellings {
-            match self.expression(spelling, Some(&meaning), names, depth + 1)? {
+            match self.expression(spelling, &meaning, depth + 1)? {
                 Pattern::Word(_, inner) => patterns.extend(inner.iter().cloned()),
                 other => patterns.push(other),
             }
         }
         Ok(Pattern::Word(intern(&word.head.name), patterns.into()))
+    }
+
+    fn position(&mut self, name: &str) -> Name {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
     }
 }
 
@@ -281,11 +282,4 @@ fn literal(op: &'static str, name: &str, number: f64) -> Attr {
         Some(AttrKind::Int) => Attr::Int(number as i64),
         _ => Attr::Float(number as f32),
     }
-}
-
-fn position(names: &mut Vec<String>, name: &str) -> Name {
-    names.iter().position(|known| known == name).unwrap_or_else(|| {
-        names.push(name.to_owned());
-        names.len() - 1
-    })
 }

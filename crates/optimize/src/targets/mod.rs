@@ -29,7 +29,7 @@ use std::ops::Deref;
 use tensor::DType;
 
 pub(crate) use self::bugs::{Bug, add_by_sum, avoid};
-pub(crate) use self::kernels::{Kernels, Right};
+pub(crate) use self::kernels::{Kernels, Right, Row};
 pub(crate) use self::measured::Measured;
 pub(crate) use self::spellings::loop_for_scan;
 

@@ -9,8 +9,8 @@ use onnx::operators::{self, Axes};
 use tensor::Dim;
 use tensor::bounds::is_never_zero;
 
-use super::NORMALIZATIONS;
 use super::found::Found;
+use super::{NORMALIZATIONS, missed};
 use crate::Skip;
 
 /// A function that checks a match and completes it.
@@ -31,10 +31,6 @@ pub(super) fn of(op: &str) -> Option<Condition> {
             _ => return None,
         },
     })
-}
-
-fn missed(reason: &str) -> Skip {
-    Skip::Missed(reason.to_owned())
 }
 
 /// Requires ordered bounds: with swapped bounds, the spellings differ in meaning.

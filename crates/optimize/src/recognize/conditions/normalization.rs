@@ -1,16 +1,14 @@
 //! Normalisations: the normalised axes and parameters of matching size.
 
-use std::sync::Arc;
-
 use onnx::{Attrs, ValueId};
 use tensor::division::product;
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::{Condition, missed};
 use crate::Skip;
-use crate::movement::Movement;
+use crate::movement::{AxisMap, Movement};
 use crate::recognize::found::Found;
-use crate::recognize::{Form, Forms};
+use crate::recognize::{Form, Forms, tensor_of};
 
 /// The largest scale of ones that is worth storing, in elements.
 const MOST_ONES: usize = 1 << 14;
@@ -139,7 +137,7 @@ fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     align(found, &shape, dtype)?;
     if found.has("x") {
         let first = if is_of_groups(found, &shape, channel) { 2 } else { 1 };
-        turn_from(found, channel, first, rank);
+        turn(found, channel, first, rank);
     }
     parameters(found, &shape, channel, dtype)
 }
@@ -159,17 +157,22 @@ fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("it is a layer norm".into());
     }
     align(found, &shape, dtype)?;
-    let target = groups_in_rows(found, 1);
-    found.set_value("target", target);
-    fill(found, "one", &[1usize], dtype, 1.0)?;
-    fill(found, "zero", &[1usize], dtype, 0.0)
+    groups_in_rows(found, 1, dtype)
 }
 
-/// Returns the shape `[N, groups, elements of a group]`. An empty batch requires the size of a
-/// group to be known, because -1 cannot be inferred.
-fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64) -> ValueId {
+/// Sets the shape `[N, groups, elements of a group]`, and scales and biases without effect. An empty
+/// batch requires the size of a group to be known, because -1 cannot be inferred.
+fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64, dtype: DType) -> Result<(), Skip> {
     let each = found.count("axes").and_then(|count| count.as_known()).unwrap_or(-1);
-    found.m.i64s(&[0, groups, each])
+    let target = found.m.i64s(&[0, groups, each]);
+    found.set_value("target", target);
+    without_effect(found, groups, dtype)
+}
+
+/// Sets a scale of ones and a bias of zeros, if the replacement has them.
+fn without_effect(found: &mut Found<'_, '_>, size: i64, dtype: DType) -> Result<(), Skip> {
+    fill(found, "one", &[size], dtype, 1.0)?;
+    fill(found, "zero", &[size], dtype, 0.0)
 }
 
 /// Reshapes a scale and a bias that remain separate nodes, so that their axes align with those of
@@ -236,18 +239,11 @@ fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let groups = inner[channel].as_known().ok_or_else(|| missed("the groups are not known"))?;
         found.set_attr("groups", groups);
         if found.has("target") {
-            let target = groups_in_rows(found, groups);
-            found.set_value("target", target);
-        }
-        let size = usize::try_from(groups).map_err(|_| "the number of groups is negative")?;
-        fill(found, "one", &[size], dtype, 1.0)?;
-        if found.has("target") {
-            fill(found, "zero", &[size], dtype, 0.0)?;
-            turn(found, channel, rank);
-            return Ok(());
+            turn(found, channel, 1, rank);
+            return groups_in_rows(found, groups, dtype);
         }
     }
-    turn(found, channel, rank);
+    turn(found, channel, 1, rank);
     parameters(found, &shape, channel, dtype)
 }
 
@@ -293,11 +289,10 @@ fn of_split_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         }
         flatten(found, name, Some(&[size]), dtype)?;
     }
-    fill(found, "one", &[size], dtype, 1.0)?;
-    fill(found, "zero", &[size], dtype, 0.0)?;
+    without_effect(found, size, dtype)?;
     found.set_value("x", x);
     found.set_attr("groups", groups);
-    turn(found, channel, rank);
+    turn(found, channel, 1, rank);
     Ok(())
 }
 
@@ -322,13 +317,12 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
         return Err("the axes are arranged differently".into());
     }
     // The result may have leading unit axes.
-    let front =
-        shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
-    let ones = front.iter().all(|dim| *dim == Dim::Known(1));
-    if !ones || (front_axes == FrontAxes::Count && !front.is_empty()) {
-        return Err("the axes are arranged differently".into());
-    }
-    if !front.is_empty() {
+    let fits = |front: &&[Dim]| {
+        front.is_empty()
+            || front_axes == FrontAxes::MayCome && front.iter().all(|dim| *dim == Dim::Known(1))
+    };
+    let front = shape.strip_suffix(ty.shape.as_slice()).filter(fits);
+    if !front.ok_or("the axes are arranged differently")?.is_empty() {
         found.move_result(vec![Movement::Reshape(ty.shape.clone(), shape)]);
     }
     Ok((ty.shape, ty.dtype))
@@ -340,23 +334,16 @@ fn unfit(found: &Found<'_, '_>, reason: &'static str) -> Skip {
     if found.has("axes") { missed(reason) } else { Skip::Because(reason) }
 }
 
-/// Moves the axis `channel` to the second position and back.
-fn turn(found: &mut Found<'_, '_>, channel: usize, rank: usize) {
-    turn_from(found, channel, 1, rank);
-}
-
 /// Moves `count` axes, starting at `channel`, to the second position and back. The order of axes
 /// that are normalised together is free. The channels of a group stay after it, as in a
 /// channels-first layout.
-fn turn_from(found: &mut Found<'_, '_>, channel: usize, count: usize, rank: usize) {
+fn turn(found: &mut Found<'_, '_>, channel: usize, count: usize, rank: usize) {
     let first = channel..channel + count;
     let others = (1..rank).filter(|axis| !first.contains(axis));
-    let perm: Vec<usize> = [0].into_iter().chain(first.clone()).chain(others).collect();
-    let back = (0..rank).filter_map(|axis| perm.iter().position(|from| *from == axis));
-    let back: Vec<i64> = back.map(|axis| axis as i64).collect();
-    let perm: Vec<i64> = perm.into_iter().map(|axis| axis as i64).collect();
-    found.set_attr("perm", perm);
-    found.set_attr("back", back);
+    let perm = [0].into_iter().chain(first.clone()).chain(others).collect();
+    let perm = AxisMap::permutation(perm);
+    found.set_attr("perm", perm.attr());
+    found.set_attr("back", perm.inverse().attr());
 }
 
 /// Checks that scale and bias have one element per channel.
@@ -366,7 +353,7 @@ fn parameters(
     channel: usize,
     dtype: DType,
 ) -> Result<(), Skip> {
-    let size = shape[channel].as_known().and_then(|size| usize::try_from(size).ok());
+    let size = shape[channel].as_known();
     let size = size.ok_or_else(|| missed("the number of channels is not known"))?;
     for name in ["scale", "bias"] {
         let Some((value, placement)) = found.placed(name) else { continue };
@@ -377,16 +364,15 @@ fn parameters(
         }
         let fits = dims.iter().any(|dim| *dim == shape[channel])
             && placement.only_axis(dims) == Some(channel);
-        if repeat(found, name, &[size as i64], dtype)? {
+        if repeat(found, name, &[size], dtype)? {
             continue;
         }
         if !fits {
             return Err(unfit(found, "the scale is not one for each channel"));
         }
-        flatten(found, name, Some(&[size as i64]), dtype)?;
+        flatten(found, name, Some(&[size]), dtype)?;
     }
-    fill(found, "one", &[size], dtype, 1.0)?;
-    fill(found, "zero", &[size], dtype, 0.0)
+    without_effect(found, size, dtype)
 }
 
 /// Replaces the value called `name`, if it is a bias of equal numbers, by a constant of the given sizes.
@@ -437,25 +423,23 @@ fn flatten(
 }
 
 /// Binds `name` to a tensor of the given sizes that is filled with `value`.
-pub(in crate::recognize) fn fill<N: Copy + TryInto<usize>>(
+pub(in crate::recognize) fn fill(
     found: &mut Found<'_, '_>,
     name: &str,
-    sizes: &[N],
+    sizes: &[i64],
     dtype: DType,
     value: f64,
 ) -> Result<(), Skip> {
     if !found.has(name) {
         return Ok(());
     }
-    let sizes: Option<Vec<usize>> = sizes.iter().map(|size| (*size).try_into().ok()).collect();
+    let sizes: Option<Vec<usize>> = sizes.iter().map(|size| usize::try_from(*size).ok()).collect();
     let sizes = sizes.ok_or("a size is negative")?;
     let count = sizes.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
     let count = count.filter(|count| *count <= MOST_ONES);
     let count = count.ok_or_else(|| missed("a scale of ones would be large"))?;
-    let one = Tensor::scalar(dtype, value).ok_or("no such constant")?;
-    let tensor =
-        Tensor::new(dtype, &sizes, Arc::new(one.bytes().unwrap_or_default().repeat(count)));
-    let tensor = found.m.tensor(tensor.map_err(|_| "no such constant")?);
+    let tensor = tensor_of(dtype, &sizes, std::iter::repeat_n(value, count));
+    let tensor = found.m.tensor(tensor.ok_or("no such constant")?);
     found.set_value(name, tensor);
     Ok(())
 }

@@ -4,14 +4,14 @@
 use onnx::operators::Operator;
 use onnx::{Node, ValueId, attrs};
 use tensor::division::product;
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::missed;
 use crate::movement::{Movement, reshaped};
-use crate::recognize::Form as OperatorForm;
 use crate::recognize::found::Found;
 use crate::recognize::parts::{self, Part};
 use crate::recognize::placement::Placement;
+use crate::recognize::{Form as OperatorForm, source_of};
 use crate::{Match, Skip};
 
 /// The names of the tables, and their repetition of angles.
@@ -72,14 +72,10 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("an odd number of features".into());
     }
 
-    let (mut cos, mut sin) = (None, None);
-    for (first, second, written) in TABLES {
-        if let (Some(_), Some(_)) = (found.placed(first), found.placed(second)) {
-            cos = Some(table(found, first, written, turned / 2)?);
-            sin = Some(table(found, second, written, turned / 2)?);
-        }
-    }
-    let (Some(cos), Some(sin)) = (cos, sin) else { return Err("there are no angles".into()) };
+    let tables = TABLES.into_iter().find(|(cos, _, _)| found.value(cos).is_some());
+    let (cos, sin, written) = tables.ok_or("there are no angles")?;
+    let cos = table(found, cos, written, turned / 2)?;
+    let sin = table(found, sin, written, turned / 2)?;
     let dtype = found.m.ty(cos.value).dtype;
     if found.m.ty(sin.value).dtype != dtype {
         return Err("the tables have different types".into());
@@ -102,11 +98,7 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             vec![form.batch.clone(), form.heads.clone(), form.positions.clone(), features]
         }
     };
-    let x = if found.m.ty(x).dtype == dtype {
-        x
-    } else {
-        found.m.op("Cast", &[x], attrs! { to: dtype })?
-    };
+    let x = found.m.cast(x, dtype)?;
     let x = reshaped(found.m, x, &rows)?;
     found.set_value("rows", x);
     let half = Dim::Known(turned / 2);
@@ -149,14 +141,8 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
     let graph = m.graph();
     let is_wide = |value: ValueId| matches!(graph.ty(value).dtype, DType::F32 | DType::F64);
-    let mut value = x;
-    while let Some(node) = graph.producer(value).map(|id| graph.node(id))
-        && node.is_movement()
-        && let Some(source) = node.input(0)
-    {
-        value = source;
-    }
-    let from = m.producer(value, &["Cast"]).and_then(|node| node.input(0));
+    let source = source_of(graph, x, Node::is_movement);
+    let from = m.producer(source, &["Cast"]).and_then(|node| node.input(0));
     let mut uses = graph.value(m.result()?).uses();
     // On targets that round once, the casts around attention go.
     let widened = !m.forms().target.rounds_once
@@ -172,16 +158,9 @@ fn is_between_casts(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
 
 /// Returns `true` if a value has these axes, or has the last one split into pairs.
 fn is_same(of_x: &[Dim], shape: &[Dim]) -> bool {
-    let pairs = || match of_x {
-        [front @ .., half, two] => match shape.split_last() {
-            Some((all, others)) => {
-                others == front && *two == Dim::Known(2) && *all == half.clone() * two.clone()
-            }
-            None => false,
-        },
-        _ => false,
-    };
-    of_x == shape || pairs()
+    let merged = |front: &[Dim], half: &Dim| [front, &[half.clone() * Dim::Known(2)]].concat();
+    of_x == shape
+        || matches!(of_x, [front @ .., half, Dim::Known(2)] if merged(front, half) == shape)
 }
 
 /// Returns `true` if `x` is a leading slice of the features of another value, and the result is
@@ -273,11 +252,7 @@ fn once(
                 _ => Err(unknown()),
             }
         }
-        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" => {
-            let inner = once(m, operand, written, steps + 1)?;
-            m.like(&node, vec![Some(inner)])
-        }
-        "Mul" | "Add" | "Div" | "Sub" => {
+        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" | "Mul" | "Add" | "Div" | "Sub" => {
             let mut inputs = Vec::new();
             for input in node.inputs.iter().copied() {
                 let input = input.ok_or_else(unknown)?;
@@ -291,19 +266,17 @@ fn once(
             let inner = once(m, operand, written, steps + 1)?;
             m.like(&node, vec![Some(inner), node.input(1)])
         }
-        _ if node.is_reshape() && m.ty(operand).shape.last() == m.ty(table).shape.last() => {
-            let inner = once(m, operand, written, steps + 1)?;
+        _ if node.is_reshape() => {
+            let is_of_others = m.ty(operand).shape.last() == m.ty(table).shape.last();
+            let inner = match expanded(m, &node, table, written) {
+                _ if is_of_others => once(m, operand, written, steps + 1)?,
+                Some(single) if node.is("Reshape") => single,
+                _ => return Err(unknown()),
+            };
             let mut shape = m.ty(table).shape.clone();
             shape.pop();
             shape.push(Dim::Known(size / 2));
             reshaped(m, inner, &shape)
-        }
-        "Reshape" => {
-            let single = expanded(m, &node, table, written).ok_or_else(unknown)?;
-            let mut shape = m.ty(table).shape.clone();
-            shape.pop();
-            shape.push(Dim::Known(size / 2));
-            reshaped(m, single, &shape)
         }
         _ => Err(unknown()),
     }
@@ -332,32 +305,28 @@ fn expanded(m: &Match<'_>, node: &Node, table: ValueId, written: Written) -> Opt
 fn slice(m: &mut Match<'_>, table: ValueId, written: Written, size: i64) -> Result<ValueId, Skip> {
     let (end, step) = if written == Written::Twice { (size / 2, 1) } else { (size, 2) };
     let axis = m.ty(table).rank() as i64 - 1;
-    let operands = [0, end, axis, step].map(|number| m.i64s(&[number]));
-    let [start, end, axis, step] = operands;
+    let [start, end, axis, step] = [0, end, axis, step].map(|number| m.i64s(&[number]));
     m.op("Slice", &[table, start, end, axis, step], attrs! {})
 }
 
 /// Returns the axes along which the angles vary, among the `rank` axes before the features.
 fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, Skip> {
-    let mut all = Vec::new();
-    for table in tables {
-        let shape = &m.ty(table.value).shape;
-        let axes = table.placement.axes(shape);
-        let (last, others) = axes.split_last().ok_or("a table without axes")?;
-        if last.is_some_and(|axis| axis != rank) {
-            return Err("the angles lie along another axis".into());
-        }
+    const ANOTHER: Skip = Skip::Because("the angles lie along another axis");
+    let of = |table: &Table| {
+        let axes = table.placement.axes(&m.ty(table.value).shape);
+        let (last, others) = axes.split_last()?;
         let others: Vec<usize> = others.iter().flatten().copied().collect();
-        if others.iter().any(|axis| *axis >= rank) || !others.is_sorted() {
-            return Err("the angles lie along another axis".into());
-        }
-        all.push(others);
+        let fits = last.is_none_or(|axis| axis == rank)
+            && others.iter().all(|axis| *axis < rank)
+            && others.is_sorted();
+        fits.then_some(others)
+    };
+    let [cos, sin] = tables.map(of);
+    let (cos, sin) = (cos.ok_or(ANOTHER)?, sin.ok_or(ANOTHER)?);
+    match cos == sin {
+        true => Ok(cos),
+        false => Err("cosines and sines change along different axes".into()),
     }
-    let [cos, sin] = all.as_slice() else { return Err("there are not two tables".into()) };
-    if cos != sin {
-        return Err("cosines and sines change along different axes".into());
-    }
-    Ok(cos.clone())
 }
 
 /// The roles of the axes before the features.
@@ -413,11 +382,7 @@ fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip
             let count = m.sizes(std::slice::from_ref(&form.positions), x)?;
             let axis = m.i64s(&[0]);
             let count = m.op("Squeeze", &[count, axis], attrs! {})?;
-            let number = |value| {
-                Tensor::int_scalar(DType::I64, value).ok_or("the type cannot represent the number")
-            };
-            let (start, step) = (number(0)?, number(1)?);
-            let (start, step) = (m.tensor(start), m.tensor(step));
+            let (start, step) = (m.scalar(DType::I64, 0.0)?, m.scalar(DType::I64, 1.0)?);
             m.op("Range", &[start, count, step], attrs! {})?
         }
     };

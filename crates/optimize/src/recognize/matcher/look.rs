@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::{is_commutative, is_reduction, is_transparent};
 use crate::recognize::pattern::{Node, Pattern, respelled};
+use crate::recognize::upstream;
 
 /// The kinds of a node's operands, either as found or as a pattern expects them.
 #[derive(Debug)]
@@ -55,21 +56,13 @@ impl Seen {
 /// Summarises the operands of a node, including the upstream nodes that the matcher may look
 /// through.
 pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
-    let operand = |value: &Option<ValueId>| {
-        let Some(mut value) = *value else { return 0 };
-        let mut found = ANYTHING;
-        loop {
-            let Some(node) = graph.producer(value).map(|id| graph.node(id)) else {
-                return found | if graph.tensor(value).is_some() { CONSTANT } else { 0 };
-            };
-            found |= kind(node.op.name);
-            match node.input(0) {
-                Some(source) if is_transparent(node.op.name) => value = source,
-                _ => return found,
-            }
-        }
+    let one = |value| match graph.producer(value) {
+        Some(id) => kind(graph.node(id).op.name),
+        None if graph.tensor(value).is_some() => CONSTANT,
+        None => ANYTHING,
     };
-    Seen::of(node.op.name, node.inputs.iter().map(operand))
+    let operand = |value| reachable(graph, value).fold(ANYTHING, |all, value| all | one(value));
+    Seen::of(node.op.name, node.inputs.iter().map(|value| value.map_or(0, operand)))
 }
 
 /// Summarises the operands that `op`, the root of `pattern`, requires.
@@ -149,29 +142,16 @@ fn is_operand(graph: &Graph, value: ValueId, pattern: &Pattern, depth: usize) ->
 /// Returns `true` if `test` holds for the producer of `value`, or for an upstream node that the
 /// matcher may reach through it.
 fn behind(graph: &Graph, value: ValueId, test: impl Fn(&onnx::Node) -> bool) -> bool {
-    let mut value = value;
-    loop {
-        let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };
-        if test(node) {
-            return true;
-        }
-        match node.input(0) {
-            Some(source) if is_transparent(node.op.name) => value = source,
-            _ => return false,
-        }
-    }
+    let mut producers = reachable(graph, value).filter_map(|value| graph.producer(value));
+    producers.any(|id| test(graph.node(id)))
 }
 
 /// Returns `true` if `value` is a constant or a reshaped constant.
 fn is_constant(graph: &Graph, value: ValueId) -> bool {
-    let mut value = value;
-    loop {
-        let Some(node) = graph.producer(value).map(|id| graph.node(id)) else {
-            return graph.tensor(value).is_some();
-        };
-        match node.input(0) {
-            Some(source) if is_transparent(node.op.name) => value = source,
-            _ => return false,
-        }
-    }
+    reachable(graph, value).last().is_some_and(|source| graph.tensor(source).is_some())
+}
+
+/// Returns `value` and the upstream values that the matcher may look through to.
+fn reachable(graph: &Graph, value: ValueId) -> impl Iterator<Item = ValueId> {
+    upstream(graph, value, |node| is_transparent(node.op.name))
 }

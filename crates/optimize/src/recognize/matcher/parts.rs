@@ -1,6 +1,6 @@
 //! Matches parts of the last axis, and their interleaving.
 
-use onnx::{Attr, NodeId, ValueId};
+use onnx::{Attr, NodeId, ValueId, fold};
 use tensor::Dim;
 
 use super::{Bound, Goal, Search};
@@ -28,7 +28,7 @@ impl<'p> Search<'p, '_> {
                 break;
             }
             if let Some((source, inner)) = parts::taken(graph, node, value) {
-                nodes.push((id, goal.word));
+                nodes.push(id);
                 let taken = run.map_or(inner, |run: Run| run.within(inner));
                 (value, run) = (source, Some(taken));
                 if self.is_part(part, of, whole, taken, (value, &placement, &nodes), goal) {
@@ -40,20 +40,14 @@ impl<'p> Search<'p, '_> {
             {
                 let expected = [Part::Even, Part::Odd].get(index);
                 let placement = placement.with_axis();
-                let word = goal.word;
+                nodes.extend([id, from]);
                 let goal = Goal { pattern: of, value: pairs, placement, ..goal.clone() };
-                return expected == Some(&part)
-                    && self.attempt(|search| {
-                        search.nodes.extend(nodes.iter().copied());
-                        search.nodes.extend([id, from].map(|id| (id, word)));
-                        let at = search.push(goal);
-                        search.solve(at)
-                    });
+                return expected == Some(&part) && self.pursue(goal, &nodes, None);
             } else if run.is_none()
                 && let Some((id, source, behind)) = self.behind(value, &placement)
                 && ends_alike(&graph.ty(source).shape, &graph.ty(value).shape)
             {
-                nodes.push((id, goal.word));
+                nodes.push(id);
                 (value, placement) = (source, behind);
             } else {
                 break;
@@ -68,7 +62,7 @@ impl<'p> Search<'p, '_> {
         of: &'p Pattern,
         whole: Option<Name>,
         run: Run,
-        (value, placement, nodes): (ValueId, &Placement, &[(NodeId, &'static str)]),
+        (value, placement, nodes): (ValueId, &Placement, &[NodeId]),
         goal: &Goal<'p>,
     ) -> bool {
         let size = self.graph.ty(value).shape.last().and_then(Dim::as_known);
@@ -85,12 +79,7 @@ impl<'p> Search<'p, '_> {
             _ => return false,
         };
         let goal = Goal { pattern: of, value, placement: placement.clone(), ..goal.clone() };
-        self.attempt(|search| {
-            search.bound.extend(bound);
-            search.nodes.extend(nodes.iter().copied());
-            let at = search.push(goal);
-            search.solve(at)
-        })
+        self.pursue(goal, nodes, bound)
     }
 
     /// For a node that drops the last axis after a selection from pairs, returns the pairs, the
@@ -114,23 +103,17 @@ impl<'p> Search<'p, '_> {
     /// Matches `[…, n, 1]` and `[…, n, 1]` → `[…, n, 2]` → `[…, 2·n]`.
     pub(super) fn interleaved(&mut self, parts: &'p [Pattern; 2], goal: &Goal<'p>) -> bool {
         let graph = self.graph;
-        let step = |value, ops: &[&str]| {
-            let id = graph.producer(value)?;
-            let node = graph.node(id);
-            let fits = self.is_here(node) && ops.iter().any(|op| node.is(op));
-            Some((id, node)).filter(|_| fits)
-        };
         let chain = || {
-            let (joined, reshape) = step(goal.value, &["Reshape"])?;
+            let (joined, reshape) = self.producer(goal.value, &["Reshape"])?;
             let pairs = reshape.input(0)?;
-            let (stacked, concat) = step(pairs, &["Concat"])?;
+            let (stacked, concat) = self.producer(pairs, &["Concat"])?;
             let [Some(a), Some(b)] = *concat.inputs.as_slice() else { return None };
             let shape = |value| graph.ty(value).shape.as_slice();
             let (two, front) = shape(pairs).split_last()?;
             let (n, others) = front.split_last()?;
             let (whole, same) = shape(goal.value).split_last()?;
-            let axis = concat.int("axis", 0);
-            let fits = (axis == -1 || usize::try_from(axis).is_ok_and(|axis| axis == front.len()))
+            let axis = fold::axis(concat.int("axis", 0), front.len() + 1);
+            let fits = axis == Ok(front.len())
                 && [a, b].iter().all(|v| shape(*v).last() == Some(&Dim::Known(1)))
                 && *two == Dim::Known(2)
                 && others == same

@@ -85,27 +85,25 @@ impl<'g> Analysis<'g> {
         if depth > DEPTH {
             return None;
         }
-        let inner = |node: &Node, index: usize| self.sum(node.input(index)?, depth + 1);
-        let found = match self.node(value) {
-            None => None,
-            Some(node) => match node.op.name {
-                "Add" => self.add(node, depth),
-                "MatMul" => self.product(node, depth),
-                "Gemm" if node.attrs.is_empty() => self.gemm(node, depth),
-                "Split" | "Slice" => self.part(node, value).and_then(|(axis, columns)| {
-                    let whole = inner(node, 0)?;
-                    (whole.axis == axis).then(|| whole.part(&columns))
-                }),
-                "Transpose" => node.ints("perm").and_then(|perm| {
-                    let whole = inner(node, 0)?;
-                    let axis = perm.iter().position(|p| usize::try_from(*p) == Ok(whole.axis))?;
-                    Some(Affine { axis, ..whole })
-                }),
-                "Identity" => inner(node, 0),
-                _ if node.is_reshape() => self.reshaped(node, value, depth),
-                _ => None,
-            },
-        };
+        let inner = |node: &Node| self.sum(node.input(0)?, depth + 1);
+        let found = self.node(value).and_then(|node| match node.op.name {
+            "Add" => self.add(node, depth),
+            "MatMul" => self.product(node, depth),
+            "Gemm" if node.attrs.is_empty() => self.gemm(node, depth),
+            "Split" | "Slice" => {
+                let (axis, columns) = self.part(node, value)?;
+                let whole = inner(node)?;
+                (whole.axis == axis).then(|| whole.part(&columns))
+            }
+            "Transpose" => {
+                let (perm, whole) = (node.ints("perm")?, inner(node)?);
+                let axis = perm.iter().position(|p| usize::try_from(*p) == Ok(whole.axis))?;
+                Some(Affine { axis, ..whole })
+            }
+            "Identity" => inner(node),
+            _ if node.is_reshape() => self.reshaped(node, value, depth),
+            _ => None,
+        });
         found.or_else(|| self.itself(value))
     }
 
@@ -138,14 +136,8 @@ impl<'g> Analysis<'g> {
         let is_inside = |v| self.scan.is_inside(self.graph, v);
         match (is_inside(a), is_inside(b)) {
             (true, true) => {
-                let (a_rank, b_rank) = (self.graph.ty(a).rank(), self.graph.ty(b).rank());
-                let (mut one, other) = (self.sum(a, depth + 1)?, self.sum(b, depth + 1)?);
-                if one.axis != other.axis || a_rank != b_rank {
-                    return None;
-                }
-                one.terms.extend(other.terms);
-                one.biases.extend(other.biases);
-                Some(one)
+                let is_same = self.graph.ty(a).rank() == self.graph.ty(b).rank();
+                self.sum(a, depth + 1)?.plus(self.sum(b, depth + 1)?).filter(|_| is_same)
             }
             (true, false) => self.sum(a, depth + 1)?.with_bias(self.graph, b, rank),
             (false, true) => self.sum(b, depth + 1)?.with_bias(self.graph, a, rank),
@@ -155,15 +147,13 @@ impl<'g> Analysis<'g> {
 
     fn gemm(&self, node: &Node, depth: usize) -> Option<Affine> {
         let sum = self.product(node, depth)?;
-        let Some(added) = node.input(2) else { return Some(sum) };
-        if !self.scan.is_inside(self.graph, added) {
-            return sum.with_bias(self.graph, added, 2);
+        match node.input(2) {
+            None => Some(sum),
+            Some(added) if self.scan.is_inside(self.graph, added) => {
+                sum.plus(self.sum(added, depth + 1)?)
+            }
+            Some(added) => sum.with_bias(self.graph, added, 2),
         }
-        let other = self.sum(added, depth + 1).filter(|other| other.axis == sum.axis)?;
-        let (mut terms, mut biases) = (sum.terms, sum.biases);
-        terms.extend(other.terms);
-        biases.extend(other.biases);
-        Some(Affine { terms, biases, ..sum })
     }
 
     /// Reads `x · W`, `W · xᵀ` and `[x, h] · W`.
@@ -180,7 +170,7 @@ impl<'g> Analysis<'g> {
         let outputs = self.size(matrix, usize::from(!is_transposed))?;
         let mut start = 0;
         let mut terms = Vec::new();
-        for part in self.joined(factor, depth) {
+        for part in self.joined(factor) {
             let whole = self.sum(part, depth + 1)?;
             let [Term { base, weight: None, columns }] = whole.terms.as_slice() else {
                 return None;
@@ -199,7 +189,7 @@ impl<'g> Analysis<'g> {
     }
 
     /// Returns the values that are concatenated along the last axis.
-    fn joined(&self, value: ValueId, _depth: usize) -> Vec<ValueId> {
+    fn joined(&self, value: ValueId) -> Vec<ValueId> {
         let last = self.graph.ty(value).rank().saturating_sub(1);
         match self.node(value) {
             Some(node)
@@ -216,26 +206,26 @@ impl<'g> Analysis<'g> {
     fn reshaped(&self, node: &Node, value: ValueId, depth: usize) -> Option<Affine> {
         let from = node.input(0)?;
         let whole = self.sum(from, depth + 1)?;
-        let one = Dim::Known(1);
-        let (old, new) = (&self.graph.ty(from).shape, &self.graph.ty(value).shape);
-        let axis = match old[whole.axis] {
-            Dim::Known(1) => return None,
-            _ => {
-                let kept = |shape: &[Dim]| -> Vec<usize> {
-                    (0..shape.len()).filter(|i| shape[*i] != one).collect()
-                };
-                let (before, after) = (kept(old), kept(new));
-                let same = before.len() == after.len()
-                    && before.iter().zip(&after).all(|(i, j)| old[*i] == new[*j]);
-                let place = before.iter().position(|axis| *axis == whole.axis)?;
-                *after.get(place).filter(|_| same)?
-            }
+        let kept = |value| -> Vec<(usize, &Dim)> {
+            let axes = self.graph.ty(value).shape.iter().enumerate();
+            axes.filter(|(_, dim)| **dim != Dim::Known(1)).collect()
         };
+        let (before, after) = (kept(from), kept(value));
+        let is_same = before.iter().map(|(_, dim)| dim).eq(after.iter().map(|(_, dim)| dim));
+        let place = before.iter().position(|(axis, _)| *axis == whole.axis)?;
+        let (axis, _) = *after.get(place).filter(|_| is_same)?;
         Some(Affine { axis, ..whole })
     }
 }
 
 impl Affine {
+    /// Adds another sum along the same axis.
+    fn plus(mut self, other: Self) -> Option<Self> {
+        self.terms.extend(other.terms);
+        self.biases.extend(other.biases);
+        (self.axis == other.axis).then_some(self)
+    }
+
     /// Selects a range of columns.
     pub(super) fn part(mut self, columns: &Range<usize>) -> Self {
         let shift = |old: &Range<usize>| old.start + columns.start..old.start + columns.end;

@@ -3,10 +3,7 @@
 //!
 //! Both forms give the same bits, and one node takes as long as two.
 
-use std::sync::Arc;
-
 use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Use, ValueId, attrs};
-use rustc_hash::FxHashMap;
 use tensor::Tensor;
 
 use super::weights::name_of;
@@ -27,44 +24,20 @@ const STATES: [usize; 2] = [5, 6];
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     let nodes = edit.graph().all_nodes();
-    let mut order = None;
-    for id in &nodes {
-        let Some(pair) = Pair::at(edit.graph(), *id) else { continue };
-        let order = order.get_or_insert_with(|| Order::of(&nodes));
-        match pair.plan(edit.graph(), order) {
+    for id in nodes {
+        let Some(pair) = Pair::at(edit.graph(), id) else { continue };
+        match pair.plan(edit.graph()) {
             Ok(plan) => {
                 if !edit.spend(PASS.name) {
                     return Ok(changed);
                 }
-                let made = pair.join(edit, &plan)?;
-                order.insert(&made, plan.first);
+                pair.join(edit, &plan)?;
                 changed = Changed::Yes;
             }
             Err(reason) => edit.miss(pair.forth, pair.title, reason),
         }
     }
     Ok(changed)
-}
-
-/// The positions of the nodes of a graph. Positions are comparable within a block.
-struct Order(FxHashMap<NodeId, usize>);
-
-impl Order {
-    fn of(nodes: &[NodeId]) -> Self {
-        Self(nodes.iter().enumerate().map(|(place, id)| (*id, place)).collect())
-    }
-
-    /// Inserts nodes that were emitted before `node`, which they replace.
-    fn insert(&mut self, made: &[NodeId], node: NodeId) {
-        if let Some(place) = self.0.get(&node).copied() {
-            self.0.extend(made.iter().map(|id| (*id, place)));
-        }
-    }
-
-    /// Returns `true` if a node comes before another node of its block.
-    fn is_before(&self, one: NodeId, other: NodeId) -> bool {
-        matches!((self.0.get(&one), self.0.get(&other)), (Some(one), Some(other)) if one < other)
-    }
 }
 
 /// Two layers whose results are concatenated.
@@ -132,7 +105,7 @@ impl Pair {
         }
     }
 
-    fn plan(&self, graph: &Graph, order: &Order) -> Result<Plan, &'static str> {
+    fn plan(&self, graph: &Graph) -> Result<Plan, &'static str> {
         let (forth, back) = (graph.node(self.forth), graph.node(self.back));
         if self.is_swapped {
             return Err("the results of the backward direction come first");
@@ -149,11 +122,14 @@ impl Pair {
         if forth.input(0) != back.input(0) {
             return Err("its directions read different inputs");
         }
-        let is_forth = order.is_before(self.forth, self.back);
+        let is_before = |one: NodeId, other: NodeId| {
+            graph.nodes_of(forth.block()).take_while(|id| *id != other).any(|id| id == one)
+        };
+        let is_forth = is_before(self.forth, self.back);
         let first = if is_forth { self.forth } else { self.back };
         // Returns `true` if a value is available at the position of the first layer.
         let is_known = |value| match graph.producer(value) {
-            Some(id) if graph.node(id).block() == forth.block() => order.is_before(id, first),
+            Some(id) if graph.node(id).block() == forth.block() => is_before(id, first),
             _ => true,
         };
         let state = |node: &Node, index| {
@@ -206,8 +182,9 @@ impl Pair {
         }
         let computed = "its weights are computed in the model";
         let (one, other) = (graph.tensor(a).ok_or(computed)?, graph.tensor(b).ok_or(computed)?);
-        let tensor =
-            stacked(one, other).ok_or("its directions have weights of different shapes")?;
+        let is_same = one.shape() == other.shape();
+        let tensor = one.concatenated(std::slice::from_ref(other)).ok().filter(|_| is_same);
+        let tensor = tensor.ok_or("its directions have weights of different shapes")?;
         let names = [a, b].map(|value| graph.value(value).name.as_str());
         let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
         Ok(Some((name_of(&names, what), tensor)))
@@ -239,8 +216,8 @@ impl Pair {
         }
     }
 
-    /// Replaces both layers by one. Returns the emitted nodes.
-    fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<Vec<NodeId>, Error> {
+    /// Replaces both layers by one.
+    fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<(), Error> {
         let forth = edit.graph().node(self.forth).clone();
         let block = edit.graph().node(plan.first).block();
         let mut builder = edit.builder_at(PASS.name, forth.origin, block, Some(plan.first));
@@ -268,12 +245,11 @@ impl Pair {
             let with: Vec<ValueId> = with.copied().collect();
             edit.replace(PASS.name, id, &with, &nodes)?;
         }
-        Ok(made.into_iter().flat_map(|made| made.nodes).collect())
+        Ok(())
     }
 }
 
 /// The replacement of a result of both layers: one value, or one per direction.
-#[derive(Default)]
 struct Results {
     values: Vec<ValueId>,
     nodes: Vec<NodeId>,
@@ -367,17 +343,6 @@ fn joined(
     let sizes = builder.i64s(&sizes);
     values.push(builder.op("Reshape", &[value, sizes], Attrs::new())?);
     Ok(values)
-}
-
-/// Concatenates two tensors along their first axis.
-fn stacked(one: &Tensor, other: &Tensor) -> Option<Tensor> {
-    if one.dtype() != other.dtype() || one.shape() != other.shape() {
-        return None;
-    }
-    let mut shape = one.shape().to_vec();
-    *shape.first_mut()? *= 2;
-    let bytes = [one.bytes()?, other.bytes()?].concat();
-    Tensor::new(one.dtype(), &shape, Arc::new(bytes)).ok()
 }
 
 #[cfg(test)]

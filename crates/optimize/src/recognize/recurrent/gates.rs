@@ -7,6 +7,7 @@ use tensor::Dim;
 
 use super::affine::{Affine, Analysis, Bias, Term, Weight};
 use super::{Iteration, weights};
+use crate::movement::AxisMap;
 use crate::recognize::matcher::{Bound, Finding};
 use crate::recognize::pattern::Spelling;
 
@@ -26,7 +27,7 @@ pub(super) struct Projection {
     /// The factor of the product.
     pub(super) source: ValueId,
     /// The permutation of its axes before the scan, which preserves the last one.
-    pub(super) order: Vec<i64>,
+    pub(super) order: AxisMap,
     pub(super) weight: Weight,
     pub(super) biases: Vec<ValueId>,
 }
@@ -43,7 +44,7 @@ impl Projection {
             (fits && is_settled(value)).then_some(value)
         };
         let last = graph.ty(sequence).rank().checked_sub(1)?;
-        let mut order: Vec<i64> = (0..=last as i64).collect();
+        let mut order = AxisMap::permutation((0..=last).collect());
         let (mut value, mut biases) = (sequence, Vec::new());
         loop {
             let node = graph.node(graph.producer(value)?);
@@ -61,10 +62,8 @@ impl Projection {
                     other
                 }
                 ("Transpose", [Some(from)]) => {
-                    let perm =
-                        node.ints("perm").filter(|perm| perm.last() == Some(&(last as i64)))?;
-                    let moved = |axis: &i64| perm.get(usize::try_from(*axis).ok()?).copied();
-                    order = order.iter().map(moved).collect::<Option<_>>()?;
+                    let moved = AxisMap::of(graph, node).filter(|moved| moved.kept() > 0)?;
+                    order = moved.then(&order);
                     *from
                 }
                 ("MatMul", [Some(source), Some(matrix)])
@@ -106,11 +105,14 @@ impl Reading<'_> {
 
     /// Reads the gate `name`, a sigmoid.
     fn sigmoid(&self, name: &str) -> Option<Gate> {
-        self.gate(self.analysis.gate(self.value(name)?, "Sigmoid")?, self.iteration.hidden.inside)
+        self.gate(
+            self.analysis.gate(self.value(name)?, "Sigmoid")?,
+            self.iteration.state.hidden.inside,
+        )
     }
 
     fn sum(&self, name: &str) -> Option<Gate> {
-        self.gate(self.analysis.affine(self.value(name)?)?, self.iteration.hidden.inside)
+        self.gate(self.analysis.affine(self.value(name)?)?, self.iteration.state.hidden.inside)
     }
 
     /// Reads a sum of products of the input and `state`.
@@ -140,9 +142,8 @@ impl Reading<'_> {
         if term.weight.is_some() {
             return None;
         }
-        let columns = Some(term.columns.clone());
-        let added = projection.biases.iter().map(|value| (*value, columns.clone()));
-        biases.extend(added.map(|(value, columns)| Bias { value, columns }));
+        let added = |value: &ValueId| Bias { value: *value, columns: Some(term.columns.clone()) };
+        biases.extend(projection.biases.iter().map(added));
         Some(projection.weight.clone())
     }
 
@@ -164,7 +165,7 @@ impl Reading<'_> {
         let (r, product) = either.or_else(|| Some((self.sigmoid("reset")?, "r")))?;
         let product = self.analysis.affine(self.value(product)?)?;
         let input = self.analysis.affine(self.value("h")?)?;
-        let of_state = self.gate(product, self.iteration.hidden.inside)?;
+        let of_state = self.gate(product, self.iteration.state.hidden.inside)?;
         let [term] = input.terms.as_slice() else { return None };
         if of_state.input.is_some() || term.base != self.iteration.input {
             return None;
@@ -187,7 +188,7 @@ impl Reading<'_> {
         let reset = sum.terms.iter().find(|term| !is_input(term))?.base;
         let product = self.analysis.node(reset).filter(|node| node.is("Mul"))?;
         let [Some(a), Some(b)] = *product.inputs.as_slice() else { return None };
-        let hidden = self.iteration.hidden.inside;
+        let hidden = self.iteration.state.hidden.inside;
         let other = if a == hidden { b } else { a };
         if a != hidden && b != hidden {
             return None;

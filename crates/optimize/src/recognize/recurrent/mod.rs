@@ -19,13 +19,13 @@ use tensor::{DType, Dim};
 use self::affine::Analysis;
 use self::gates::{Gate, Projection, Reading};
 use self::weights::Rows;
-use super::RECOGNITION;
 use super::choice::check_form;
 use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
-use super::syntax;
+use super::{RECOGNITION, missed, source_of, tensor_of};
 use crate::loops::{Carried, Loop};
+use crate::movement::transposed;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
@@ -37,9 +37,8 @@ pub(crate) struct Cell {
 }
 
 static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
-    let entries = syntax::parse(include_str!("../patterns/cells.txt"))
-        .map_err(|error| format!("cells.txt, {error}"))?;
-    let spellings = pattern::compile(&entries)?.into_iter();
+    let texts = [("cells", include_str!("../patterns/cells.txt"))];
+    let spellings = pattern::compile(&texts)?.into_iter();
     Ok(spellings.map(|spelling| Cell { op: spelling.replacement.op, spelling }).collect())
 });
 
@@ -57,21 +56,14 @@ pub(super) fn operators() -> impl Iterator<Item = &'static str> {
     all().unwrap_or_default().iter().map(|cell| cell.op)
 }
 
-/// The order in which a layer processes its sequence.
-struct Order {
-    /// From the last step to the first.
-    backwards: bool,
-    /// For each stacked result, `true` if its steps are in the opposite order. The operator stores
-    /// each step at the position of its input.
-    turned: Vec<bool>,
-}
-
 /// A recognised layer.
 struct Layer {
     /// The gates in ONNX's order.
     gates: Vec<Gate>,
     attrs: Attrs,
-    order: Order,
+    /// For each stacked result, `true` if its steps are in the opposite order. The operator stores
+    /// each step at the position of its input.
+    turned: Vec<bool>,
     projection: Option<Projection>,
 }
 
@@ -103,7 +95,7 @@ impl Rule for Cell {
         if dtype == DType::F64 {
             return Err(missed("the runtime lacks it for float64"));
         }
-        let order = iteration.order(graph, &scan)?;
+        let (is_backwards, turned) = iteration.order(graph, &scan)?;
         iteration.check_results(graph, &scan)?;
         let analysis = Analysis { graph, scan: &scan };
         let (spelling, found) = (&self.spelling, &found);
@@ -122,10 +114,10 @@ impl Rule for Cell {
                 .ok_or_else(|| missed(iteration.why_not_gates(graph)))?,
         };
         attrs.extend(attrs! { hidden_size: iteration.units(graph)? as i64 });
-        if order.backwards {
+        if is_backwards {
             attrs.extend(attrs! { direction: "reverse" });
         }
-        iteration.emit(m, &scan, self.op, Layer { gates, attrs, order, projection })
+        iteration.emit(m, &scan, self.op, Layer { gates, attrs, turned, projection })
     }
 }
 
@@ -144,10 +136,6 @@ impl Cell {
     }
 }
 
-fn missed(reason: &str) -> Skip {
-    Skip::Missed(reason.to_owned())
-}
-
 /// The state that a cell carries between iterations.
 struct State {
     hidden: Carried,
@@ -164,9 +152,7 @@ struct Iteration {
     /// The scanned operand of the loop.
     sequence: ValueId,
     input: ValueId,
-    hidden: Carried,
-    cell: Option<Carried>,
-    state: Vec<Carried>,
+    state: State,
 }
 
 const KEPT: &str = "a mask keeps its old state in some steps: without the mask, the states of all steps \
@@ -218,24 +204,20 @@ impl State {
 
     fn find(&self, graph: &Graph, scan: &Loop, spelling: &Spelling) -> Option<Finding> {
         let root = graph.producer(self.hidden.next)?;
-        if graph.node(root).block() != scan.body {
-            return None;
-        }
         let placement = Placement::identity(graph.ty(self.hidden.inside).rank())?;
         let named = [("hidden", Some(self.hidden)), ("cell", self.cell)];
         let given = named.into_iter().filter_map(|(name, carried)| {
             let name = spelling.names.iter().position(|known| known == name)?;
             Some((name, Bound::Value(carried?.inside, placement.clone())))
         });
-        matcher::find_given(graph, root, spelling, given.collect())
+        matcher::find_given(graph, root, spelling, given.collect(), Some(scan.body))
     }
 }
 
 /// Looks through the `Identity` of a block result. Block results are distinct, so one of two equal
 /// results is a copy.
 fn source(graph: &Graph, value: ValueId) -> ValueId {
-    let node = graph.producer(value).map(|id| graph.node(id));
-    node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
+    source_of(graph, value, |node| node.is("Identity"))
 }
 
 /// Returns the newly computed state, if the iteration selects either that or the previous state.
@@ -255,37 +237,38 @@ fn reset(graph: &Graph, carried: Carried) -> Option<ValueId> {
 
 impl Iteration {
     fn of(graph: &Graph, scan: &Loop, state: State) -> Result<Self, Skip> {
-        let State { hidden, cell, carried: state, .. } = state;
-        let node = graph.node(scan.id);
+        let (node, count) = (graph.node(scan.id), state.carried.len());
         let ([sequence], [input]) =
-            (&node.inputs[state.len()..], &graph.block(scan.body).inputs[state.len()..])
+            (&node.inputs[count..], &graph.block(scan.body).inputs[count..])
         else {
             return Err("several sequences are scanned".into());
         };
         let sequence = sequence.ok_or("nothing is scanned")?;
-        let ranks = (graph.ty(*input).rank(), graph.ty(hidden.inside).rank());
+        let ranks = (graph.ty(*input).rank(), graph.ty(state.hidden.inside).rank());
         if !matches!(ranks, (1, 1) | (2, 2)) {
             return Err("there are several axes of examples".into());
         }
-        Ok(Self { sequence, input: *input, hidden, cell, state })
+        Ok(Self { sequence, input: *input, state })
     }
 
-    fn order(&self, graph: &Graph, scan: &Loop) -> Result<Order, Skip> {
+    /// Returns `true` if the sequence is read from its last step, and the same for each stacked result
+    /// relative to that.
+    fn order(&self, graph: &Graph, scan: &Loop) -> Result<(bool, Vec<bool>), Skip> {
         let node = graph.node(scan.id);
         if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
             return Err("another axis is scanned".into());
         }
         let backwards = scan.reads_backwards(graph, 0);
-        let stacked = 0..node.outputs.len() - self.state.len();
+        let stacked = 0..node.outputs.len() - self.state.carried.len();
         let turned = stacked.map(|index| scan.stacks_backwards(graph, index) != backwards);
-        Ok(Order { backwards, turned: turned.collect() })
+        Ok((backwards, turned.collect()))
     }
 
     /// Checks that the loop stacks only its hidden states.
     fn check_results(&self, graph: &Graph, scan: &Loop) -> Result<(), Skip> {
         let is = |value, carried: Carried| source(graph, value) == carried.next;
-        let mut others = scan.other_results(graph).filter(|value| !is(*value, self.hidden));
-        match (others.next(), self.cell) {
+        let mut others = scan.other_results(graph).filter(|value| !is(*value, self.state.hidden));
+        match (others.next(), self.state.cell) {
             (None, _) => Ok(()),
             (Some(value), Some(cell)) if is(value, cell) => Err(missed(
                 "it returns the cell state of every step, and the operator only that of the last one",
@@ -309,8 +292,7 @@ impl Iteration {
     }
 
     fn units(&self, graph: &Graph) -> Result<usize, Skip> {
-        let size = graph.ty(self.hidden.inside).shape.last().and_then(Dim::as_known);
-        let size = size.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        let size = known(graph.ty(self.state.hidden.inside).shape.last()).filter(|n| *n > 0);
         size.ok_or_else(|| missed("the size of its state is not known"))
     }
 
@@ -322,14 +304,10 @@ impl Iteration {
         layer: Layer,
     ) -> Result<Vec<ValueId>, Skip> {
         let graph = m.graph();
-        let dtype = graph.ty(self.hidden.inside).dtype;
+        let dtype = graph.ty(self.state.hidden.inside).dtype;
         let units = self.units(graph)?;
-        let features = match &layer.projection {
-            Some(projection) => graph.ty(projection.source).shape.last(),
-            None => graph.ty(self.input).shape.last(),
-        };
-        let features = features.and_then(Dim::as_known);
-        let features = features.and_then(|n| usize::try_from(n).ok());
+        let source = layer.projection.as_ref().map_or(self.input, |projection| projection.source);
+        let features = known(graph.ty(source).shape.last());
         let features = features.ok_or_else(|| missed("the size of its input is not known"))?;
         let is_single = graph.ty(self.input).rank() == 1;
         let (mut w, mut r) = (Rows::default(), Rows::default());
@@ -351,10 +329,7 @@ impl Iteration {
         let is_biased = [&b, &rb].iter().any(|biases| biases.is_something());
         let mut sequence = self.sequence;
         if let Some(Projection { source, order, .. }) = layer.projection {
-            sequence = match order.is_sorted() {
-                true => source,
-                false => m.op("Transpose", &[source], attrs! { perm: order })?,
-            };
+            sequence = transposed(m, source, order)?;
         }
         if is_single {
             let axes = m.i64s(&[1]);
@@ -386,8 +361,8 @@ impl Iteration {
                 [parameter] if is_own(parameter) => Some(parameter),
                 _ => None,
             };
-            let tensor =
-                weights.into_tensor(dtype, &shape).ok_or("the type cannot hold weights")?;
+            let tensor = tensor_of(dtype, &shape, weights.numbers);
+            let tensor = tensor.ok_or("the type cannot hold weights")?;
             made.push(Some(match (sole, name) {
                 (Some(parameter), _) => m.rename(parameter, tensor),
                 (None, Some(name)) => m.named(name, tensor),
@@ -398,30 +373,28 @@ impl Iteration {
         let mut inputs = vec![Some(sequence)];
         inputs.extend(made);
         inputs.push(None);
-        for carried in [Some(self.hidden), self.cell].into_iter().flatten() {
+        let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+        for carried in [Some(self.state.hidden), self.state.cell].into_iter().flatten() {
             // Not every runtime makes the zeros for a batch of symbolic size.
             let is_omitted = is_zero(m.graph(), carried.initial)
                 && m.graph().ty(carried.initial).static_shape().is_some();
-            inputs.push(if is_omitted {
-                None
-            } else {
-                let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
-                Some(m.op("Unsqueeze", &[carried.initial, axes], Attrs::new())?)
+            inputs.push(match is_omitted {
+                true => None,
+                false => Some(m.op("Unsqueeze", &[carried.initial, axes], Attrs::new())?),
             });
         }
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
-        let count = if self.cell.is_some() { 3 } else { 2 };
+        let count = if self.state.cell.is_some() { 3 } else { 2 };
         let results = m.op_many(op, inputs, layer.attrs, count)?;
         let mut replaced = Vec::new();
-        for carried in &self.state {
-            let is_hidden = carried.inside == self.hidden.inside;
-            let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+        for carried in &self.state.carried {
+            let is_hidden = carried.inside == self.state.hidden.inside;
             let result = results[if is_hidden { 1 } else { 2 }];
             replaced.push(m.op("Squeeze", &[result, axes], Attrs::new())?);
         }
-        for is_turned in layer.order.turned {
+        for is_turned in layer.turned {
             let axes = m.i64s(if is_single { &[1, 2] } else { &[1] });
             let mut stacked = m.op("Squeeze", &[results[0], axes], Attrs::new())?;
             if is_turned {
@@ -434,17 +407,21 @@ impl Iteration {
     }
 }
 
+fn known(dim: Option<&Dim>) -> Option<usize> {
+    usize::try_from(dim?.as_known()?).ok()
+}
+
 /// Returns `true` if only the loop reads a value, directly or through nodes whose results only the
 /// loop reads.
 fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     graph.value(value).uses().all(|place| match place {
-        onnx::Use::Operand(id, _) => {
+        Use::Operand(id, _) => {
             let node = graph.node(id);
             let mut results = node.outputs.iter();
             node.block() == scan.body
                 || (id != scan.id && results.all(|v| is_read_only_by(graph, *v, scan)))
         }
-        onnx::Use::Output(..) => false,
+        Use::Output(..) => false,
     })
 }
 

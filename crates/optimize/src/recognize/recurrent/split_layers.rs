@@ -4,7 +4,7 @@
 
 use std::panic::Location;
 
-use onnx::{Attr, Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::Type;
 
@@ -139,13 +139,14 @@ impl FirstLayer {
         }
 
         // The others read the stacked hidden states.
-        let body = self.scan.body;
+        let (body, first) = (self.scan.body, self.scan.carried);
         let hidden_type = edit.graph().ty(self.hidden.next).clone();
         let inside = edit.graph_mut().add_input(body, hidden_type);
-        let outputs = edit.graph().block(body).outputs().to_vec();
-        let stays = |k: usize| k >= self.scan.carried || !self.state.contains(&k);
-        let outputs: Vec<_> =
-            outputs.iter().enumerate().filter(|(k, _)| stays(*k)).map(|(_, v)| *v).collect();
+        let stays = |k: &usize| *k >= first || !self.state.contains(k);
+        let remaining = |all: &[ValueId]| -> Vec<ValueId> {
+            (0..all.len()).filter(stays).map(|k| all[k]).collect()
+        };
+        let outputs = remaining(edit.graph().block(body).outputs());
         edit.graph_mut().set_outputs(body, &outputs);
         edit.replace_uses(self.hidden.next, inside);
         for id in self.nodes.iter().rev() {
@@ -154,31 +155,26 @@ impl FirstLayer {
             }
         }
         let inputs = edit.graph().block(body).inputs.clone();
-        let inside_uses = |k: usize, value: &ValueId| {
-            stays(k) && (k < self.scan.carried || edit.graph().value(*value).is_used())
-        };
-        let kept: Vec<usize> = (0..inputs.len()).filter(|k| inside_uses(*k, &inputs[*k])).collect();
-        let operands: Vec<_> = node.inputs.iter().copied().chain([Some(stacked)]).collect();
-        let scanned = kept.iter().filter(|k| **k >= self.scan.carried);
-        let directions = scanned.clone().map(|k| match k - self.scan.carried {
-            k if k + self.scan.carried + 1 == inputs.len() => is_backwards,
-            k => backwards(edit, k),
-        });
-        let directions: Vec<i64> = directions.map(i64::from).collect();
-        let count = scanned.count() as i64;
+        let is_read = |k: usize| k < first || edit.graph().value(inputs[k]).is_used();
+        let kept: Vec<usize> = (0..inputs.len()).filter(|k| stays(k) && is_read(*k)).collect();
         edit.set_inputs(body, kept.iter().map(|k| inputs[*k]).collect());
 
+        let operands: Vec<_> = node.inputs.iter().copied().chain([Some(stacked)]).collect();
+        let operands = kept.iter().map(|k| operands[*k]).collect();
+        let directions = (0..node.inputs.len() - first).map(|k| backwards(edit, k));
+        let directions: Vec<bool> = directions.chain([is_backwards]).collect();
+        let directions = kept.iter().filter_map(|k| directions.get(k.checked_sub(first)?));
+        let directions: Vec<i64> = directions.map(|backwards| i64::from(*backwards)).collect();
         let mut attrs = std::mem::take(edit.attrs_mut(self.scan.id));
         attrs.retain(|(name, _)| !matches!(*name, "num_scan_inputs" | "scan_input_directions"));
-        attrs.extend(attrs! { num_scan_inputs: count });
-        attrs.push(("scan_input_directions", Attr::Ints(directions)));
-        let remaining = || node.outputs.iter().enumerate().filter(|(k, _)| stays(*k));
-        let types: Vec<Type> = remaining().map(|(_, v)| edit.graph().ty(*v).clone()).collect();
-        let operands = kept.iter().map(|k| operands[*k]).collect();
+        let count = directions.len() as i64;
+        attrs.extend(attrs! { num_scan_inputs: count, scan_input_directions: directions });
+        let types = remaining(&node.outputs).into_iter();
+        let types = types.map(|value| edit.graph().ty(value).clone()).collect();
         let new = edit.remake(self.scan.id, (node.op, operands, attrs), types);
         let mut results = edit.graph().node(new).outputs.clone().into_iter();
-        let with: Vec<ValueId> = (node.outputs.iter().enumerate())
-            .filter_map(|(k, _)| if stays(k) { results.next() } else { Some(carried[k].initial) })
+        let with: Vec<ValueId> = (0..node.outputs.len())
+            .filter_map(|k| if stays(&k) { results.next() } else { Some(carried[k].initial) })
             .collect();
         edit.replace(PASS.name, self.scan.id, &with, &[new])?;
         Ok(new)
@@ -227,10 +223,13 @@ impl FirstLayer {
         })?;
         let mut inputs: Vec<_> = own.iter().map(|c| Some(c.initial)).collect();
         inputs.push(operands[self.scan.carried + self.sequence]);
-        let mut attrs = attrs! { body: body, num_scan_inputs: 1 };
-        let direction = Attr::Ints(vec![i64::from(backwards)]);
-        attrs.push(("scan_input_directions", direction.clone()));
-        attrs.push(("scan_output_directions", direction));
+        let direction = vec![i64::from(backwards)];
+        let attrs = attrs! {
+            body: body,
+            num_scan_inputs: 1,
+            scan_input_directions: direction.clone(),
+            scan_output_directions: direction,
+        };
         let count = own.len() + 1;
         let op = Op::onnx("Scan");
         let mut results =

@@ -1,11 +1,10 @@
 //! The weights of a recurrent layer, as tensors in ONNX's layout.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use onnx::fold::{self, Exactness, Operation};
-use onnx::{Graph, Node, ValueId};
-use tensor::{DType, Tensor};
+use onnx::{Graph, ValueId};
+use tensor::Tensor;
 
 use super::affine::{Bias, Weight};
 
@@ -26,7 +25,7 @@ impl Rows {
         columns: &Range<usize>,
         sign: f64,
     ) -> Option<()> {
-        let tensor = self.tensor(graph, weight.matrix)?;
+        let tensor = evaluate(graph, weight.matrix, &mut self.parameters)?;
         let [_, width] = *tensor.shape() else { return None };
         let numbers = tensor.to_f64s()?;
         for column in columns.clone() {
@@ -49,11 +48,10 @@ impl Rows {
     ) -> Option<()> {
         let mut sum = vec![0.0; units];
         for bias in biases {
-            let numbers = self.tensor(graph, bias.value)?.to_f64s()?;
-            let columns = bias.columns.clone().unwrap_or(0..0);
+            let numbers = evaluate(graph, bias.value, &mut self.parameters)?.to_f64s()?;
             for (i, total) in sum.iter_mut().enumerate() {
-                *total += sign
-                    * numbers.get(if bias.columns.is_some() { columns.start + i } else { 0 })?;
+                let at = bias.columns.as_ref().map_or(0, |columns| columns.start + i);
+                *total += sign * numbers.get(at)?;
             }
         }
         self.numbers.extend(sum);
@@ -83,15 +81,6 @@ impl Rows {
         self
     }
 
-    fn tensor(&mut self, graph: &Graph, value: ValueId) -> Option<Tensor> {
-        evaluate(graph, value, &mut self.parameters)
-    }
-
-    /// Converts the numbers to a tensor.
-    pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Option<Tensor> {
-        rounded(&self.numbers, dtype, shape)
-    }
-
     /// Returns a name for weights that are computed from the parameters.
     pub(super) fn name(&self, graph: &Graph, what: &str) -> Option<String> {
         let names: Vec<&str> =
@@ -110,15 +99,6 @@ pub(super) fn name_of(names: &[&str], what: &str) -> Option<String> {
     Some(end.map_or_else(|| what.to_owned(), |end| format!("{}.{what}", &first[..end])))
 }
 
-/// Returns a tensor of the floats nearest to these numbers.
-fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
-    let mut bytes = Vec::with_capacity(dtype.byte_len(numbers.len()));
-    for number in numbers {
-        bytes.extend_from_slice(&Tensor::scalar(dtype, *number)?.bytes()?);
-    }
-    Tensor::new(dtype, shape, Arc::new(bytes)).ok()
-}
-
 /// Evaluates `value` if it is the same in every run, and collects the parameters that it is
 /// computed from.
 pub(super) fn evaluate(
@@ -133,14 +113,6 @@ pub(super) fn evaluate(
         return Some(tensor.clone());
     }
     let node = graph.node(graph.producer(value)?);
-    if node.is("Split") {
-        return split(graph, node, value, parameters);
-    }
-    let ty = graph.ty(value);
-    if node.is("Cast") && ty.dtype.is_float() {
-        let wide = evaluate(graph, node.input(0)?, parameters)?;
-        return rounded(&wide.to_f64s()?, ty.dtype, wide.shape());
-    }
     let mut operands = Vec::new();
     for input in &node.inputs {
         operands.push(match input {
@@ -149,33 +121,11 @@ pub(super) fn evaluate(
         });
     }
     let inputs: Vec<_> = operands.iter().map(Option::as_ref).collect();
-    let shape = ty.static_shape()?;
-    let shape: Option<Vec<usize>> = shape.into_iter().map(|n| usize::try_from(n).ok()).collect();
+    let ty = graph.ty(value);
+    let shape = ty.static_shape()?.into_iter().map(|size| usize::try_from(size).ok());
+    let (dtype, shape) = (ty.dtype, shape.collect::<Option<Vec<usize>>>()?);
+    let result = node.outputs.iter().position(|output| *output == value)?;
     let exactness = Exactness::EachBit;
-    let (dtype, shape) = (ty.dtype, shape?);
-    let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
-    (node.op.domain.is_empty() && node.outputs.len() == 1)
-        .then(|| fold::evaluate(&operation).ok())
-        .flatten()
-}
-
-fn split(
-    graph: &Graph,
-    node: &Node,
-    value: ValueId,
-    parameters: &mut Vec<ValueId>,
-) -> Option<Tensor> {
-    let whole = evaluate(graph, node.input(0)?, parameters)?;
-    let axis = fold::axis(node.int("axis", 0), whole.shape().len()).ok()?;
-    let size = |v: ValueId| usize::try_from(graph.ty(v).shape[axis].as_known()?).ok();
-    let before: Option<Vec<usize>> =
-        node.outputs.iter().take_while(|v| **v != value).map(|v| size(*v)).collect();
-    let (start, count) = (before?.iter().sum::<usize>(), size(value)?);
-    let inner = whole.dtype().byte_len(whole.shape()[axis + 1..].iter().product());
-    let (all, bytes) = (whole.shape()[axis] * inner, whole.bytes()?);
-    let part = bytes.chunks_exact(all).flat_map(|row| &row[start * inner..(start + count) * inner]);
-    let part: Vec<u8> = part.copied().collect();
-    let mut shape = whole.shape().to_vec();
-    shape[axis] = count;
-    Tensor::new(whole.dtype(), &shape, Arc::new(part)).ok()
+    fold::evaluate(&Operation { node, inputs: &inputs, dtype, shape: &shape, result, exactness })
+        .ok()
 }

@@ -13,6 +13,8 @@ use self::matrix::{Filter, filter, sized_of};
 use self::sized::Sized;
 use self::weights::vector;
 use super::choice::check_form;
+use super::missed;
+use crate::movement::{AxisMap, transposed};
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -25,7 +27,7 @@ const RANK: usize = 4;
 struct Chain {
     x: ValueId,
     /// The axis of `x` that corresponds to each axis of the result.
-    order: Vec<usize>,
+    order: AxisMap,
     /// The resized axes of `x`, with the symbolic sizes of those whose sizes are unknown.
     resized: Vec<(usize, Option<Sized>)>,
     filter: Filter,
@@ -45,12 +47,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(result).dtype;
     check_form(m.forms(), "Resize", variant, dtype, &attrs)?;
     if dtype == DType::F64 {
-        return Err(Skip::Missed("the runtime computes it in float32".to_owned()));
+        return Err(missed("the runtime computes it in float32"));
     }
     if chain.filter.skips_by_cubes() {
         // Runtimes may move transposes through `Resize`, and then have no kernel for it.
-        let reason = "the runtime fails where it makes images smaller without a filter";
-        return Err(Skip::Missed(reason.to_owned()));
+        return Err(missed("the runtime fails where it makes images smaller without a filter"));
     }
     chain.emit(m, result, attrs)
 }
@@ -59,8 +60,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// another axis.
 fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let outer = ResampledAxis::of(graph, value).ok_or("the matrix does not resample")?;
-    let last = outer.order[outer.axis];
-    let (x, order) = (outer.x, outer.order.to_vec());
+    let last = outer.order.sources()[outer.axis];
+    let (x, order) = (outer.x, outer.order.clone());
     let one = Chain { x, resized: vec![(last, outer.sized.clone())], order, filter: outer.filter };
     let Some(inner) = ResampledAxis::of(graph, outer.x).filter(|inner| inner.axis != last) else {
         return Ok(one);
@@ -68,8 +69,9 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let Some(filter) = outer.filter.with(inner.filter).filter(|_| outer.is_alone) else {
         return Ok(one);
     };
-    let order = outer.order.iter().map(|axis| inner.order[*axis]).collect();
-    let resized = vec![(inner.order[last], outer.sized), (inner.order[inner.axis], inner.sized)];
+    let order = inner.order.then(&outer.order);
+    let from = |axis: usize| inner.order.sources()[axis];
+    let resized = vec![(from(last), outer.sized), (from(inner.axis), inner.sized)];
     Ok(Chain { x: inner.x, order, resized, filter })
 }
 
@@ -77,7 +79,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
 struct ResampledAxis {
     x: ValueId,
     /// The axis of `x` that corresponds to each axis of the product.
-    order: [usize; RANK],
+    order: AxisMap,
     /// The resampled axis of the product.
     axis: usize,
     filter: Filter,
@@ -89,7 +91,7 @@ struct ResampledAxis {
 impl ResampledAxis {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let node = graph.node(graph.producer(value)?);
-        let as_it_is = std::array::from_fn(|axis| axis);
+        let as_it_is = AxisMap::permutation((0..RANK).collect());
         let (image, moved, axis, matrix, is_left) = match node.op.name {
             "MatMul" => (node.input(0)?, as_it_is, RANK - 1, node.input(1)?, false),
             "Reshape" => {
@@ -105,13 +107,10 @@ impl ResampledAxis {
         }
         let is_read_once = |value: ValueId| graph.value(value).uses().len() == 1;
         let turned = graph.producer(image).map(|id| graph.node(id)).filter(|n| n.is("Transpose"));
-        let Some(turned) = turned else {
-            let is_alone = is_read_once(image);
-            return Some(Self { x: image, order: moved, axis, filter, sized, is_alone });
+        let (x, order) = match turned {
+            Some(turned) => (turned.input(0)?, AxisMap::of(graph, turned)?.then(&moved)),
+            None => (image, moved),
         };
-        let turns: [usize; RANK] = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
-        let order = moved.map(|axis| turns[axis]);
-        let x = turned.input(0)?;
         let is_alone = is_read_once(image) && is_read_once(x);
         Some(Self { x, order, axis, filter, sized, is_alone })
     }
@@ -119,7 +118,7 @@ impl ResampledAxis {
 
 /// Reads a product of a matrix and an image whose other axes are flattened. Returns the image, the
 /// axis of the image for each axis of the result, and the matrix.
-fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], ValueId)> {
+fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, AxisMap, ValueId)> {
     let product = graph.node(graph.producer(node.input(0)?)?);
     let (left, right) = (product.input(0)?, product.input(1)?);
     let flat = graph.node(graph.producer(right).filter(|_| product.is("MatMul"))?);
@@ -135,8 +134,8 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
     let others: Vec<usize> = (0..RANK).filter(|axis| *axis != rows).collect();
     let fits = old.get(rows) == shape(right).first()
         && others.iter().map(|axis| &old[*axis]).eq(new.get(1..)?);
-    let order = [&[rows], others.as_slice()].concat().try_into().ok().filter(|_| fits)?;
-    Some((image, order, left))
+    let order = AxisMap::permutation([&[rows], others.as_slice()].concat());
+    fits.then_some((image, order, left))
 }
 
 /// Returns `true` if a consumer of `value` resizes the other axis.
@@ -163,25 +162,15 @@ impl Chain {
         let sized = |axis: usize| self.resized.iter().find(|(resized, _)| *resized == axis);
         let mut perm: Vec<usize> = (0..RANK).filter(|a| sized(*a).is_none()).collect();
         perm.extend((0..RANK).filter(|a| sized(*a).is_some()));
-        let shape = &m.ty(result).shape;
-        let size = |axis: &usize| {
-            let at = self.order.iter().position(|from| from == axis)?;
-            shape.get(at).cloned()
-        };
-        let sizes: Option<Vec<Dim>> = perm.iter().map(size).collect();
-        let sizes = sizes.ok_or("an axis is lost")?;
+        let perm = AxisMap::permutation(perm);
+        let sizes = perm.apply(&self.order.shape_before(&m.ty(result).shape));
         // The runtime rejects resizing from or to an empty axis.
         let before = self.resized.iter().map(|(axis, _)| &m.ty(self.x).shape[*axis]);
         let first = RANK - self.resized.len();
         if !before.chain(&sizes[first..]).all(|size| at_least(size, 1)) {
-            return Err(Skip::Missed("an axis may be empty".to_owned()));
+            return Err(missed("an axis may be empty"));
         }
-        let image = if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
-            self.x
-        } else {
-            let axes: Vec<i64> = perm.iter().map(|axis| *axis as i64).collect();
-            m.op("Transpose", &[self.x], attrs! { perm: axes })?
-        };
+        let image = transposed(m, self.x, perm.clone())?;
         let known = Dim::all_known(&sizes);
         let sizes = match known {
             Some(sizes) => m.i64s(&sizes),
@@ -189,14 +178,13 @@ impl Chain {
                 let mut parts =
                     vec![m.op("Shape", &[image], attrs! { start: 0, end: first as i64 })?];
                 let mut known = Vec::new();
-                for (axis, size) in perm.iter().zip(&sizes).skip(first) {
+                for (axis, size) in perm.sources().iter().zip(&sizes).skip(first) {
                     if let Some(size) = size.as_known() {
                         known.push(size);
                         continue;
                     }
                     let found = sized(*axis).and_then(|(_, found)| found.as_ref());
-                    let found =
-                        found.ok_or_else(|| Skip::Missed("a size is unknown".to_owned()))?;
+                    let found = found.ok_or_else(|| missed("a size is unknown"))?;
                     if !known.is_empty() {
                         parts.push(m.i64s(&std::mem::take(&mut known)));
                     }
@@ -209,16 +197,8 @@ impl Chain {
             }
         };
         let resized = m.op_many("Resize", vec![Some(image), None, None, Some(sizes)], attrs, 1)?[0];
-        let back: Option<Vec<i64>> = self
-            .order
-            .iter()
-            .map(|axis| perm.iter().position(|from| from == axis).map(|at| at as i64))
-            .collect();
-        let back = back.ok_or("an axis is lost")?;
-        if back.iter().enumerate().all(|(i, axis)| i as i64 == *axis) {
-            return Ok(vec![resized]);
-        }
-        let moved = m.op("Transpose", &[resized], attrs! { perm: back })?;
+        let back = perm.inverse().then(&self.order);
+        let moved = transposed(m, resized, back)?;
         let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
         let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);
         if !made.iter().zip(wanted).all(same) {

@@ -10,6 +10,7 @@ use tensor::bounds::at_least;
 use tensor::{Dim, Tensor};
 
 use super::matrix::{Filter, Kernel};
+use crate::recognize::source_of;
 
 /// A matrix that resamples an axis.
 #[derive(Clone, Debug)]
@@ -43,10 +44,7 @@ pub(super) fn sized(graph: &Graph, matrix: ValueId) -> Option<Sized> {
     };
     let place = look.distance(distance)?;
     let (step, from, to) = look.place(place)?;
-    let is_width = |[a, b]: [ValueId; 2]| {
-        a == step && look.number(b) == Some(1.0) || b == step && look.number(a) == Some(1.0)
-    };
-    if wide.is_some_and(|width| !look.operands(width, "Max").is_some_and(is_width)) {
+    if wide.is_some_and(|width| look.with_number(width, "Max") != Some((step, 1.0))) {
         return None;
     }
     let total = look.total(divisor, weights)?;
@@ -94,12 +92,8 @@ impl<'g> Look<'g> {
         Some([node.input(0)?, node.input(1)?])
     }
 
-    fn constant(&self, value: ValueId) -> Option<&'g Tensor> {
-        self.graph.constant(value)
-    }
-
     fn number(&self, value: ValueId) -> Option<f64> {
-        self.constant(value)?.splat()
+        self.graph.constant(value)?.splat()
     }
 
     /// Returns `x` if `value` is `x + number`.
@@ -107,12 +101,14 @@ impl<'g> Look<'g> {
         if let Some([x, by]) = self.operands(value, "Sub") {
             return (self.number(by) == Some(-number)).then_some(x);
         }
-        let [a, b] = self.operands(value, "Add")?;
-        match (self.number(a), self.number(b)) {
-            (_, Some(by)) if by == number => Some(a),
-            (Some(by), _) if by == number => Some(b),
-            _ => None,
-        }
+        let (x, by) = self.with_number(value, "Add")?;
+        (by == number).then_some(x)
+    }
+
+    /// Returns the operands of the commutative operator `op`, one of which is a number.
+    fn with_number(&self, value: ValueId, op: &str) -> Option<(ValueId, f64)> {
+        let [a, b] = self.operands(value, op)?;
+        self.number(b).map(|number| (a, number)).or_else(|| Some((b, self.number(a)?)))
     }
 
     /// Returns the condition and the first branch of a choice between a value and zero.
@@ -131,15 +127,8 @@ impl<'g> Look<'g> {
         }
     }
 
-    fn unmoved(&self, mut value: ValueId) -> ValueId {
-        while let Some(id) = self.graph.producer(value)
-            && let node = self.graph.node(id)
-            && node.is_reshape()
-            && let Some(source) = node.input(0)
-        {
-            value = source;
-        }
-        value
+    fn unmoved(&self, value: ValueId) -> ValueId {
+        source_of(self.graph, value, Node::is_reshape)
     }
 
     /// Returns the sum of `weights` for each new element. The sum may be guarded against zero.
@@ -155,7 +144,7 @@ impl<'g> Look<'g> {
             None => divisor,
         };
         let sum = self.node(total, "ReduceSum")?;
-        let is_first = self.constant(sum.input(1)?)?.to_i64s()? == [0];
+        let is_first = self.graph.constant(sum.input(1)?)?.to_i64s()? == [0];
         let keeps = sum.int("keepdims", 1) == 1;
         (is_first && keeps && sum.input(0) == Some(weights)).then_some(total)
     }
@@ -179,12 +168,8 @@ impl<'g> Look<'g> {
     /// Returns the kernel that computes `weights`, and the distances that it is applied to.
     fn kernel(&self, weights: ValueId) -> Option<(Kernel, ValueId)> {
         let cut = self.operand(weights, "Relu").or_else(|| {
-            let [a, b] = self.operands(weights, "Max")?;
-            match (self.number(a), self.number(b)) {
-                (Some(0.0), _) => Some(b),
-                (_, Some(0.0)) => Some(a),
-                _ => None,
-            }
+            let (cut, least) = self.with_number(weights, "Max")?;
+            (least == 0.0).then_some(cut)
         });
         if let Some(cut) = cut {
             let [one, x] = self.operands(cut, "Sub")?;
@@ -267,7 +252,7 @@ impl<'g> Look<'g> {
 
     /// Returns `true` if `value` is an iota from `first` along an axis of size `dim`.
     fn counts(&self, value: ValueId, dim: &Dim, first: f64) -> bool {
-        if let Some(numbers) = self.constant(value).and_then(Tensor::to_f64s) {
+        if let Some(numbers) = self.graph.constant(value).and_then(Tensor::to_f64s) {
             let is_next = |(i, number): (i64, &f64)| *number == float(i) + first;
             return dim.as_known() == i64::try_from(numbers.len()).ok()
                 && (0..).zip(&numbers).all(is_next);

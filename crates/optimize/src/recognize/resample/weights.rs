@@ -5,17 +5,15 @@
 //! Multiplying a few rows takes less time than resizing a matrix, so their weights are computed by
 //! a formula, which is also faster for large sizes. See `scripts/measure_resizing.py`.
 
-use std::sync::Arc;
-
 use onnx::{Attrs, Graph, Op, Use, ValueId, attrs, schema};
 use tensor::bounds::at_least;
 use tensor::division::exact_div;
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::RANK;
 use super::matrix::{Filter, Kernel};
 use super::sized::{Sized, float, sized};
-use crate::recognize::check_kernel;
+use crate::recognize::{check_kernel, tensor_of};
 use crate::{Form, Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -47,16 +45,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// preferred.
 fn by_resizing(m: &Match<'_>, matrix: ValueId, filter: Filter) -> Option<Attrs> {
     let forms = m.forms();
-    let mut attrs = match (filter.kernel, filter.antialias) {
-        (Kernel::Linear, Some(true)) => attrs! { mode: "linear", antialias: 1, exclude_outside: 1 },
-        (Kernel::Linear, _) => attrs! { mode: "linear" },
+    let antialias = match (filter.kernel, filter.antialias) {
         // Without antialiasing, the runtime takes twenty times as long, and upsampling does not
         // depend on it.
-        (Kernel::Cubic, Some(true) | None) => {
-            attrs! { mode: "cubic", cubic_coeff_a: -0.5f32, antialias: 1, exclude_outside: 1 }
-        }
+        (Kernel::Cubic, None) => Some(true),
         (Kernel::Cubic, Some(false)) => return None,
+        (_, antialias) => antialias,
     };
+    let (mut attrs, _) = Filter { antialias, ..filter }.attrs();
     attrs.extend(attrs! { axes: vec![1i64] });
     let schema = schema::find(&Op::onnx("Resize"), forms.opset)?;
     let has_attrs = attrs.iter().all(|(name, _)| schema.attr(name).is_some());
@@ -186,15 +182,9 @@ fn computed(
 /// eight million.
 fn centers(m: &mut Match<'_>, size: ValueId, dim: &Dim, dtype: DType) -> Result<ValueId, Skip> {
     if let Some(size) = dim.as_known() {
-        let numbers = (0..size).map(|i| float(i) + 0.5);
-        #[expect(clippy::cast_possible_truncation, reason = "it is what the type holds")]
-        let bytes: Vec<u8> = match dtype {
-            DType::F64 => numbers.flat_map(f64::to_le_bytes).collect(),
-            _ => numbers.flat_map(|number| (number as f32).to_le_bytes()).collect(),
-        };
         let count = usize::try_from(size).map_err(|_| "a size is negative")?;
-        let tensor = Tensor::new(dtype, &[count], Arc::new(bytes));
-        return Ok(m.tensor(tensor.map_err(|_| "the number of elements does not match the shape")?));
+        let tensor = tensor_of(dtype, &[count], (0..size).map(|i| float(i) + 0.5));
+        return Ok(m.tensor(tensor.ok_or("the type cannot represent the number")?));
     }
     let (half, one) = (m.scalar(dtype, 0.5)?, m.scalar(dtype, 1.0)?);
     m.op("Range", &[half, size, one], attrs! {})

@@ -11,7 +11,7 @@ use super::masks::FAR_BELOW;
 use super::rotated::Rotation;
 use super::sinks::sinks;
 use super::{Operand, Scores, missed, scale};
-use crate::movement::{self, AxisMap, Chain, Layout, Movement, reshaped};
+use crate::movement::{self, AxisMap, Chain, Layout, reshaped, transposed};
 use crate::recognize::found::Found;
 use crate::rewrites::round_once;
 use crate::rewrites::write_into_buffers::Run;
@@ -31,7 +31,7 @@ struct Cache {
     /// The shape of `new`, with the axes of the cache.
     shape: Vec<Dim>,
     /// The axes of the cache in the order batch, heads, length, features.
-    order: Vec<usize>,
+    order: AxisMap,
     /// The number of tokens before the new ones.
     position: Dim,
     /// `true` if new elements are appended, and `false` if they are written into a buffer.
@@ -56,14 +56,14 @@ impl Cache {
         let graph = m.graph();
         let update = graph.producer(operand.source).ok_or_else(|| missed(OTHERWISE))?;
         let node = graph.node(update);
-        let length = order[2];
+        let length = order.sources()[2];
         let input = |index: usize| node.input(index).ok_or(Skip::Because("an operand is missing"));
         if node.block() != m.root().block() {
             return Err(missed(OTHERWISE));
         }
         match node.op.name {
             "Concat" if node.inputs.len() == 2 => {
-                let axis = onnx::fold::axis(node.int("axis", 0), order.len())?;
+                let axis = onnx::fold::axis(node.int("axis", 0), order.rank())?;
                 let (past, new) = (input(0)?, input(1)?);
                 if axis != length {
                     return Err(missed(OTHERWISE));
@@ -99,14 +99,14 @@ impl Cache {
 
     /// Returns the number of new tokens.
     fn count(&self) -> &Dim {
-        &self.shape[self.order[2]]
+        &self.shape[self.order.sources()[2]]
     }
 
     /// Emits the new elements as `[batch, length, heads·features]`.
     fn flat(&self, m: &mut Match<'_>, new: ValueId) -> Result<ValueId, Skip> {
         let new = reshaped(m, new, &self.shape)?;
-        let [batch, heads, length, features] = [0, 1, 2, 3].map(|at| self.order[at]);
-        let new = transposed(m, new, vec![batch, length, heads, features])?;
+        let [batch, heads, length, features] = [0, 1, 2, 3].map(|at| self.order.sources()[at]);
+        let new = transposed(m, new, AxisMap::permutation(vec![batch, length, heads, features]))?;
         let size = |axis: usize| self.shape[axis].clone();
         reshaped(m, new, &[size(batch), size(length), size(heads) * size(features)])
     }
@@ -114,30 +114,17 @@ impl Cache {
     /// Returns the type of the updated cache with its axes in order.
     fn present(&self, m: &Match<'_>, operand: &Operand) -> Type {
         let ty = m.ty(operand.source);
-        Type::new(
-            ty.dtype,
-            self.order.iter().map(|axis| ty.shape[*axis].clone()).collect::<Vec<_>>(),
-        )
+        Type::new(ty.dtype, self.order.apply(&ty.shape))
     }
 }
 
 /// Returns the axis of `layout` for each of `axes`. Unit axes have no atoms.
-fn order(layout: &Layout, axes: &[&[usize]]) -> Option<Vec<usize>> {
+fn order(layout: &Layout, axes: &[&[usize]]) -> Option<AxisMap> {
     let find = |atoms: &&[usize]| layout.iter().position(|axis| axis == atoms);
     let mut units = (0..layout.len()).filter(|axis| layout[*axis].is_empty());
-    let order: Vec<usize> = axes
-        .iter()
-        .map(|atoms| if atoms.is_empty() { units.next() } else { find(atoms) })
-        .collect::<Option<_>>()?;
-    (layout.len() == axes.len()).then_some(order)
-}
-
-fn transposed(m: &mut Match<'_>, value: ValueId, order: Vec<usize>) -> Result<ValueId, Skip> {
-    let order = AxisMap::permutation(order);
-    if order.is_identity() {
-        return Ok(value);
-    }
-    movement::emit(m, value, &[Movement::Transpose(order)], &[])
+    let axis = |atoms: &&[usize]| if atoms.is_empty() { units.next() } else { find(atoms) };
+    let order = axes.iter().map(axis).collect::<Option<_>>()?;
+    (layout.len() == axes.len()).then_some(AxisMap::permutation(order))
 }
 
 /// Replaces attention over a cache, and returns its result.
@@ -148,17 +135,17 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     let keys = Cache::of(found.m, &scores, &scores.k, &roles.features)?;
     let values = Cache::of(found.m, &scores, &scores.v, &roles.values)?;
     let count = keys.count().clone();
-    let of_queries = &scores.atoms.shape(std::slice::from_ref(&roles.queries))[0];
+    let of_queries = scores.atoms.size(&roles.queries);
     let is_same = same(&keys.position, &values.position)
         && same(&count, values.count())
         && keys.grows == values.grows
-        && same(of_queries, &count);
+        && same(&of_queries, &count);
     if !is_same {
         return Err(missed("its queries, keys and values are not of the same new tokens"));
     }
     let window = window(found, &scores, &keys)?;
-    let features = scores.atoms.shape(std::slice::from_ref(&roles.features))[0].as_known();
-    let sizes = scores.atoms.shape(&[roles.features.clone(), roles.values.clone()]);
+    let sizes = [&roles.features, &roles.values].map(|axis| scores.atoms.size(axis));
+    let features = sizes[0].as_known();
     let features = features.filter(|size| size % VECTOR == 0 && sizes[0] == sizes[1]);
     let features = features.ok_or_else(|| {
         missed("the operator needs heads of equal sizes, in multiples of 8 features")
@@ -192,22 +179,18 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
     let after = after.ok_or("the result cannot be moved")?;
     let total = keys.position.clone() + count.clone();
     let rotation = Rotation::of(m, scores.q.source, keys.new, &keys.position, &count, features)?;
-    let (query, key) = match &rotation {
-        Some(rotation) => (rotation.query, rotation.key),
-        None => (scores.q.source, keys.new),
+    let (query, key, tables) = match &rotation {
+        Some(found) => (found.query, found.key, [Some(found.cos), Some(found.sin)]),
+        None => (scores.q.source, keys.new, [None, None]),
     };
     let query = movement::emit(m, query, &steps, &[])?;
     let (key, value) = (keys.flat(m, key)?, values.flat(m, values.new)?);
     let past_key = transposed(m, keys.past, keys.order.clone())?;
     let past_value = transposed(m, values.past, values.order.clone())?;
     let (last, all) = lengths(m, &keys, &total, query)?;
-    let [cos, sin] = match &rotation {
-        Some(rotation) => [Some(rotation.cos), Some(rotation.sin)],
-        None => [None, None],
-    };
-    let operands = [query, key, value, past_key, past_value, last, all];
+    let operands = [query, key, value, past_key, past_value, last, all].map(Some);
     let mut inputs: Vec<_> =
-        operands.map(Some).into_iter().chain([cos, sin, None, None, sinks]).collect();
+        operands.into_iter().chain(tables).chain([None, None, sinks]).collect();
     inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
     let mut attrs = attrs! { num_heads: of_queries, kv_num_heads: of_keys };
     // `cap · tanh(scale · inverse_cap · scores)`
@@ -240,8 +223,7 @@ pub(in crate::recognize) fn grouped(found: &mut Found<'_, '_>) -> Result<ValueId
         return Err("the node has three results".into());
     };
     for (cache, present) in [(&keys, present_key), (&values, present_value)] {
-        let back = AxisMap::permutation(cache.order.clone()).inverse();
-        let present = transposed(m, present, back.sources().to_vec())?;
+        let present = transposed(m, present, cache.order.inverse())?;
         m.replace_too(cache.update, present);
     }
     movement::emit(m, result, &after, &[])
@@ -254,7 +236,7 @@ fn lengths(
     total: &Dim,
     query: ValueId,
 ) -> Result<(ValueId, ValueId), Skip> {
-    let length = keys.order[2] as i64;
+    let length = keys.order.sources()[2] as i64;
     let all = match m.sizes(std::slice::from_ref(total), query) {
         Ok(all) => all,
         Err(_) if keys.grows => {
@@ -303,23 +285,19 @@ fn check_uses(
     let chain = Chain::to(found.m, value).nodes;
     let is_returned = |place: Use| matches!(place, Use::Output(..));
     let is_own = |id: NodeId| id == product || chain.contains(&id);
+    let uses = |id| graph.node(id).outputs.iter().flat_map(|v| graph.value(*v).uses());
     let fits = |place: Use| match place {
         Use::Output(..) => true,
         Use::Operand(id, _) => {
-            let mut uses = graph.node(id).outputs.iter().flat_map(|v| graph.value(*v).uses());
-            is_own(id) || graph.node(id).is_movement() && uses.all(is_returned)
+            is_own(id) || graph.node(id).is_movement() && uses(id).all(is_returned)
         }
     };
-    let is_only_own = |id: &NodeId| {
-        let mut uses = graph.node(*id).outputs.iter().flat_map(|v| graph.value(*v).uses());
-        uses.all(|place| matches!(place, Use::Operand(id, _) if is_own(id)))
-    };
-    let outputs = &graph.node(update).outputs;
-    let after = chain.iter().position(|id| graph.node(*id).input(0) == outputs.first().copied());
+    let is_only_own =
+        |id: &NodeId| uses(*id).all(|place| matches!(place, Use::Operand(id, _) if is_own(id)));
+    let updated = graph.node(update).outputs.first().copied();
+    let after = chain.iter().position(|id| graph.node(*id).input(0) == updated);
     let chain = &chain[after.unwrap_or(chain.len())..];
-    match outputs.iter().flat_map(|v| graph.value(*v).uses()).all(fits)
-        && chain.iter().all(is_only_own)
-    {
+    match uses(update).all(fits) && chain.iter().all(is_only_own) {
         true => Ok(()),
         false => Err(missed("its cache is also used elsewhere")),
     }

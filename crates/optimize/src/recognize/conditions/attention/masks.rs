@@ -1,7 +1,7 @@
 //! Masks and biases of attention scores in the form that `Attention` accepts.
 
 use onnx::facts::{Comparison, Triangle};
-use onnx::{Assumption, Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId};
 use tensor::{DType, Dim, Tensor};
 
 use super::{Roles, missed};
@@ -144,11 +144,8 @@ impl Opening {
         // The cast stays next to the operator that may compute in half precision.
         let x = widened(m, q).unwrap_or(q);
         let zero = m.scalar(m.ty(x).dtype, 0.0)?;
-        let mut shown = m.op("Where", &[sees, x, zero], Attrs::new())?;
-        if x != q {
-            shown = m.op("Cast", &[shown], attrs! { to: m.ty(q).dtype })?;
-        }
-        Ok((mask, shown))
+        let shown = m.op("Where", &[sees, x, zero], Attrs::new())?;
+        Ok((mask, m.cast(shown, m.ty(q).dtype)?))
     }
 }
 
@@ -236,14 +233,13 @@ fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> R
 }
 
 /// The keys that a mask leaves visible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     /// Each query sees exactly the keys up to its own position.
     Causal,
     /// Each query sees at least one key.
     Some,
     /// A query may see no key.
-    #[default]
     Unknown,
 }
 
@@ -318,8 +314,8 @@ pub(super) fn mask_operand(
         ([mask, bias], _) => masked(m, *mask, *bias, dtype)?,
         _ => return Err("there is no mask".into()),
     };
-    if masking == Masking::Added && m.ty(mask).dtype != dtype {
-        mask = m.op("Cast", &[mask], attrs! { to: dtype })?;
+    if masking == Masking::Added {
+        mask = m.cast(mask, dtype)?;
     }
     let full = atoms.shape(&[roles.queries.clone(), roles.keys.clone()]);
     let shape = m.ty(mask).shape.clone();

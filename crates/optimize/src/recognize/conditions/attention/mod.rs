@@ -9,7 +9,7 @@ mod masks;
 mod rotated;
 mod sinks;
 
-use onnx::{NodeId, ValueId, attrs, fold};
+use onnx::{Graph, NodeId, ValueId, fold};
 use tensor::{DType, Dim};
 
 use super::missed;
@@ -104,10 +104,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     let operands = [("query", &q), ("key", &k), ("value", &v)];
     for ((name, operand), steps) in operands.into_iter().zip(&plan.steps) {
-        let mut value = movement::emit(found.m, operand.source, steps, &[])?;
-        if found.m.ty(value).dtype != dtype {
-            value = found.m.op("Cast", &[value], attrs! { to: dtype })?;
-        }
+        let value = movement::emit(found.m, operand.source, steps, &[])?;
+        let value = found.m.cast(value, dtype)?;
         found.set_value(name, value);
     }
     if masking == Masking::Causal {
@@ -116,8 +114,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let (mask, layout) = masks.first().ok_or("there is no mask")?;
         let lengths = Lengths::of(found.m, *mask, layout, &plan.roles);
         let lengths = lengths.ok_or("there are no lengths")?;
-        let sizes = atoms.shape(&[plan.roles.batch.clone(), plan.roles.keys.clone()]);
-        let value = lengths.emit(found.m, &sizes[0], &sizes[1], k.source)?;
+        let [batch, keys] = [&plan.roles.batch, &plan.roles.keys].map(|axis| atoms.size(axis));
+        let value = lengths.emit(found.m, &batch, &keys, k.source)?;
         found.set_value("lengths", value);
     } else if masking != Masking::Nothing {
         let value = mask_operand(found.m, &atoms, &plan.roles, &masks, masking, dtype, q.source)?;
@@ -162,18 +160,20 @@ impl Scores {
         let (q, k, v) = (value("q")?, value("k")?, value("v")?);
         let (left, right) = (found.m.operand(0)?, found.m.operand(1)?);
         let weights = if right == v { left } else { right };
-        let path = climb(found, weights, |node| node.is("MatMul"))?;
-        let product = found.m.graph().node(path.0).clone();
-        let first = product.input(0).ok_or("an operand is missing")?;
-        let before = climb_to(found, first, q)?;
+        let graph = found.m.graph();
+        let is_product = |value| found.m.producer(value, &["MatMul"]).is_some();
+        let (scores, between) = climb(graph, weights, found.value("bias"), is_product)?;
+        let product = graph.producer(scores).ok_or(OTHERWISE)?;
+        let first = graph.node(product).input(0).ok_or("an operand is missing")?;
+        let (_, mut before) = climb(graph, first, None, |value| value == q)?;
+        before.retain(|id| graph.node(*id).is_movement());
 
         let mut atoms = Atoms::default();
         let mut q = operand(found.m, &mut atoms, q, &before)?;
         let mut k = operand(found.m, &mut atoms, k, &[])?;
         let mut scores = atoms.product(q.moved, k.moved)?;
         let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
-        let graph = found.m.graph();
-        for id in &path.1 {
+        for id in &between {
             let node = graph.node(*id);
             if node.is_movement() {
                 atoms.follow(scores, graph, &[*id])?;
@@ -226,63 +226,35 @@ impl Scores {
         let at_the_end = end(found.m, &mut atoms, result)?;
         let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
         let is_masked = mask.is_some();
-        let (product, between) = path;
         Ok(Self { atoms, q, k, v, result, plan, masks, is_masked, product, between, normalized })
     }
 }
 
-/// Returns the closest upstream node that satisfies `is_end`, and the nodes in between in order of
-/// execution.
+const OTHERWISE: Skip = Skip::Because("it is computed otherwise");
+
+/// Returns the closest upstream value that satisfies `is_end`, and the nodes after it in order of
+/// execution. Operands that are masks, constants or `bias` are not followed.
 fn climb(
-    found: &Found<'_, '_>,
+    graph: &Graph,
     mut value: ValueId,
-    is_end: impl Fn(&onnx::Node) -> bool,
-) -> Result<(NodeId, Vec<NodeId>), Skip> {
-    let graph = found.m.graph();
-    let bias = found.value("bias");
+    bias: Option<ValueId>,
+    is_end: impl Fn(ValueId) -> bool,
+) -> Result<(ValueId, Vec<NodeId>), Skip> {
+    let is_followed = |value: &ValueId| Some(*value) != bias && graph.tensor(*value).is_none();
     let mut between = Vec::new();
-    loop {
-        let id = graph.producer(value).ok_or("it is computed otherwise")?;
+    while !is_end(value) {
+        let id = graph.producer(value).ok_or(OTHERWISE)?;
         let node = graph.node(id);
-        if is_end(node) {
-            between.reverse();
-            return Ok((id, between));
-        }
         between.push(id);
-        value = above(found, node, bias)?;
-    }
-}
-
-/// Returns the operand of a node between the two products that is not a mask, a bias or a constant.
-fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Result<ValueId, Skip> {
-    let graph = found.m.graph();
-    let other = |value: &ValueId| Some(*value) != bias && graph.tensor(*value).is_none();
-    let above = match node.op.name {
-        "Where" => node.input(1),
-        "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(other),
-        _ => node.input(0),
-    };
-    above.ok_or(Skip::Because("it is computed otherwise"))
-}
-
-/// Returns the data-movement nodes between `source` and `value`.
-fn climb_to(
-    found: &Found<'_, '_>,
-    mut value: ValueId,
-    source: ValueId,
-) -> Result<Vec<NodeId>, Skip> {
-    let graph = found.m.graph();
-    let mut between = Vec::new();
-    while value != source {
-        let id = graph.producer(value).ok_or("it is computed otherwise")?;
-        let node = graph.node(id);
-        if node.is_movement() {
-            between.push(id);
-        }
-        value = above(found, node, None)?;
+        let next = match node.op.name {
+            "Where" => node.input(1),
+            "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(is_followed),
+            _ => node.input(0),
+        };
+        value = next.ok_or(OTHERWISE)?;
     }
     between.reverse();
-    Ok(between)
+    Ok((value, between))
 }
 
 /// Finds the most upstream source of `value` from which its axes can be tracked, and applies the
@@ -395,19 +367,21 @@ fn best_plan(
                 continue;
             }
             for is_flat in [true, false] {
-                let layouts = roles.layouts(is_flat);
-                let steps = [q, k, v].map(|operand| operand.view).into_iter().zip(&layouts);
-                let steps: Option<Vec<_>> =
-                    steps.map(|(view, to)| atoms.plan(atoms.layout(view), to)).collect();
-                let after = atoms.plan(&layouts[3], atoms.layout(end));
-                let known = |heads: &[usize]| atoms.shape(&[heads.to_vec()])[0].as_known();
-                let has_groups = known(&roles.groups).is_some();
-                let countable = has_groups && known(&roles.shared_heads).is_some();
-                let (Some(steps), Some(after)) = (steps, after) else { continue };
-                let Ok(steps) = <[Vec<Movement>; 3]>::try_from(steps) else { continue };
-                if is_flat && !countable {
+                if is_flat && roles.count_heads(atoms).is_err() {
                     continue;
                 }
+                let layouts = roles.layouts(is_flat);
+                let plan = |i: usize, operand: &Operand| {
+                    atoms.plan(atoms.layout(operand.view), &layouts[i])
+                };
+                let after = atoms.plan(&layouts[3], atoms.layout(end));
+                let (Some(q), Some(k), Some(v), Some(after)) =
+                    (plan(0, q), plan(1, k), plan(2, v), after)
+                else {
+                    continue;
+                };
+                let steps = [q, k, v];
+                let has_groups = atoms.size(&roles.groups).as_known().is_some();
                 let cost =
                     steps.iter().chain([&after]).map(|s| movement::cost::of_plan(s, false)).sum();
                 // With one head of keys, a number of queries could pass for that of groups, so a
@@ -451,7 +425,7 @@ impl Roles {
     /// Returns the numbers of heads of queries and of keys.
     fn count_heads(&self, atoms: &Atoms) -> Result<(i64, i64), Skip> {
         let count = |heads: &[usize]| {
-            let size = atoms.shape(&[heads.to_vec()])[0].as_known();
+            let size = atoms.size(heads).as_known();
             size.ok_or_else(|| missed("the number of heads is not known"))
         };
         let of_keys = count(&self.shared_heads)?;
@@ -460,7 +434,7 @@ impl Roles {
 
     /// Returns the special cases that are measured by themselves.
     fn cases(&self, atoms: &Atoms) -> Vec<&'static str> {
-        let is_one = atoms.shape(std::slice::from_ref(&self.queries)) == [Dim::Known(1)];
+        let is_one = atoms.size(&self.queries) == Dim::Known(1);
         let is_shared = !self.groups.is_empty();
         let cases = [(is_one, "one query"), (is_shared, "shared heads")];
         cases.into_iter().filter_map(|(holds, case)| holds.then_some(case)).collect()

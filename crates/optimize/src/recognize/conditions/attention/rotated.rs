@@ -2,8 +2,8 @@
 
 use onnx::operators::Trait;
 use onnx::{Graph, ValueId, attrs};
+use tensor::Dim;
 use tensor::bounds::{lower_bound, same};
-use tensor::{DType, Dim};
 
 use crate::movement::{Chain, reshaped};
 use crate::{Match, Skip};
@@ -160,10 +160,7 @@ impl Positions<'_> {
             let numbers: Vec<i64> = (0..self.length).collect();
             let iota = m.i64s(&numbers);
             let column = reshaped(m, iota, &[Dim::Known(self.length), ONE])?;
-            return match m.ty(value).dtype {
-                DType::I64 => Ok(column),
-                dtype => m.op("Cast", &[column], attrs! { to: dtype }),
-            };
+            return m.cast(column, m.ty(value).dtype);
         }
         let shape = m.ty(value).shape.clone();
         let last = shape.last().cloned().unwrap_or(ONE);
@@ -175,17 +172,13 @@ impl Positions<'_> {
         let node = m.graph().node(node).clone();
         let x = node.input(0).ok_or(OTHERWISE)?;
         match node.op.name {
-            "Cast" | "Cos" | "Sin" | "Neg" | "Identity" => {
-                let x = self.table(m, x, steps + 1)?;
-                m.like(&node, vec![Some(x)])
-            }
-            "Mul" | "Add" | "Sub" | "Div" => {
+            "Cast" | "Cos" | "Sin" | "Neg" | "Identity" | "Mul" | "Add" | "Sub" | "Div" => {
                 let mut inputs = Vec::new();
                 for input in &node.inputs {
                     let input = input.ok_or(OTHERWISE)?;
+                    let is_known = |dim: &Dim| dim.as_known().is_some();
                     // Positions must not be along the axis of features.
-                    let last = m.ty(input).shape.last().cloned().unwrap_or(ONE);
-                    if last.as_known().is_none() {
+                    if node.inputs.len() > 1 && !m.ty(input).shape.last().is_none_or(is_known) {
                         return Err(OTHERWISE);
                     }
                     inputs.push(Some(self.table(m, input, steps + 1)?));

@@ -29,7 +29,7 @@ pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Res
         let layer = Layer::at(work.graph(), id);
         // A finite state may still be large.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.starts_anywhere) {
-            let results = layer.guarded(&mut work.builder(id, Some(id)))?;
+            let results = layer.guarded(&mut work.builder(id))?;
             work.substitute(id, &results)?;
             for scan in rarely_used_scans(work.graph(), results[0]) {
                 loop_for_scan(work, scan)?;

@@ -60,7 +60,7 @@ pub(super) fn expand(work: &mut Legalizer<'_>) -> Result<(), Error> {
             let Some(x) = work.graph().get(id).and_then(|_| find(work.graph(), id)) else {
                 continue;
             };
-            let result = erfc(&mut work.builder(id, Some(id)), x)?;
+            let result = erfc(&mut work.builder(id), x)?;
             work.substitute(id, &[result])?;
         }
     }

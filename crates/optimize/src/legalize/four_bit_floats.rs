@@ -100,7 +100,7 @@ fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
 /// number, and NaN becomes minus zero.
 fn round(work: &mut Legalizer<'_>, cast: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph().node(cast).input(0) else { return Ok(()) };
-    let mut b = work.builder(cast, Some(cast));
+    let mut b = work.builder(cast);
     let x = b.cast(x, DType::F32)?;
     let [rounded] = formulas(&mut b, [x], |[x]| {
         let size = x.is_nan().select(0.0, x.abs()).clip(0.0, 6.0);

@@ -240,14 +240,9 @@ impl<'a> Legalizer<'a> {
         else {
             return Err(self.too_old_for(id, dtype).unwrap_or_else(|| unsupported(reason)));
         };
-        match self.replace(id, equivalent) {
-            Ok(()) => Ok(true),
-            Err(Lack::Because(why)) => {
-                let otherwise = || unsupported(format!("{reason}, and {why}"));
-                Err(self.too_old_for(id, dtype).unwrap_or_else(otherwise))
-            }
-            Err(Lack::Graph(error)) => Err(error.into()),
-        }
+        let Some(why) = self.try_replace(id, equivalent)? else { return Ok(true) };
+        let otherwise = || unsupported(format!("{reason}, and {why}"));
+        Err(self.too_old_for(id, dtype).unwrap_or_else(otherwise))
     }
 
     /// Adapts a node to the kernels of the target's device. Returns `true` if it was replaced, and
@@ -284,12 +279,8 @@ impl<'a> Legalizer<'a> {
         let (graph, node) = (self.graph(), self.graph().node(id));
         let dtype = node.input(0).map(|x| graph.ty(x).dtype);
         let equivalent = dtype.and_then(|dtype| equivalents::for_device(node.op.name, dtype));
-        match equivalent.map(|equivalent| self.replace(id, equivalent)) {
-            None => Ok(None),
-            Some(Ok(())) => Ok(Some(true)),
-            Some(Err(Lack::Because(_))) => Ok(Some(false)),
-            Some(Err(Lack::Graph(error))) => Err(error.into()),
-        }
+        let Some(equivalent) = equivalent else { return Ok(None) };
+        Ok(Some(self.try_replace(id, equivalent)?.is_none()))
     }
 
     /// Replaces a node that another device of the target would leave to the CPU. Returns `true` if it
@@ -335,25 +326,37 @@ impl<'a> Legalizer<'a> {
         let needs = (self.opset..=schema::NEWEST).find(is_known);
         let is_lacking = schema::find(&op, self.opset).is_none();
         let equivalent = equivalents::for_opset(op.name).filter(|_| is_lacking);
-        let why = match equivalent.map(|equivalent| self.replace(id, equivalent)) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(Lack::Graph(error))) => return Err(error.into()),
-            Some(Err(Lack::Because(why))) => Some(why.to_owned()),
-            None => None,
-        };
+        let mut reason = None;
+        if let Some(equivalent) = equivalent {
+            let Some(why) = self.try_replace(id, equivalent)? else { return Ok(()) };
+            reason = Some(why.to_owned());
+        }
         let Some(needs) = needs else {
-            let reason = format!("not valid at any opset from {} on", self.opset);
-            return Err(onnx::Error::invalid(op.name, reason).into());
+            let problem = format!("not valid at any opset from {} on", self.opset);
+            return Err(onnx::Error::invalid(op.name, problem).into());
         };
         let (op, origin) = (op.name.to_owned(), Some(origin));
-        Err(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason: why, origin }.into())
+        Err(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
     }
 
     /// Replaces a node by an equivalent.
     fn replace(&mut self, id: NodeId, equivalent: Equivalent) -> Result<(), Lack> {
         let node = self.graph().node(id).clone();
-        let results = equivalent(&mut self.builder(id, Some(id)), &node)?;
+        let results = equivalent(&mut self.builder(id), &node)?;
         Ok(self.substitute(id, &results)?)
+    }
+
+    /// Replaces a node by an equivalent, or returns the reason why that does not apply.
+    fn try_replace(
+        &mut self,
+        id: NodeId,
+        equivalent: Equivalent,
+    ) -> onnx::Result<Option<&'static str>> {
+        match self.replace(id, equivalent) {
+            Ok(()) => Ok(None),
+            Err(Lack::Because(reason)) => Ok(Some(reason)),
+            Err(Lack::Graph(error)) => Err(error),
+        }
     }
 
     /// Replaces a node by the nodes that were emitted for it.
@@ -378,8 +381,13 @@ impl<'a> Legalizer<'a> {
         self.mark.take().map(|mark| self.edit.added_since(mark)).unwrap_or_default()
     }
 
+    /// Returns a builder that emits replacements of `node` in front of it.
+    pub(crate) fn builder(&mut self, node: NodeId) -> Builder<'_> {
+        self.builder_before(node, Some(node))
+    }
+
     /// Returns a builder that emits replacements of `node` before `before`.
-    pub(crate) fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
+    fn builder_before(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph().node(node);
         let (name, block, origin) = (replaced.op.name, replaced.block(), replaced.origin);
         self.mark.get_or_insert(self.edit.mark());

@@ -35,7 +35,7 @@ pub(super) fn convert(work: &mut Legalizer<'_>) -> Result<(), Error> {
         let Some(form) = form_of(work.graph(), id) else { continue };
         let (Form::Test(x) | Form::Choice(x, ..) | Form::Swapped(_, x, _)) = form;
         let dtype = work.graph().ty(x).dtype;
-        let b = &mut work.builder(id, Some(id));
+        let b = &mut work.builder(id);
         let mut at_most = |x| {
             let most = b.scalar(dtype, f64::INFINITY)?;
             b.op("LessOrEqual", &[x, most], Attrs::new())

@@ -175,6 +175,31 @@ fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
+/// Emits the reduction of `x` by `op` over the axes of the reduction `node`.
+#[track_caller]
+fn reduce(b: &mut Builder<'_>, op: &'static str, node: &Node, x: ValueId) -> Result<ValueId> {
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(x);
+    b.op_optional(op, &inputs, node.attrs.clone())
+}
+
+/// Removes the axes of size one that a reduction kept, unless `node` keeps them, too.
+#[track_caller]
+fn drop_reduced(b: &mut Builder<'_>, node: &Node, x: ValueId, axes: &[usize]) -> Result<ValueId> {
+    if node.int("keepdims", 1) != 0 {
+        return Ok(x);
+    }
+    let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+    b.squeeze(x, &axes)
+}
+
+/// Reshapes `x` to known sizes.
+#[track_caller]
+fn reshape(b: &mut Builder<'_>, x: ValueId, shape: &[i64]) -> Result<ValueId> {
+    let shape = b.i64s(shape);
+    b.op("Reshape", &[x, shape], Attrs::new())
+}
+
 /// Emits a formula of the node's first operands.
 fn formula<const N: usize>(
     b: &mut Builder<'_>,

@@ -144,10 +144,7 @@ pub(super) fn simplify(work: &mut Legalizer<'_>) -> Result<(), Error> {
             if work.graph().get(*id).is_none() {
                 continue;
             }
-            match work.replace(*id, (simpler.form)(has_double)) {
-                Ok(()) | Err(Lack::Because(_)) => {}
-                Err(Lack::Graph(error)) => return Err(error.into()),
-            }
+            work.try_replace(*id, (simpler.form)(has_double))?;
         }
     }
     Ok(())

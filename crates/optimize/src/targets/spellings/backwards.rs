@@ -22,7 +22,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     };
     node.attrs.remove(direction);
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     node.inputs[0] = Some(reversed(b, sequence)?);
     let count = node.outputs.len();
     let mut results = b.emit(node.op, node.inputs, node.attrs, count, Location::caller())?;
@@ -38,7 +38,7 @@ pub(in crate::targets) static BACKWARD_SLICES: Bug =
 fn avoid_slice(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let (graph, node) = (work.graph(), work.graph().node(id));
     if let Some((mut value, axes)) = reversal(graph, node) {
-        let b = &mut work.builder(id, Some(id));
+        let b = &mut work.builder(id);
         for axis in axes {
             value = gathered(b, value, axis)?;
         }
@@ -79,7 +79,7 @@ pub(super) fn scan_forwards(work: &mut Legalizer<'_>, id: NodeId) -> Result<Node
             all.fill(0);
         }
     }
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     for index in read {
         if let Some(rows) = &mut node.inputs[found.carried + index] {
             *rows = reversed(b, *rows)?;

@@ -57,7 +57,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     // The body moves to the new node.
     work.edit.attrs_mut(id).clear();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let numbers = match &counter {
         Some(counter) => {
             let numbers = b.i64s(&(0..count).map(|n| counter.at(n)).collect::<Vec<_>>());

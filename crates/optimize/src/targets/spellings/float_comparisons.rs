@@ -27,7 +27,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         "LessOrEqual" => (false, y),
         _ => (false, x),
     };
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let most = b.op("Max", &[x, y], Attrs::new())?;
     let mut result = b.op("Equal", &[most, largest], Attrs::new())?;
     if is_strict {

@@ -16,7 +16,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
     if work.graph().ty(x).dtype != DType::F16 {
         return Ok(());
     }
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let (x, w) = (turned(b, &node, "transA", x)?, turned(b, &node, "transB", w)?);
     let mut sum = b.op("MatMul", &[x, w], Attrs::new())?;
     sum = scaled(b, &node, "alpha", sum)?;

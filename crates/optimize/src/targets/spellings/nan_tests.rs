@@ -18,7 +18,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     if !dtype.is_float() {
         return Ok(());
     }
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let most = b.scalar(dtype, f64::INFINITY)?;
     let mut result = b.op("LessOrEqual", &[x, most], Attrs::new())?;
     if is_negated {

@@ -47,7 +47,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     };
     // A negative index counts from the end, which moves.
     let is_in_order = graph.facts().interval(indices).is_at_least(&Dim::Known(0));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let mut places = indices;
     if axes > 0 && !is_in_order {
         let sizes = b.op("Shape", &[x], attrs! { end: axes })?;

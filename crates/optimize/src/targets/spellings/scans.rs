@@ -37,7 +37,7 @@ pub(crate) fn loop_for_scan(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), 
     let first = work.graph().nodes_of(body).next();
     let origin = node.origin;
     let length = {
-        let b = &mut work.builder(id, Some(id));
+        let b = &mut work.builder(id);
         let length = b.op("Shape", &[rows], attrs! { start: 0, end: 1 })?;
         b.squeeze(length, &[0])?
     };
@@ -62,7 +62,7 @@ pub(crate) fn loop_for_scan(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), 
     work.edit.set_inputs(body, inputs);
     // The body moves to the new node.
     work.edit.attrs_mut(id).clear();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let always = b.constant(Tensor::bools(&[], &[true]));
     let initial = node.inputs[..found.carried].iter().copied();
     let operands = [Some(length), Some(always)].into_iter().chain(initial).collect();

@@ -40,7 +40,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     };
 
     // Before the scan: the tensors without rows, and the numbers of the iterations.
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let mut empty = Vec::new();
     for (ty, sizes) in types.iter().zip(&sizes) {
         let zero = b.scalar(DType::F32, 0.0)?;
@@ -93,7 +93,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let mut operands = node.inputs.clone();
     operands.splice(found.carried..found.carried, empty);
     operands.push(Some(numbers));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let made = b.emit(node.op, operands, attrs, node.outputs.len(), Location::caller())?;
     let (state, rest) = made.split_at(found.carried);
     let (tensors, rest) = rest.split_at(symbolic.len());

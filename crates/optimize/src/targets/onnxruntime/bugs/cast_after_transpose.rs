@@ -58,7 +58,7 @@ pub(super) fn cast_first(
 ) -> Result<ValueId, Error> {
     let made = work.graph().producer(value).map(|id| work.graph().node(id).clone());
     let Some(node) = made.filter(|_| is_turned(work.graph(), value)) else {
-        let mut b = work.builder(at, Some(at));
+        let mut b = work.builder(at);
         return Ok(b.like(origin, |b| b.op("Cast", &[value], attrs! { to: dtype }))?);
     };
     let parts: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
@@ -68,7 +68,7 @@ pub(super) fn cast_first(
         let operand = known.copied();
         operands.push(operand.map_or_else(|| cast_first(work, at, origin, *part, dtype), Ok)?);
     }
-    let mut b = work.builder(at, Some(at));
+    let mut b = work.builder(at);
     Ok(b.like(node.origin, |b| b.op(node.op.name, &operands, node.attrs))?)
 }
 

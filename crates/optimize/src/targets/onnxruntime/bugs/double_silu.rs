@@ -23,7 +23,7 @@ fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
         (_, true) => (b, a),
         _ => return Ok(()),
     };
-    let mut builder = work.builder(product, Some(product));
+    let mut builder = work.builder(product);
     let minus = builder.op("Neg", &[x], Attrs::new())?;
     let negated = builder.op("Mul", &[minus, gate], Attrs::new())?;
     let result = builder.op("Neg", &[negated], Attrs::new())?;

@@ -25,7 +25,7 @@ fn avoid(work: &mut Legalizer<'_>, clip: NodeId) -> Result<(), Error> {
     else {
         return Ok(());
     };
-    let mut b = work.builder(relu, Some(relu));
+    let mut b = work.builder(relu);
     let zero = b.scalar(dtype, 0.0)?;
     let larger = b.op("Max", &[x, zero], Attrs::new())?;
     work.substitute(relu, &[larger])?;

@@ -38,16 +38,16 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     let mut inputs = [a, b];
     let negated = |work: &mut Legalizer<'_>, value: ValueId| {
-        work.builder(id, Some(id)).op("Neg", &[value], Attrs::new())
+        work.builder(id).op("Neg", &[value], Attrs::new())
     };
     if made {
         inputs[x] = negated(work, inputs[x])?;
     }
     if made != read {
-        inputs[1 - x] = work.builder(id, Some(id)).scalar(DType::F64, -constant)?;
+        inputs[1 - x] = work.builder(id).scalar(DType::F64, -constant)?;
     }
     let op = node.op.name;
-    let mut scaled = work.builder(id, Some(id)).op(op, &inputs, node.attrs.clone())?;
+    let mut scaled = work.builder(id).op(op, &inputs, node.attrs.clone())?;
     if read {
         scaled = negated(work, scaled)?;
     }

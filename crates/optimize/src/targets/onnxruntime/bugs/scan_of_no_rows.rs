@@ -36,7 +36,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
 
     // The body moves to the new node.
     let attrs = std::mem::take(work.edit.attrs_mut(id));
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let zero = b.scalar(DType::I64, 0.0)?;
     let count = size_of(&mut b, first, 0)?;
     let count = b.squeeze(count, &[0])?;

@@ -32,7 +32,7 @@ use crate::targets::{self, Target};
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding, Schema};
-use onnx::{BlockId, Builder, Editor, Graph, NodeId, ValueId};
+use onnx::{BlockId, Builder, Editor, Graph, Node, NodeId, ValueId};
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim};
@@ -151,6 +151,11 @@ pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(),
     older::spell(&mut work)
 }
 
+/// Returns the node that computes `value`, if its operator is `op`.
+pub(crate) fn made_by<'g>(graph: &'g Graph, value: ValueId, op: &str) -> Option<&'g Node> {
+    graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is(op))
+}
+
 /// A graph that is adapted to a target.
 pub(crate) struct Legalizer<'a> {
     pub(crate) edit: Editor<'a>,
@@ -234,15 +239,17 @@ impl<'a> Legalizer<'a> {
             Err(reason) => reason,
         };
         let (_, dtype) = casts::culprit(&binding, &rows);
-        let (op, origin, target) = (node.op.name, node.origin, self.target);
-        let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
-        let Some(equivalent) = equivalents::for_type(op, dtype, self.target.has_double(self.opset))
-        else {
-            return Err(self.too_old_for(id, dtype).unwrap_or_else(|| unsupported(reason)));
+        let has_double = self.target.has_double(self.opset);
+        let equivalent = equivalents::for_type(node.op.name, dtype, has_double);
+        let reason = match equivalent {
+            None => reason,
+            Some(equivalent) => match self.try_replace(id, equivalent)? {
+                None => return Ok(true),
+                Some(why) => format!("{reason}, and {why}"),
+            },
         };
-        let Some(why) = self.try_replace(id, equivalent)? else { return Ok(true) };
-        let otherwise = || unsupported(format!("{reason}, and {why}"));
-        Err(self.too_old_for(id, dtype).unwrap_or_else(otherwise))
+        let too_old = self.too_old_for(id, dtype);
+        Err(too_old.unwrap_or_else(|| self.unsupported(id, dtype, &reason)))
     }
 
     /// Adapts a node to the kernels of the target's device. Returns `true` if it was replaced, and
@@ -297,6 +304,13 @@ impl<'a> Legalizer<'a> {
             return Ok(false);
         }
         Ok(self.replace_for_device(id)? == Some(true))
+    }
+
+    /// Returns the error for a node that the target cannot compute in `dtype`.
+    pub(crate) fn unsupported(&self, id: NodeId, dtype: DType, reason: &str) -> Error {
+        let node = self.graph().node(id);
+        let (op, reason, origin) = (node.op.name, reason.to_owned(), node.origin);
+        Error::Unsupported { op, dtype, target: self.target, reason, origin }
     }
 
     /// Returns the error for a node that the target would accept unchanged at a newer opset.

@@ -45,6 +45,5 @@ pub(crate) fn add_by_sum(work: &mut Legalizer<'_>, add: NodeId) -> Result<(), Er
         return Ok(());
     }
     let sum = work.builder(add).op_optional("Sum", &inputs, Attrs::new())?;
-    work.substitute(add, &[sum])?;
-    Ok(())
+    Ok(work.substitute(add, &[sum])?)
 }

@@ -50,8 +50,7 @@ pub(super) fn last_axis(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack
     let moved = b.transpose(x, &perm)?;
     let result = b.op(op, &[moved], attrs! { axis: last as i64 })?;
     let result = b.transpose(result, &perm)?;
-    work.substitute(id, &[result])?;
-    Ok(())
+    Ok(work.substitute(id, &[result])?)
 }
 
 /// Converts `Resize (x, , , sizes)` → `Resize (x, [], [], sizes)`.
@@ -112,8 +111,7 @@ pub(super) fn largest(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> 
         let attrs = attrs! { axis: node.int("axis", -1) };
         let found = b.op_many("TopK", &[negative, k], attrs, 2)?;
         let values = b.op("Neg", &[found[0]], Attrs::new())?;
-        work.substitute(id, &[values, found[1]])?;
-        return Ok(());
+        return Ok(work.substitute(id, &[values, found[1]])?);
     }
     drop_attr(work, id, "largest");
     drop_attr(work, id, "sorted");

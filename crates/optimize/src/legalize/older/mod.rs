@@ -93,7 +93,7 @@ impl Simpler {
         }
         let is_one = |id: &NodeId| {
             let node = graph.node(*id);
-            node.op.domain.is_empty() && node.is(self.op) && (self.applies)(graph, node)
+            node.is(self.op) && (self.applies)(graph, node)
         };
         graph.all_nodes().into_iter().filter(is_one).collect()
     }

@@ -38,8 +38,7 @@ pub(super) fn axes_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(),
     if axes.is_empty() && keeps {
         let x = x.ok_or(Lack::Because("it has no operand"))?;
         let result = work.builder(id).op("Identity", &[x], Attrs::new())?;
-        work.substitute(id, &[result])?;
-        return Ok(());
+        return Ok(work.substitute(id, &[result])?);
     }
     work.edit.drop_inputs(id, 1);
     drop_attr(work, id, "noop_with_empty_axes");
@@ -61,8 +60,7 @@ pub(super) fn slice_of_shape(work: &mut Legalizer<'_>, id: NodeId) -> Result<(),
     let all = b.op("Shape", &[x], Attrs::new())?;
     let (start, end, axes) = (b.i64s(&[start]), b.i64s(&[end]), b.i64s(&[0]));
     let result = b.op("Slice", &[all, start, end, axes], Attrs::new())?;
-    work.substitute(id, &[result])?;
-    Ok(())
+    Ok(work.substitute(id, &[result])?)
 }
 
 /// Drops `allowzero`. Without it, a zero in a shape copies the size of the operand's axis.
@@ -81,8 +79,7 @@ pub(super) fn zeros_that_copy(work: &mut Legalizer<'_>, id: NodeId) -> Result<()
             let zero = zero.ok_or(Lack::Because("its result is empty"))?;
             let mut b = work.builder(id);
             let result = b.op("ConstantOfShape", &[shape], attrs! { value: zero })?;
-            work.substitute(id, &[result])?;
-            return Ok(());
+            return Ok(work.substitute(id, &[result])?);
         }
     }
     drop_attr(work, id, "allowzero");
@@ -108,8 +105,7 @@ pub(super) fn equal_parts(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), La
         let mut b = work.builder(id);
         let known = b.i64s(&known);
         let parts = b.op_many("Split", &[x, known], attrs, count)?;
-        work.substitute(id, &parts)?;
-        return Ok(());
+        return Ok(work.substitute(id, &parts)?);
     }
     drop_attr(work, id, "num_outputs");
     Ok(())

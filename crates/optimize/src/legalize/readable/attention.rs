@@ -6,6 +6,7 @@ use onnx::facts::is_finite;
 use onnx::{Attrs, Editor, Graph, NodeId, Op, Result, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::legalize::made_by;
 use crate::rewrites::Scores;
 
 /// Converts the parts of attention at `id`.
@@ -37,7 +38,7 @@ fn scale_of_scores(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
 fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<(ValueId, Tensor)> {
     let node = graph.node(id);
     let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
-    let is_product = graph.producer(scores).is_some_and(|id| graph.node(id).is("MatMul"));
+    let is_product = made_by(graph, scores, "MatMul").is_some();
     let result = *node.outputs.first()?;
     let sum = graph.only_reader(result).filter(|reader| reader.is("Add"));
     let sum = sum.and_then(|sum| sum.outputs.first().copied());
@@ -226,9 +227,7 @@ fn scale(graph: &Graph, id: NodeId) -> Option<(ValueId, f64)> {
 
 /// Returns `true` if `x` is a product with a bias whose features are split into heads.
 fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
-    let step = |x: ValueId, op: &str, operand: usize| {
-        graph.producer(x).map(|id| graph.node(id)).filter(|node| node.is(op))?.input(operand)
-    };
+    let step = |x, op, operand| made_by(graph, x, op)?.input(operand);
     let biased = step(x, "Transpose", 0).and_then(|x| step(x, "Reshape", 0));
     biased.is_some_and(|x| {
         let operands = [0, 1].map(|operand| step(x, "Add", operand));

@@ -48,14 +48,8 @@ fn avoid_slice(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     if steps.is_none_or(|steps| steps.iter().all(|step| *step > 0)) {
         return Ok(());
     }
-    Err(Error::Unsupported {
-        op: node.op.name,
-        dtype: graph.ty(node.outputs[0]).dtype,
-        target: work.target,
-        reason: "it reads elements backwards incorrectly, unless a whole axis is reversed"
-            .to_owned(),
-        origin: node.origin,
-    })
+    let reason = "it reads elements backwards incorrectly, unless a whole axis is reversed";
+    Err(work.unsupported(id, graph.ty(node.outputs[0]).dtype, reason))
 }
 
 /// Makes a scan go forwards. Returns its node, which is another one if it went backwards.

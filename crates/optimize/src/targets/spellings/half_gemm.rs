@@ -1,5 +1,6 @@
 //! `Gemm` in half precision → `MatMul` and `Add`, for targets that return single precision.
 
+use onnx::formula::formulas;
 use onnx::{Attrs, Builder, Node, NodeId, Result, ValueId};
 use tensor::DType;
 
@@ -33,11 +34,8 @@ fn turned(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<Va
 
 fn scaled(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<ValueId> {
     let factor = node.float(attr, 1.0);
-    if factor == 1.0 {
-        return Ok(x);
-    }
-    let factor = b.scalar(DType::F16, factor)?;
-    b.op("Mul", &[x, factor], Attrs::new())
+    let [scaled] = formulas(b, [x], |[x]| [if factor == 1.0 { x } else { x * factor }])?;
+    Ok(scaled)
 }
 
 #[cfg(test)]

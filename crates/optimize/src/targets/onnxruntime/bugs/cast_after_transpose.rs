@@ -8,7 +8,7 @@ use provenance::OriginId;
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
@@ -17,12 +17,8 @@ pub(super) static BUG: Bug =
 fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {
         let Some(cast) = work.graph().node(product).input(index) else { continue };
-        let Some(node) = work.graph().producer(cast).map(|id| work.graph().node(id)) else {
-            continue;
-        };
-        let (Some(x), origin) = (node.input(0).filter(|_| node.is("Cast")), node.origin) else {
-            continue;
-        };
+        let Some(node) = made_by(work.graph(), cast, "Cast") else { continue };
+        let (Some(x), origin) = (node.input(0), node.origin) else { continue };
         if !is_turned(work.graph(), x) {
             continue;
         }

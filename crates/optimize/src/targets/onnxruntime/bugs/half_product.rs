@@ -30,6 +30,5 @@ fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     let mut builder = work.builder(product);
     let wide = builder.op("MatMul", &operands, Attrs::new())?;
     let result = builder.op("Cast", &[wide], attrs! { to: dtype })?;
-    work.substitute(product, &[result])?;
-    Ok(())
+    Ok(work.substitute(product, &[result])?)
 }

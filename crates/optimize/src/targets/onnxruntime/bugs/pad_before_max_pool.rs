@@ -29,8 +29,7 @@ fn avoid(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {
     let axes = b.i64s(&axes);
     let inputs = [Some(x), Some(pads), node.input(2), Some(axes)];
     let padded = b.op_optional("Pad", &inputs, node.attrs.clone())?;
-    work.substitute(id, &[padded])?;
-    Ok(())
+    Ok(work.substitute(id, &[padded])?)
 }
 
 fn keep_apart(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {

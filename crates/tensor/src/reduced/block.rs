@@ -178,9 +178,7 @@ impl Quantizer {
         }
         Ok(())
     }
-}
 
-impl Quantizer {
     /// Returns `true` if the elements of the first block that is not all zero are multiples of a
     /// scale, as in a matrix that was quantised before.
     fn is_on_grid(&self, elements: &[f32]) -> bool {

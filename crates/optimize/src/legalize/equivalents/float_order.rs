@@ -67,7 +67,7 @@ fn ordered_floats(graph: &Graph, node: &Node) -> Result<ValueId, Lack> {
 
 /// Returns the floats whose indices a `TopK` returns, in the order of their bits.
 fn floats_in_order(graph: &Graph, node: &Node) -> Option<ValueId> {
-    let x = ordered_by_bits(graph, node.input(0)?)?;
+    let x = ordered_by_bits(graph, node.input(0).filter(|_| node.is("TopK"))?)?;
     let values = node.outputs.first()?;
     (!graph.value(*values).is_used() && node.int("largest", 1) == 1).then_some(x)
 }

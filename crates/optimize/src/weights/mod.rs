@@ -280,49 +280,37 @@ fn suitable(
     forms: &Forms,
 ) -> Result<Plan, String> {
     let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
-    let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
-    let to = match format {
-        Format::Keep => return Ok(Plan::Cast),
-        Format::Float(to) => to,
-        Format::Bytes { dtype: to }
-        | Format::Columns { dtype: to }
-        | Format::Blocks { dtype: to, .. } => {
-            if quantized::is_integer(dtype) {
-                return quantized::found(graph, value).map(|_| Plan::Cast);
+    let (dtype, is_small) = (tensor.dtype(), by_itself && tensor.len() < WORTH_IT);
+    let blocks = |to, size| plan::blocks(graph, value, (to, size), by_itself, forms);
+    match (format, tensor.shape()) {
+        (Format::Keep, _) => Ok(Plan::Cast),
+        (Format::Float(to), shape) => {
+            if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
+                return Err(format!("it holds {dtype}"));
             }
-            if by_itself && tensor.len() < WORTH_IT {
+            if dtype.bits() <= to.bits() {
+                return Err(format!("it is {} already", dtype.numpy_name()));
+            }
+            if is_small || by_itself && shape.len() < 2 {
                 return Err("it is small".to_owned());
             }
-            return match (format, tensor.shape()) {
-                (Format::Blocks { size, .. }, shape) if !reads_blocks(forms, size, shape) => {
-                    Err(format!(
-                        "{} does not read such blocks; `int8:column` has a scale for each column",
-                        forms.target
-                    ))
-                }
-                (Format::Blocks { size, .. }, _) => {
-                    plan::blocks(graph, value, (to, size), by_itself, forms)
-                }
-                (_, &[rows, _]) => {
-                    match plan::blocks(graph, value, (to, rows.max(1)), by_itself, forms)? {
-                        Plan::Whole { scale, .. } => Ok(Plan::Whole { axis: 1, scale }),
-                        _ => Err("its rows are looked up, and columns have the scales".to_owned()),
-                    }
-                }
-                _ => Err("it is no matrix, and columns have the scales".to_owned()),
-            };
+            Ok(Plan::Cast)
         }
-    };
-    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
-        return Err(format!("it holds {dtype}"));
+        _ if quantized::is_integer(dtype) => quantized::found(graph, value).map(|_| Plan::Cast),
+        _ if is_small => Err("it is small".to_owned()),
+        (Format::Blocks { size, .. }, shape) if !reads_blocks(forms, size, shape) => Err(format!(
+            "{} does not read such blocks; `int8:column` has a scale for each column",
+            forms.target
+        )),
+        (Format::Blocks { dtype: to, size }, _) => blocks(to, size),
+        (Format::Bytes { dtype: to } | Format::Columns { dtype: to }, &[rows, _]) => {
+            match blocks(to, rows.max(1))? {
+                Plan::Whole { scale, .. } => Ok(Plan::Whole { axis: 1, scale }),
+                _ => Err("its rows are looked up, and columns have the scales".to_owned()),
+            }
+        }
+        _ => Err("it is no matrix, and columns have the scales".to_owned()),
     }
-    if dtype.bits() <= to.bits() {
-        return Err(format!("it is {} already", dtype.numpy_name()));
-    }
-    if by_itself && (rank < 2 || tensor.len() < WORTH_IT) {
-        return Err("it is small".to_owned());
-    }
-    Ok(Plan::Cast)
 }
 
 /// Returns the float type in which products read a weight, and the values that they read: the

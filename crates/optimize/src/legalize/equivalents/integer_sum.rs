@@ -119,19 +119,14 @@ fn ones(
 ) -> Result<ValueId> {
     let size = b.shape(x)[axis].as_known();
     let is_matrix = step == ProductForm::MaybeNone;
-    let one = |shape: &[usize]| {
-        let element = match dtype {
-            DType::I32 => 1i32.to_le_bytes().to_vec(),
-            _ => 1i64.to_le_bytes().to_vec(),
-        };
-        let count = shape.iter().product();
-        Tensor::new(dtype, shape, Arc::new(element.repeat(count))).ok()
-    };
     let small = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= LARGEST);
     if let Some(count) = small
-        && let Some(ones) = if is_matrix { one(&[count, 1]) } else { one(&[count]) }
+        && let Some(bytes) = Tensor::int_scalar(dtype, 1).as_ref().and_then(Tensor::bytes)
     {
-        return Ok(b.constant(ones));
+        let shape = if is_matrix { &[count, 1][..] } else { &[count] };
+        if let Ok(ones) = Tensor::new(dtype, shape, Arc::new(bytes.repeat(count))) {
+            return Ok(b.constant(ones));
+        }
     }
     let start = axis as i64;
     let mut sizes = match size {
@@ -142,8 +137,7 @@ fn ones(
         let width = b.i64s(&[1]);
         sizes = b.op("Concat", &[sizes, width], attrs! { axis: 0 })?;
     }
-    let attrs = one(&[1]).map_or_else(Attrs::new, |one| attrs! { value: one });
-    b.op("ConstantOfShape", &[sizes], attrs)
+    super::ones(b, sizes, dtype)
 }
 
 /// Computes the last of the running totals, for a target without double precision. They wrap around

@@ -26,8 +26,8 @@ mod triangle;
 mod windows;
 
 use onnx::formula::{Num, formulas};
-use onnx::{Attrs, Builder, Node, Result, ValueId};
-use tensor::DType;
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::{DType, Tensor};
 
 /// The reason why an equivalent does not apply to a node.
 pub(super) enum Lack {
@@ -191,6 +191,14 @@ fn drop_reduced(b: &mut Builder<'_>, node: &Node, x: ValueId, axes: &[usize]) ->
     }
     let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
     b.squeeze(x, &axes)
+}
+
+/// Emits ones in the given shape.
+#[track_caller]
+fn ones(b: &mut Builder<'_>, shape: ValueId, dtype: DType) -> Result<ValueId> {
+    let one = Tensor::scalar(dtype, 1.0).and_then(|one| one.reshaped(&[1]).ok());
+    let one = one.ok_or_else(|| onnx::Error::Graph(format!("no constant for 1 in {dtype}")))?;
+    b.op("ConstantOfShape", &[shape], attrs! { value: one })
 }
 
 /// Reshapes `x` to known sizes.

@@ -43,20 +43,13 @@ pub struct Checkpoint {
     tensors: BTreeMap<String, Stored>,
 }
 
-/// A tensor, or the name of its element type if that is unknown here.
+/// An entry of a checkpoint.
 #[derive(Debug)]
-enum Stored {
-    Tensor(Tensor),
-    Unknown(String),
-}
-
-/// The result of a lookup by name.
-#[derive(Debug)]
-pub enum Found<'a> {
+pub enum Stored {
     /// A tensor.
-    Tensor(&'a Tensor),
-    /// A tensor whose element type does not exist in ONNX.
-    Unknown(&'a str),
+    Tensor(Tensor),
+    /// A tensor whose element type, which has this name, does not exist in ONNX.
+    Unknown(String),
 }
 
 /// The index of a checkpoint in several files.
@@ -86,11 +79,8 @@ impl Checkpoint {
     }
 
     /// Returns the tensor with that name.
-    pub fn get(&self, name: &str) -> Option<Found<'_>> {
-        Some(match self.tensors.get(name)? {
-            Stored::Tensor(tensor) => Found::Tensor(tensor),
-            Stored::Unknown(dtype) => Found::Unknown(dtype),
-        })
+    pub fn get(&self, name: &str) -> Option<&Stored> {
+        self.tensors.get(name)
     }
 
     fn folder(folder: &Path) -> Result<Self, Error> {

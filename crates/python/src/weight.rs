@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use checkpoint::{Checkpoint, Found};
+use checkpoint::{Checkpoint, Stored};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
@@ -135,8 +135,8 @@ impl Safetensors {
     fn get(&self, py: Python<'_>, name: &str) -> PyResult<Option<Weight>> {
         match self.0.get(name) {
             None => Ok(None),
-            Some(Found::Tensor(tensor)) => Ok(Some(Weight { tensor: tensor.clone() })),
-            Some(Found::Unknown(dtype)) => {
+            Some(Stored::Tensor(tensor)) => Ok(Some(Weight { tensor: tensor.clone() })),
+            Some(Stored::Unknown(dtype)) => {
                 Err(invalid(py, &format!("`{name}` holds elements of an unknown type: {dtype}")))
             }
         }

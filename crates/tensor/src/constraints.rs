@@ -14,14 +14,8 @@ pub struct Constraints(Vec<Constraint>);
 struct Constraint {
     /// The constraint as the user wrote it.
     text: String,
-    dim: Dim,
-    relation: Relation,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    AtLeastZero,
-    Zero,
+    /// Expressions that are at least zero.
+    facts: Vec<Dim>,
 }
 
 impl Constraints {
@@ -39,21 +33,18 @@ impl Constraints {
             return Err(DimError::new(text, "expected `>=`, `<=` or `==`", text.len()));
         };
         let difference = Dim::parse(left)? - Dim::parse(right)?;
-        let (dim, relation) = match sign {
-            "==" => (difference, Relation::Zero),
-            ">=" => (difference, Relation::AtLeastZero),
-            _ => (-difference, Relation::AtLeastZero),
+        let facts = match sign {
+            "==" => vec![difference.clone(), -difference],
+            ">=" => vec![difference],
+            _ => vec![-difference],
         };
-        self.0.push(Constraint { text: text.trim().to_owned(), dim, relation });
+        self.0.push(Constraint { text: text.trim().to_owned(), facts });
         Ok(())
     }
 
     /// Returns expressions that are at least zero.
     pub(crate) fn facts(&self) -> impl Iterator<Item = Dim> + '_ {
-        self.0.iter().flat_map(|Constraint { dim, relation, .. }| {
-            let other = (*relation == Relation::Zero).then(|| -dim.clone());
-            std::iter::once(dim.clone()).chain(other)
-        })
+        self.0.iter().flat_map(|constraint| constraint.facts.iter().cloned())
     }
 
     /// Returns the constraints as they were added.

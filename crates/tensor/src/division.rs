@@ -34,7 +34,7 @@ fn divide_whole(a: &Dim, b: &Dim) -> Option<Dim> {
 
 /// Returns the quotient of the products of two shapes, if it is exact.
 pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
-    let mut above: Vec<&Dim> = a.iter().collect();
+    let mut above = a.to_vec();
     let mut below = Dim::Known(1);
     for dim in b {
         // Sizes on both sides cancel even if the quotient is not a polynomial.
@@ -43,8 +43,7 @@ pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
             _ => below = below * dim.clone(),
         }
     }
-    let above = above.into_iter().cloned().fold(Dim::Known(1), |product, dim| product * dim);
-    exact_div(&above, &below)
+    exact_div(&product(&above), &below)
 }
 
 /// Divides polynomials by long division. The leading term of the divisor must divide that of the

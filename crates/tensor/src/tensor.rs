@@ -57,7 +57,7 @@ impl Data {
         match self {
             Data::Stored(place) => place.byte_len(),
             Data::Moved(moved) => moved.byte_len(),
-            Data::Reduced(reduced) => reduced.byte_len(),
+            Data::Reduced(reduced) => reduced.byte_len,
             Data::Concatenated(parts) => parts.iter().map(Tensor::byte_len).sum(),
         }
     }

@@ -1,6 +1,6 @@
 //! Converts nodes to small floats, with casts to and from the float32 of other nodes.
 
-use onnx::{Attrs, BlockId, Builder, Editor, Graph, NodeId, Use, ValueId, attrs};
+use onnx::{Attrs, BlockId, Builder, Editor, Graph, NodeId, Producer, Use, ValueId, attrs};
 use provenance::{OriginId, Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Tensor, Type};
@@ -107,10 +107,10 @@ impl<'a> Converter<'a> {
             return Ok(from);
         }
         let here = self.graph().node(reader).block();
-        let block = match (self.graph().producer(value), self.input_of(value)) {
-            (Some(id), _) => self.graph().node(id).block(),
-            (None, Some(block)) => block,
-            (None, None) => self.roots.get(&here).copied().unwrap_or(here),
+        let block = match self.graph().value(value).producer() {
+            Producer::Node(id, _) => self.graph().node(*id).block(),
+            Producer::Input(block) => *block,
+            _ => self.roots.get(&here).copied().unwrap_or(here),
         };
         if let Some(known) = self.made.get(&(value, dtype, block)) {
             return Ok(*known);
@@ -128,14 +128,6 @@ impl<'a> Converter<'a> {
         };
         self.made.insert((value, dtype, block), small);
         Ok(small)
-    }
-
-    /// Returns the block that `value` is an input of.
-    fn input_of(&self, value: ValueId) -> Option<BlockId> {
-        match self.graph().value(value).producer() {
-            onnx::Producer::Input(block) => Some(*block),
-            _ => None,
-        }
     }
 
     /// Returns a constant in the small type. A large constant that is only read in small floats is

@@ -31,24 +31,13 @@ impl<'a> Locations<'a> {
     pub(super) fn find(&mut self, graph: &Graph, id: NodeId) -> Option<usize> {
         let node = graph.node(id);
         let read = node.inputs.iter().flatten().filter(|v| graph.tensor(**v).is_some());
-        let names = read.map(|value| graph.value(*value).name.as_str());
-        let named = names.filter_map(|name| self.first(name)).min();
-        let origin = node.origin;
-        let placed = match self.known.get(&origin) {
-            Some(known) => *known,
-            None => {
-                let names = names_of(self.program, origin);
-                let found = names.iter().filter_map(|name| self.first(name)).min();
-                self.known.insert(origin, found);
-                found
-            }
-        };
-        // Takes the earlier of the two patterns.
-        named.into_iter().chain(placed).min()
-    }
-
-    fn first(&self, name: &str) -> Option<usize> {
-        self.patterns.iter().position(|pattern| matches(pattern, name))
+        let read = read.map(|value| graph.value(*value).name.as_str());
+        let first = |name: &str| self.patterns.iter().position(|pattern| matches(pattern, name));
+        let placed = *self.known.entry(node.origin).or_insert_with(|| {
+            names_of(self.program, node.origin).iter().filter_map(|name| first(name)).min()
+        });
+        // Takes the earliest of all patterns.
+        read.filter_map(first).chain(placed).min()
     }
 }
 

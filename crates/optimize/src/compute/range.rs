@@ -1,38 +1,40 @@
 //! Checks if a small float can represent a constant without changing its meaning.
 
+use std::ops::RangeInclusive;
+
 use tensor::{DType, Tensor};
 
 /// Returns `true` if every finite number of a constant stays finite, and no non-zero number becomes
 /// zero or subnormal. Infinities are preserved. Contents that have not been read yet belong to
 /// parameters, which are checked when they are written.
 pub(super) fn fits(tensor: &Tensor, dtype: DType) -> bool {
-    if tensor.dtype() != DType::F32 || !tensor.is_in_memory() {
-        return true;
-    }
-    let Some(bytes) = tensor.bytes() else { return true };
-    let (smallest, largest) = limits(dtype);
-    bytes.as_chunks::<4>().0.iter().all(|number| {
-        let size = f32::from_le_bytes(*number).abs();
-        !size.is_finite() || size == 0.0 || (smallest..=largest).contains(&size)
-    })
+    are_within(tensor, limits(dtype))
 }
 
 /// Returns `true` if every finite number of a constant stays finite.
 pub(super) fn is_finite(tensor: &Tensor, dtype: DType) -> bool {
-    let bytes = tensor.bytes().filter(|_| tensor.dtype() == DType::F32 && tensor.is_in_memory());
-    let (_, largest) = limits(dtype);
-    bytes.is_none_or(|bytes| {
-        let numbers = bytes.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number));
-        numbers.into_iter().all(|number| !number.is_finite() || number.abs() <= largest)
+    are_within(tensor, 0.0..=*limits(dtype).end())
+}
+
+/// Returns `true` if the magnitudes of all finite numbers except zeros are in `range`, or are not known.
+fn are_within(tensor: &Tensor, range: RangeInclusive<f32>) -> bool {
+    if tensor.dtype() != DType::F32 || !tensor.is_in_memory() {
+        return true;
+    }
+    tensor.bytes().is_none_or(|bytes| {
+        bytes.as_chunks::<4>().0.iter().all(|number| {
+            let size = f32::from_le_bytes(*number).abs();
+            !size.is_finite() || size == 0.0 || range.contains(&size)
+        })
     })
 }
 
 /// Returns the smallest and the largest normal number.
-fn limits(dtype: DType) -> (f32, f32) {
+fn limits(dtype: DType) -> RangeInclusive<f32> {
     match dtype {
-        DType::F16 => (6.103_515_6e-5, 65504.0),
-        DType::BF16 => (f32::MIN_POSITIVE, 3.389_531_4e38),
-        _ => (0.0, f32::MAX),
+        DType::F16 => 6.103_515_6e-5..=65504.0,
+        DType::BF16 => f32::MIN_POSITIVE..=3.389_531_4e38,
+        _ => 0.0..=f32::MAX,
     }
 }
 

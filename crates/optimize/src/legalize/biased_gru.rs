@@ -12,7 +12,7 @@ use onnx::formula::formulas;
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use super::{Error, Legalizer};
+use super::{Error, Legalizer, made_by};
 use crate::Forms;
 use crate::targets::loop_for_scan;
 
@@ -29,7 +29,7 @@ pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Res
         let layer = Layer::at(work.graph(), id);
         // A finite state may still be large.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.starts_anywhere) {
-            let results = layer.guarded(&mut work.builder(id, Some(id)))?;
+            let results = layer.guarded(&mut work.builder(id))?;
             work.substitute(id, &results)?;
             for scan in rarely_used_scans(work.graph(), results[0]) {
                 loop_for_scan(work, scan)?;
@@ -41,11 +41,9 @@ pub(super) fn guard(work: &mut Legalizer<'_>, forms: &Forms) -> std::result::Res
 
 /// Returns the scans of the second branch if `result` is that of an `If`.
 fn rarely_used_scans(graph: &Graph, result: ValueId) -> Vec<NodeId> {
-    let choice = graph.producer(result).map(|id| graph.node(id));
-    let Some(branch) = choice.and_then(|node| node.subgraph("else_branch")) else {
-        return Vec::new();
-    };
-    graph.nodes_of(branch).filter(|id| graph.node(*id).is("Scan")).collect()
+    let branch = made_by(graph, result, "If").and_then(|choice| choice.subgraph("else_branch"));
+    let nodes = branch.into_iter().flat_map(|branch| graph.nodes_of(branch));
+    nodes.filter(|id| graph.node(*id).is("Scan")).collect()
 }
 
 /// A layer with biases whose reset gate multiplies the product of the state and its weights.
@@ -68,7 +66,7 @@ impl Layer {
         let is_plain = node.int("linear_before_reset", 0) == 1
             && node.input(4).is_none()
             && ["activations", "clip", "layout"].iter().all(|name| node.attr(name).is_none());
-        if !node.is("GRU") || !node.op.domain.is_empty() || !is_plain {
+        if !node.is("GRU") || !is_plain {
             return None;
         }
         let backwards: &[bool] = match node.string("direction", "forward") {

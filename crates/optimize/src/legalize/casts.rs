@@ -109,7 +109,7 @@ pub(super) fn apply(
         let known = made.iter().find(|(from, dtype, _)| (*from, *dtype) == (value, to));
         let cast = match known {
             Some((_, _, cast)) => *cast,
-            None => convert(&mut work.builder(id, Some(id)), value, to)?,
+            None => convert(&mut work.builder(id), value, to)?,
         };
         made.push((value, to, cast));
         work.edit.set_input(id, i, Some(cast));
@@ -119,7 +119,7 @@ pub(super) fn apply(
         let ty = work.graph().ty(output).clone();
         let (from, shape) = (ty.dtype, ty.shape);
         work.edit.graph_mut().set_type(output, Type::new(to, shape));
-        let result = convert(&mut work.builder(id, next), output, from)?;
+        let result = convert(&mut work.builder_before(id, next), output, from)?;
         work.edit.graph_mut().move_name(output, result);
         work.edit.put_between(output, result);
     }

@@ -8,7 +8,7 @@ use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
-use super::{Error, Legalizer};
+use super::{Error, Legalizer, made_by};
 
 /// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to
 /// where erfc vanishes. The highest power comes first.
@@ -60,7 +60,7 @@ pub(super) fn expand(work: &mut Legalizer<'_>) -> Result<(), Error> {
             let Some(x) = work.graph().get(id).and_then(|_| find(work.graph(), id)) else {
                 continue;
             };
-            let result = erfc(&mut work.builder(id, Some(id)), x)?;
+            let result = erfc(&mut work.builder(id), x)?;
             work.substitute(id, &[result])?;
         }
     }
@@ -73,8 +73,7 @@ fn find(graph: &Graph, id: NodeId) -> Option<ValueId> {
     if !node.is("Sub") || graph.constant(node.input(0)?).and_then(Tensor::splat) != Some(1.0) {
         return None;
     }
-    let erf = graph.producer(node.input(1)?)?;
-    let x = graph.node(erf).input(0).filter(|_| graph.node(erf).is("Erf"))?;
+    let x = made_by(graph, node.input(1)?, "Erf")?.input(0)?;
     (!only_scales(graph, node, x)).then_some(x)
 }
 

@@ -23,18 +23,14 @@ const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
 /// Widens all four-bit floats, unless the model takes or returns some, which must not change.
 pub(super) fn widen(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let main = work.graph().block(Graph::MAIN);
-    let is_boundary = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
-    let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
-    let is_four = |value: ValueId| work.graph().ty(value).dtype == FOUR;
-    if !work.target.only_stores_four_bit_floats
-        || boundary
-        || !work.graph().value_ids().any(is_four)
-    {
+    let is_boundary = main.inputs.iter().chain(main.outputs()).any(|v| is_four(work.graph(), *v));
+    let has_some = work.graph().value_ids().any(|v| is_four(work.graph(), v));
+    if !work.target.only_stores_four_bit_floats || is_boundary || !has_some {
         return Ok(());
     }
     compute_in_single(work)?;
     let values: Vec<ValueId> =
-        work.graph().value_ids().filter(|v| work.graph().ty(*v).dtype == FOUR).collect();
+        work.graph().value_ids().filter(|v| is_four(work.graph(), *v)).collect();
     for id in values {
         match work.graph().value(id).producer() {
             Producer::Constant(tensor) | Producer::Parameter(tensor) => {
@@ -43,24 +39,22 @@ pub(super) fn widen(work: &mut Legalizer<'_>) -> Result<(), Error> {
                 let new = work.edit.graph_mut().add_parameter(name, wide);
                 work.edit.replace_uses(id, new);
             }
-            Producer::Node(node, _) => {
-                let node = *node;
-                let ty = work.graph().ty(id);
-                let ty = Type::new(EIGHT, ty.shape.clone());
+            Producer::Node(..) | Producer::Input(_) => {
+                let ty = Type::new(EIGHT, work.graph().ty(id).shape.clone());
                 work.edit.graph_mut().set_type(id, ty);
-                if work.graph().node(node).is("Cast") {
-                    round(work, node)?;
+                let maker = work.graph().producer(id);
+                if let Some(cast) = maker.filter(|maker| work.graph().node(*maker).is("Cast")) {
+                    round(work, cast)?;
                 }
-            }
-            Producer::Input(_) => {
-                let ty = work.graph().ty(id);
-                let ty = Type::new(EIGHT, ty.shape.clone());
-                work.edit.graph_mut().set_type(id, ty);
             }
             Producer::Removed => {}
         }
     }
     Ok(())
+}
+
+fn is_four(graph: &Graph, value: ValueId) -> bool {
+    graph.ty(value).dtype == FOUR
 }
 
 /// Inserts casts around nodes that compute new numbers. The remaining nodes only move or compare
@@ -72,8 +66,7 @@ fn compute_in_single(work: &mut Legalizer<'_>) -> Result<(), Error> {
             let node = work.graph().node(*id);
             let computes =
                 matches!(node.algebra(), Algebra::Ring | Algebra::Integer | Algebra::Real);
-            let is_four = |value: &ValueId| work.graph().ty(*value).dtype == FOUR;
-            if !computes || !node.outputs.iter().any(is_four) {
+            if !computes || !node.outputs.iter().any(|v| is_four(work.graph(), *v)) {
                 continue;
             }
             let Some(schema) = schema::find(&node.op, work.opset) else { continue };
@@ -100,7 +93,7 @@ fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
 /// number, and NaN becomes minus zero.
 fn round(work: &mut Legalizer<'_>, cast: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph().node(cast).input(0) else { return Ok(()) };
-    let mut b = work.builder(cast, Some(cast));
+    let mut b = work.builder(cast);
     let x = b.cast(x, DType::F32)?;
     let [rounded] = formulas(&mut b, [x], |[x]| {
         let size = x.is_nan().select(0.0, x.abs()).clip(0.0, 6.0);
@@ -111,8 +104,7 @@ fn round(work: &mut Legalizer<'_>, cast: NodeId) -> Result<(), Error> {
         [size * negative.select(size.constant(-1.0), 1.0)]
     })?;
     let narrow = b.op("Cast", &[rounded], attrs! { to: EIGHT })?;
-    work.substitute(cast, &[narrow])?;
-    Ok(())
+    Ok(work.substitute(cast, &[narrow])?)
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use onnx::{Graph, Node, NodeId};
 use provenance::Origins;
 use tensor::DType;
 
-use super::equivalents::{self, Lack};
-use super::{Error, Legalizer};
+use super::{Error, Legalizer, equivalents};
 use crate::{Form, Forms, Target};
 
 /// Operators whose meaning changed at a version, although a node may be valid before it. The
@@ -51,10 +50,7 @@ pub fn replace_fused(
     for id in chosen {
         let name = work.graph().node(id).op.name;
         let Some(equivalent) = equivalents::for_opset(name) else { continue };
-        match work.replace(id, equivalent) {
-            Ok(()) | Err(Lack::Because(_)) => {}
-            Err(Lack::Graph(error)) => return Err(error.into()),
-        }
+        work.try_replace(id, equivalent)?;
     }
     Ok(())
 }

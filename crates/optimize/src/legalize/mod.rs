@@ -32,7 +32,7 @@ use crate::targets::{self, Target};
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding, Schema};
-use onnx::{BlockId, Builder, Editor, Graph, NodeId, ValueId};
+use onnx::{BlockId, Builder, Editor, Graph, Node, NodeId, ValueId};
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim};
@@ -151,6 +151,11 @@ pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(),
     older::spell(&mut work)
 }
 
+/// Returns the node that computes `value`, if its operator is `op`.
+pub(crate) fn made_by<'g>(graph: &'g Graph, value: ValueId, op: &str) -> Option<&'g Node> {
+    graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is(op))
+}
+
 /// A graph that is adapted to a target.
 pub(crate) struct Legalizer<'a> {
     pub(crate) edit: Editor<'a>,
@@ -234,20 +239,17 @@ impl<'a> Legalizer<'a> {
             Err(reason) => reason,
         };
         let (_, dtype) = casts::culprit(&binding, &rows);
-        let (op, origin, target) = (node.op.name, node.origin, self.target);
-        let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
-        let Some(equivalent) = equivalents::for_type(op, dtype, self.target.has_double(self.opset))
-        else {
-            return Err(self.too_old_for(id, dtype).unwrap_or_else(|| unsupported(reason)));
+        let has_double = self.target.has_double(self.opset);
+        let equivalent = equivalents::for_type(node.op.name, dtype, has_double);
+        let reason = match equivalent {
+            None => reason,
+            Some(equivalent) => match self.try_replace(id, equivalent)? {
+                None => return Ok(true),
+                Some(why) => format!("{reason}, and {why}"),
+            },
         };
-        match self.replace(id, equivalent) {
-            Ok(()) => Ok(true),
-            Err(Lack::Because(why)) => {
-                let otherwise = || unsupported(format!("{reason}, and {why}"));
-                Err(self.too_old_for(id, dtype).unwrap_or_else(otherwise))
-            }
-            Err(Lack::Graph(error)) => Err(error.into()),
-        }
+        let too_old = self.too_old_for(id, dtype);
+        Err(too_old.unwrap_or_else(|| self.unsupported(id, dtype, &reason)))
     }
 
     /// Adapts a node to the kernels of the target's device. Returns `true` if it was replaced, and
@@ -284,12 +286,8 @@ impl<'a> Legalizer<'a> {
         let (graph, node) = (self.graph(), self.graph().node(id));
         let dtype = node.input(0).map(|x| graph.ty(x).dtype);
         let equivalent = dtype.and_then(|dtype| equivalents::for_device(node.op.name, dtype));
-        match equivalent.map(|equivalent| self.replace(id, equivalent)) {
-            None => Ok(None),
-            Some(Ok(())) => Ok(Some(true)),
-            Some(Err(Lack::Because(_))) => Ok(Some(false)),
-            Some(Err(Lack::Graph(error))) => Err(error.into()),
-        }
+        let Some(equivalent) = equivalent else { return Ok(None) };
+        Ok(Some(self.try_replace(id, equivalent)?.is_none()))
     }
 
     /// Replaces a node that another device of the target would leave to the CPU. Returns `true` if it
@@ -306,6 +304,13 @@ impl<'a> Legalizer<'a> {
             return Ok(false);
         }
         Ok(self.replace_for_device(id)? == Some(true))
+    }
+
+    /// Returns the error for a node that the target cannot compute in `dtype`.
+    pub(crate) fn unsupported(&self, id: NodeId, dtype: DType, reason: &str) -> Error {
+        let node = self.graph().node(id);
+        let (op, reason, origin) = (node.op.name, reason.to_owned(), node.origin);
+        Error::Unsupported { op, dtype, target: self.target, reason, origin }
     }
 
     /// Returns the error for a node that the target would accept unchanged at a newer opset.
@@ -335,25 +340,37 @@ impl<'a> Legalizer<'a> {
         let needs = (self.opset..=schema::NEWEST).find(is_known);
         let is_lacking = schema::find(&op, self.opset).is_none();
         let equivalent = equivalents::for_opset(op.name).filter(|_| is_lacking);
-        let why = match equivalent.map(|equivalent| self.replace(id, equivalent)) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(Lack::Graph(error))) => return Err(error.into()),
-            Some(Err(Lack::Because(why))) => Some(why.to_owned()),
-            None => None,
-        };
+        let mut reason = None;
+        if let Some(equivalent) = equivalent {
+            let Some(why) = self.try_replace(id, equivalent)? else { return Ok(()) };
+            reason = Some(why.to_owned());
+        }
         let Some(needs) = needs else {
-            let reason = format!("not valid at any opset from {} on", self.opset);
-            return Err(onnx::Error::invalid(op.name, reason).into());
+            let problem = format!("not valid at any opset from {} on", self.opset);
+            return Err(onnx::Error::invalid(op.name, problem).into());
         };
         let (op, origin) = (op.name.to_owned(), Some(origin));
-        Err(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason: why, origin }.into())
+        Err(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
     }
 
     /// Replaces a node by an equivalent.
     fn replace(&mut self, id: NodeId, equivalent: Equivalent) -> Result<(), Lack> {
         let node = self.graph().node(id).clone();
-        let results = equivalent(&mut self.builder(id, Some(id)), &node)?;
+        let results = equivalent(&mut self.builder(id), &node)?;
         Ok(self.substitute(id, &results)?)
+    }
+
+    /// Replaces a node by an equivalent, or returns the reason why that does not apply.
+    fn try_replace(
+        &mut self,
+        id: NodeId,
+        equivalent: Equivalent,
+    ) -> onnx::Result<Option<&'static str>> {
+        match self.replace(id, equivalent) {
+            Ok(()) => Ok(None),
+            Err(Lack::Because(reason)) => Ok(Some(reason)),
+            Err(Lack::Graph(error)) => Err(error),
+        }
     }
 
     /// Replaces a node by the nodes that were emitted for it.
@@ -378,8 +395,13 @@ impl<'a> Legalizer<'a> {
         self.mark.take().map(|mark| self.edit.added_since(mark)).unwrap_or_default()
     }
 
+    /// Returns a builder that emits replacements of `node` in front of it.
+    pub(crate) fn builder(&mut self, node: NodeId) -> Builder<'_> {
+        self.builder_before(node, Some(node))
+    }
+
     /// Returns a builder that emits replacements of `node` before `before`.
-    pub(crate) fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
+    fn builder_before(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph().node(node);
         let (name, block, origin) = (replaced.op.name, replaced.block(), replaced.origin);
         self.mark.get_or_insert(self.edit.mark());

@@ -5,6 +5,7 @@
 
 use onnx::{Assumption, Graph, Node, Use, ValueId};
 
+use super::made_by;
 use super::shifted_exponentials::is_shift;
 
 /// Returns `true` if it may matter that `node` loses a NaN in its operand.
@@ -23,13 +24,10 @@ pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
 
 /// Returns `true` if all readers of the result prefer a sum that is NaN if an element of `x` is.
 fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
-    let producer = |value, op| {
-        graph.producer(value).map(|id| graph.node(id)).filter(|node: &&Node| node.is(op))
-    };
     let knows = |sum: ValueId| {
-        let sum = producer(sum, "ReduceSum");
+        let sum = made_by(graph, sum, "ReduceSum");
         let sizes = sum.and_then(|sum| sum.input(0));
-        let of_sizes = sizes.and_then(|sizes| producer(sizes, "Abs"));
+        let of_sizes = sizes.and_then(|sizes| made_by(graph, sizes, "Abs"));
         sum.is_some_and(|sum| sum.inputs[1..] == node.inputs[1..] && sum.attrs == node.attrs)
             && of_sizes.is_some_and(|abs| sizes == Some(x) || abs.input(0) == Some(x))
     };
@@ -44,7 +42,7 @@ fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
             if index != 2 {
                 return false;
             }
-            let test = choice.input(0).and_then(|test| producer(test, "IsNaN"));
+            let test = choice.input(0).and_then(|test| made_by(graph, test, "IsNaN"));
             let sum = test.and_then(|test| test.input(0));
             choice.is("Where") && sum == choice.input(1) && sum.is_some_and(knows)
         })

@@ -6,10 +6,11 @@
 //! - `Greater(a, b)` → `Less(b, a)`, `GreaterOrEqual(a, b)` → `LessOrEqual(b, a)`. Some take NaN to be greater than
 //!   any number.
 
+use onnx::formula::formulas;
 use onnx::{Attrs, Graph, NodeId, ValueId};
 use tensor::DType;
 
-use super::{Error, Legalizer, nan};
+use super::{Error, Legalizer, made_by, nan};
 
 /// The first opset with `LessOrEqual`.
 const SINCE: i64 = 12;
@@ -33,22 +34,15 @@ pub(super) fn convert(work: &mut Legalizer<'_>) -> Result<(), Error> {
     }
     for id in work.graph().all_nodes() {
         let Some(form) = form_of(work.graph(), id) else { continue };
-        let (Form::Test(x) | Form::Choice(x, ..) | Form::Swapped(_, x, _)) = form;
-        let dtype = work.graph().ty(x).dtype;
-        let b = &mut work.builder(id, Some(id));
-        let mut at_most = |x| {
-            let most = b.scalar(dtype, f64::INFINITY)?;
-            b.op("LessOrEqual", &[x, most], Attrs::new())
-        };
+        let b = &mut work.builder(id);
         let result = match form {
-            Form::Test(x) => at_most(x)?,
-            Form::Choice(x, nan, other) => {
-                let test = at_most(x)?;
-                b.op("Where", &[test, other, nan], Attrs::new())?
-            }
-            Form::Swapped(op, x, y) => b.op(op, &[y, x], Attrs::new())?,
+            Form::Test(x) => formulas(b, [x], |[x]| [x.at_most(f64::INFINITY)])?,
+            Form::Choice(x, nan, other) => formulas(b, [x, nan, other], |[x, nan, other]| {
+                [x.at_most(f64::INFINITY).select(other, nan)]
+            })?,
+            Form::Swapped(op, x, y) => [b.op(op, &[y, x], Attrs::new())?],
         };
-        work.substitute(id, &[result])?;
+        work.substitute(id, &result)?;
     }
     Ok(())
 }
@@ -70,8 +64,8 @@ fn form_of(graph: &Graph, id: NodeId) -> Option<Form> {
         "Greater" => swapped("Less"),
         "GreaterOrEqual" => swapped("LessOrEqual"),
         "Where" => {
-            let test = graph.node(graph.producer(x)?);
-            let tested = test.input(0).filter(|tested| test.is("IsNaN") && is_wide(*tested))?;
+            let test = made_by(graph, x, "IsNaN")?;
+            let tested = test.input(0).filter(|tested| is_wide(*tested))?;
             let is_own = test.block() == node.block() && graph.only_reader(x).is_some();
             is_own.then_some(Form::Choice(tested, y, node.input(2)?))
         }

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Dim;
 
+use super::made_by;
+
 /// Returns `true` if the treatment of NaN in the reduction `node` is not visible.
 pub(super) fn is_shift(graph: &Graph, node: &Node) -> bool {
     let is_used = graph.value(node.outputs[0]).is_used();
@@ -103,8 +105,8 @@ impl<'g> Rows<'g> {
         match node.op.name {
             "ReduceSum" => {
                 let exp = node.input(0).map(|from| unchanged(self.graph, from));
-                let exp = exp.and_then(|exp| self.graph.producer(exp));
-                exp.is_some_and(|id| self.graph.node(id).is("Exp")) && self.has_axes_of(node)
+                let exp = exp.and_then(|exp| made_by(self.graph, exp, "Exp"));
+                exp.is_some() && self.has_axes_of(node)
             }
             op if ["Abs", "Log"].contains(&op) || keeps_order(node) => {
                 node.input(0).is_some_and(|from| self.is_sum(from))

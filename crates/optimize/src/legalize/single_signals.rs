@@ -14,7 +14,7 @@ pub(super) fn batch(work: &mut Legalizer<'_>) -> Result<(), Error> {
         let x = node.input(0).filter(|x| node.is("DFT") && work.graph().ty(*x).rank() == 2);
         let Some(x) = x else { continue };
         let (length, attrs) = (node.input(1), node.attrs.clone());
-        let mut b = work.builder(id, Some(id));
+        let mut b = work.builder(id);
         let (signals, axis) = (b.unsqueeze(x, &[0])?, b.int(DType::I64, -2)?);
         let found = b.op_optional("DFT", &[Some(signals), length, Some(axis)], attrs)?;
         let result = b.squeeze(found, &[0])?;

@@ -44,7 +44,6 @@ pub(crate) fn add_by_sum(work: &mut Legalizer<'_>, add: NodeId) -> Result<(), Er
     if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {
         return Ok(());
     }
-    let sum = work.builder(add, Some(add)).op_optional("Sum", &inputs, Attrs::new())?;
-    work.substitute(add, &[sum])?;
-    Ok(())
+    let sum = work.builder(add).op_optional("Sum", &inputs, Attrs::new())?;
+    Ok(work.substitute(add, &[sum])?)
 }

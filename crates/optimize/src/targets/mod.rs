@@ -17,6 +17,7 @@ mod onnxruntime_web;
 mod openvino;
 mod rten;
 mod spellings;
+mod stacked;
 mod tensorrt;
 #[cfg(test)]
 mod testing;

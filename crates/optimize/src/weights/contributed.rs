@@ -7,9 +7,9 @@ use std::panic::Location;
 
 use onnx::schema::CONTRIB;
 use onnx::{Attr, Attrs, Builder, Editor, Graph, Node, NodeId, Op, Use, ValueId, attrs};
-use tensor::{Blocks, DType, Quantized, ReduceError, Type};
+use tensor::{Blocks, DType, Quantized, ReduceError, Tensor, Type};
 
-use super::{NAME, beside, bytes_of, name_parts};
+use super::{Error, NAME, Stored, beside};
 use crate::recognize::{Forms, check_contrib};
 
 pub(super) const PRODUCT: &str = "MatMulNBits";
@@ -27,27 +27,6 @@ pub(super) struct Readers {
     lookups: Vec<NodeId>,
     /// `true` if products may round their other operand to 8 bits.
     rounds_operands: bool,
-}
-
-/// The error if a weight cannot be stored.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
-    #[error(transparent)]
-    Reduce(#[from] ReduceError),
-    #[error(transparent)]
-    Graph(#[from] super::Error),
-}
-
-impl From<onnx::Error> for Error {
-    fn from(error: onnx::Error) -> Self {
-        Self::Graph(error.into())
-    }
-}
-
-impl From<tensor::TensorError> for Error {
-    fn from(error: tensor::TensorError) -> Self {
-        Self::Reduce(error.into())
-    }
 }
 
 impl Readers {
@@ -90,6 +69,25 @@ impl Readers {
         fits.then_some(found)
     }
 
+    /// Quantises a weight, which is transposed unless its rows are looked up.
+    pub(super) fn quantized(
+        &self,
+        tensor: &Tensor,
+        blocks: Blocks,
+        name: &str,
+    ) -> Result<Quantized, ReduceError> {
+        let table = if self.are_lookups() { tensor.clone() } else { tensor.transposed(&[1, 0])? };
+        let mut parts = table.quantized(blocks, name)?;
+        // The operators read scales in the type of their other operand. Widened here, they take less
+        // time when the model is loaded.
+        parts.scales = parts.scales.cast(tensor.dtype())?;
+        if !self.products.is_empty() {
+            let of_blocks = [parts.scales.shape(), &[blocks.size / 2]].concat();
+            parts.values = parts.values.reshaped(&of_blocks)?;
+        }
+        Ok(parts)
+    }
+
     pub(super) fn are_lookups(&self) -> bool {
         !self.lookups.is_empty()
     }
@@ -112,34 +110,19 @@ fn products_of_transpose(graph: &Graph, node: &Node) -> Option<Vec<NodeId>> {
     uses.map(product).collect()
 }
 
-/// Stores a weight, and returns the number of bytes.
+/// Stores the parts of a weight for its consumers.
 #[expect(clippy::cast_possible_wrap, reason = "sizes that fit the memory")]
 pub(super) fn store(
     edit: &mut Editor<'_>,
     value: ValueId,
-    blocks: Blocks,
+    (parts, blocks): (Quantized, Blocks),
     readers: &Readers,
-) -> Result<usize, Error> {
-    let graph = edit.graph();
-    let name = graph.value(value).name.clone();
-    let Some(tensor) = graph.tensor(value) else { return Ok(0) };
-    let table = if readers.are_lookups() { tensor.clone() } else { tensor.transposed(&[1, 0])? };
-    let mut parts = table.quantized(blocks, &name)?;
-    // The operators read scales in the type of their other operand. Widened here, they take less
-    // time when the model is loaded.
-    parts.scales = parts.scales.cast(graph.ty(value).dtype)?;
-    let bytes = bytes_of(&parts);
-    let Quantized { values, scales, zero_points } = parts;
-    let &[outputs, inputs] = table.shape() else { return Ok(0) };
-    let size = blocks.size;
-    let values = match readers.products.is_empty() {
-        true => values,
-        false => values.reshaped(&[outputs, inputs / size, size / 2])?,
-    };
-    let graph = edit.graph_mut();
-    let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
-    let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
-    let block: Attrs = attrs! { bits: 4, block_size: size as i64 };
+) -> Result<(), Error> {
+    let &[outputs, count] = parts.scales.shape() else { return Ok(()) };
+    let inputs = count * blocks.size;
+    let stored = Stored::add(edit.graph_mut(), parts);
+    let Stored { values, scales, zeros } = stored;
+    let block: Attrs = attrs! { bits: 4, block_size: blocks.size as i64 };
     for id in &readers.products {
         let sizes: Attrs = attrs! { K: inputs as i64, N: outputs as i64 };
         let accuracy = readers.rounds_operands.then_some(ACCURACY);
@@ -162,10 +145,8 @@ pub(super) fn store(
         let inputs = [Some(rows), indices, Some(scales)].into_iter();
         replace(edit, *id, LOOKUP, inputs.chain(zeros.map(Some)).collect(), attrs)?;
     }
-    let graph = edit.graph_mut();
-    name_parts(graph, &name, scales, zeros);
-    graph.move_name(value, values);
-    Ok(bytes)
+    stored.name(edit.graph_mut(), value);
+    Ok(())
 }
 
 /// Replaces a node by a contributed operator with a result of the same type.

@@ -18,7 +18,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use onnx::{Builder, Editor, Graph, NodeId, ValueId, attrs};
+use onnx::{Attr, Builder, Editor, Graph, NodeId, ValueId, attrs};
 use provenance::{Origins, Stage};
 use tensor::{BlockLayout, Blocks, DType, Quantized, ReduceError, Tensor};
 
@@ -129,7 +129,6 @@ pub fn shrink(
         if let Some(at) = found {
             let (pattern, formats) = &weights.formats[at];
             let matched = &mut matched[at];
-            matched.any = true;
             if formats.iter().any(|format| format.is_integer()) {
                 value = as_matrix(&mut edit, value);
             }
@@ -157,8 +156,8 @@ pub fn shrink(
                     }
                 }
             }
-            if let Some(refused) = refused.clone().filter(|_| !matched.used) {
-                matched.refused.get_or_insert(refused);
+            if let Some(refused) = &refused {
+                matched.refused.get_or_insert_with(|| refused.clone());
             }
         }
         if weight.format.is_none() {
@@ -232,7 +231,6 @@ fn smaller_table(graph: &Graph, value: ValueId) -> Option<DType> {
 /// The effect of a pattern.
 #[derive(Clone, Debug, Default)]
 struct Matched {
-    any: bool,
     used: bool,
     /// The first weight that could not be stored, the format, and the reason.
     refused: Option<(String, Format, String)>,
@@ -282,49 +280,37 @@ fn suitable(
     forms: &Forms,
 ) -> Result<Plan, String> {
     let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
-    let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
-    let to = match format {
-        Format::Keep => return Ok(Plan::Cast),
-        Format::Float(to) => to,
-        Format::Bytes { dtype: to }
-        | Format::Columns { dtype: to }
-        | Format::Blocks { dtype: to, .. } => {
-            if quantized::is_integer(dtype) {
-                return quantized::found(graph, value).map(|_| Plan::Cast);
+    let (dtype, is_small) = (tensor.dtype(), by_itself && tensor.len() < WORTH_IT);
+    let blocks = |to, size| plan::blocks(graph, value, (to, size), by_itself, forms);
+    match (format, tensor.shape()) {
+        (Format::Keep, _) => Ok(Plan::Cast),
+        (Format::Float(to), shape) => {
+            if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
+                return Err(format!("it holds {dtype}"));
             }
-            if by_itself && tensor.len() < WORTH_IT {
+            if dtype.bits() <= to.bits() {
+                return Err(format!("it is {} already", dtype.numpy_name()));
+            }
+            if is_small || by_itself && shape.len() < 2 {
                 return Err("it is small".to_owned());
             }
-            return match (format, tensor.shape()) {
-                (Format::Blocks { size, .. }, shape) if !reads_blocks(forms, size, shape) => {
-                    Err(format!(
-                        "{} does not read such blocks; `int8:column` has a scale for each column",
-                        forms.target
-                    ))
-                }
-                (Format::Blocks { size, .. }, _) => {
-                    plan::blocks(graph, value, (to, size), by_itself, forms)
-                }
-                (_, &[rows, _]) => {
-                    match plan::blocks(graph, value, (to, rows.max(1)), by_itself, forms)? {
-                        Plan::Whole { scale, .. } => Ok(Plan::Whole { axis: 1, scale }),
-                        _ => Err("its rows are looked up, and columns have the scales".to_owned()),
-                    }
-                }
-                _ => Err("it is no matrix, and columns have the scales".to_owned()),
-            };
+            Ok(Plan::Cast)
         }
-    };
-    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
-        return Err(format!("it holds {dtype}"));
+        _ if quantized::is_integer(dtype) => quantized::found(graph, value).map(|_| Plan::Cast),
+        _ if is_small => Err("it is small".to_owned()),
+        (Format::Blocks { size, .. }, shape) if !reads_blocks(forms, size, shape) => Err(format!(
+            "{} does not read such blocks; `int8:column` has a scale for each column",
+            forms.target
+        )),
+        (Format::Blocks { dtype: to, size }, _) => blocks(to, size),
+        (Format::Bytes { dtype: to } | Format::Columns { dtype: to }, &[rows, _]) => {
+            match blocks(to, rows.max(1))? {
+                Plan::Whole { scale, .. } => Ok(Plan::Whole { axis: 1, scale }),
+                _ => Err("its rows are looked up, and columns have the scales".to_owned()),
+            }
+        }
+        _ => Err("it is no matrix, and columns have the scales".to_owned()),
     }
-    if dtype.bits() <= to.bits() {
-        return Err(format!("it is {} already", dtype.numpy_name()));
-    }
-    if by_itself && (rank < 2 || tensor.len() < WORTH_IT) {
-        return Err("it is small".to_owned());
-    }
-    Ok(Plan::Cast)
 }
 
 /// Returns the float type in which products read a weight, and the values that they read: the
@@ -349,11 +335,8 @@ fn store(
     let graph = edit.graph();
     let name = graph.value(value).name.clone();
     let Some(tensor) = graph.tensor(value).cloned() else { return Ok(0) };
-    let unsuitable = |error: ReduceError| Error::Unsuitable {
-        name: name.clone(),
-        format,
-        reason: error.to_string(),
-    };
+    let because = |reason| Error::Unsuitable { name: name.clone(), format, reason };
+    let unsuitable = |error: ReduceError| because(error.to_string());
     let (dtype, size) = match format {
         Format::Keep => return Ok(tensor.byte_len()),
         Format::Float(dtype) => {
@@ -369,15 +352,13 @@ fn store(
                 }
             } else {
                 let cast = beside(edit, value)?.cast(stored, wide)?;
-                edit.replace_uses(value, cast);
-                edit.graph_mut().set_name(cast, format!("{name}/{}", wide.numpy_name()));
+                replace_by_widened(edit, value, cast, &name);
             }
             edit.graph_mut().move_name(value, stored);
             return Ok(bytes);
         }
         _ if quantized::is_integer(tensor.dtype()) => {
-            let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
-            let found = quantized::found(graph, value).map_err(reason)?;
+            let found = quantized::found(graph, value).map_err(because)?;
             quantized::store(edit, value, found)?;
             return Ok(tensor.byte_len());
         }
@@ -395,10 +376,10 @@ fn store(
         }
         Plan::Contributed { readers, scale } => {
             let blocks = Blocks { dtype, size, scale: *scale, layout: BlockLayout::Pairs };
-            return contributed::store(edit, value, blocks, readers).map_err(|error| match error {
-                contributed::Error::Reduce(error) => unsuitable(error),
-                contributed::Error::Graph(error) => error,
-            });
+            let parts = readers.quantized(&tensor, blocks, &name).map_err(unsuitable)?;
+            let bytes = bytes_of(&parts);
+            contributed::store(edit, value, (parts, blocks), readers)?;
+            return Ok(bytes);
         }
         Plan::Whole { axis, scale } => {
             // There are few scales of columns, so they need no cast.
@@ -408,47 +389,75 @@ fn store(
         }
         Plan::Cast => return Ok(tensor.byte_len()),
     };
-    let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
-    let (wide, read) = widened(graph, value).map_err(reason)?;
-    let parts = quantized_stack(&tensor, axis, blocks, &name).map_err(unsuitable)?;
+    let (wide, read) = widened(graph, value).map_err(because)?;
+    let mut parts = quantized_stack(&tensor, axis, blocks, &name).map_err(unsuitable)?;
+    if by_column {
+        let flat = |part: Tensor| part.reshaped(&[part.len()]).map_err(|e| unsuitable(e.into()));
+        parts.scales = flat(parts.scales)?;
+        parts.zero_points = parts.zero_points.map(flat).transpose()?;
+    }
     let bytes = bytes_of(&parts);
-    let Quantized { values, mut scales, mut zero_points } = parts;
-    if by_column {
-        let columns = [scales.len()];
-        scales = scales.reshaped(&columns).map_err(|error| unsuitable(error.into()))?;
-        let zeros = zero_points.map(|zeros| zeros.reshaped(&columns)).transpose();
-        zero_points = zeros.map_err(|error| unsuitable(error.into()))?;
-    }
-    let graph = edit.graph_mut();
-    let values = graph.add_constant(values);
-    let scales = graph.add_constant(scales);
-    let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
+    let stored = Stored::add(edit.graph_mut(), parts);
     let mut builder = beside(edit, value)?;
-    let wide_scales = builder.cast(scales, wide)?;
-    let mut operands = vec![values, wide_scales];
-    operands.extend(zeros);
-    #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
-    let mut attrs = attrs! { axis: axis as i64, block_size: size as i64 };
-    if by_column {
-        attrs.retain(|(name, _)| *name != "block_size");
-    }
-    let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
+    let scales = builder.cast(stored.scales, wide)?;
+    let size = Some(size).filter(|_| !by_column);
+    let dequantized = dequantize(&mut builder, Stored { scales, ..stored }, axis as i64, size)?;
     for old in read {
-        let cast = edit.graph().producer(old);
-        let made = edit.graph().producer(dequantized);
-        edit.replace_uses(old, dequantized);
-        if let Some(cast) = cast {
-            edit.remove(cast, made.as_slice());
-        }
+        replace_by_widened(edit, old, dequantized, &name);
     }
     let graph = edit.graph_mut();
-    graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
-    name_parts(graph, &name, scales, zeros);
-    if wide_scales != scales {
-        graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
+    stored.name(graph, value);
+    if scales != stored.scales {
+        graph.set_name(scales, format!("{name}/scale/{}", wide.numpy_name()));
     }
-    graph.move_name(value, values);
     Ok(bytes)
+}
+
+/// The constants that a weight is stored in.
+#[derive(Clone, Copy)]
+struct Stored {
+    values: ValueId,
+    scales: ValueId,
+    zeros: Option<ValueId>,
+}
+
+impl Stored {
+    fn add(graph: &mut Graph, parts: Quantized) -> Self {
+        let [values, scales] = [parts.values, parts.scales].map(|part| graph.add_constant(part));
+        Self { values, scales, zeros: parts.zero_points.map(|zeros| graph.add_constant(zeros)) }
+    }
+
+    /// Moves the name of the weight to its integers, and names the other parts after it.
+    fn name(&self, graph: &mut Graph, weight: ValueId) {
+        let name = graph.value(weight).name.clone();
+        name_parts(graph, &name, self.scales, self.zeros);
+        graph.move_name(weight, self.values);
+    }
+}
+
+/// Emits the widening of integers whose scales belong to `size` neighbours along an axis, or to all of them.
+fn dequantize(
+    builder: &mut Builder<'_>,
+    Stored { values, scales, zeros }: Stored,
+    axis: i64,
+    size: Option<usize>,
+) -> onnx::Result<ValueId> {
+    let operands: Vec<ValueId> = [values, scales].into_iter().chain(zeros).collect();
+    let mut attrs = attrs! { axis: axis };
+    #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
+    attrs.extend(size.map(|size| ("block_size", Attr::Int(size as i64))));
+    builder.op("DequantizeLinear", &operands, attrs)
+}
+
+/// Replaces a value that products read by the `widened` weight with this name.
+fn replace_by_widened(edit: &mut Editor<'_>, old: ValueId, widened: ValueId, name: &str) {
+    let (before, after) = (edit.graph().producer(old), edit.graph().producer(widened));
+    edit.replace_uses(old, widened);
+    if let Some(before) = before {
+        edit.remove_unread(before, after.as_slice());
+    }
+    let graph = edit.graph_mut();
+    graph.set_name(widened, format!("{name}/{}", graph.ty(widened).dtype.numpy_name()));
 }
 
 /// Names the scales and zero points of a weight.

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use onnx::{Editor, Graph, Node, ValueId, attrs};
+use onnx::{Editor, Graph, Node, ValueId};
 use tensor::{DType, DTypeKind, Dim, Tensor};
 
 use super::readers::{Reader, readers};
-use super::{Error, beside};
+use super::{Error, Stored, beside, dequantize, replace_by_widened};
 
 /// The block size if a whole column shares a scale. Not all operators support larger blocks, and
 /// smaller blocks repeat the scale more often.
@@ -43,22 +43,20 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     // Skips casts, and a zero point that is subtracted before or after them.
     let scale = loop {
         let node = graph.only_reader(result).ok_or_else(no_scale)?;
-        let other = |op: &str| {
-            let (a, b) = (node.input(0)?, node.input(1)?);
-            match op {
-                "Mul" if b == result => Some(a),
-                _ => (a == result).then_some(b),
-            }
+        let other = || match (node.input(0)?, node.input(1)?) {
+            (a, b) if a == result => Some(b),
+            (a, b) if b == result && node.is("Mul") => Some(a),
+            _ => None,
         };
         let dtype = graph.ty(node.outputs[0]).dtype;
         match node.op.name {
             "Cast" if is_exact(tensor.dtype(), dtype) => {}
             "Sub" if zero.is_none() && is_exact(tensor.dtype(), dtype) => {
-                let other = other("Sub").ok_or_else(no_scale)?;
+                let other = other().ok_or_else(no_scale)?;
                 zero = Some(Spread::of(graph, other).ok_or("its zero points are computed")?);
             }
             "Mul" if matches!(dtype, DType::F16 | DType::F32) => {
-                let other = other("Mul").ok_or_else(no_scale)?;
+                let other = other().ok_or_else(no_scale)?;
                 result = node.outputs[0];
                 break Spread::of(graph, other).ok_or("its scales are computed")?;
             }
@@ -266,23 +264,14 @@ pub(super) fn store(edit: &mut Editor<'_>, value: ValueId, widened: Widened) -> 
     let Widened { values, scales, zero_points, block, from, result } = widened;
     let graph = edit.graph_mut();
     let name = graph.value(value).name.clone();
-    let wide = graph.ty(result).dtype;
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
-    let mut operands = vec![values, scales];
-    operands
-        .extend(zero_points.map(|zeros| graph.add_parameter(format!("{name}/zero_point"), zeros)));
+    let zeros = zero_points.map(|zeros| graph.add_parameter(format!("{name}/zero_point"), zeros));
     // Emits next to the product, which may be far from the cast.
     let mut builder = beside(edit, result)?;
-    #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
-    let attrs = attrs! { axis: 0, block_size: block as i64 };
-    let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
-    let (old, new) = (edit.graph().producer(result), edit.graph().producer(dequantized));
-    edit.replace_uses(result, dequantized);
-    if let Some(old) = old {
-        edit.remove_unread(old, new.as_slice());
-    }
+    let stored = Stored { values, scales, zeros };
+    let dequantized = dequantize(&mut builder, stored, 0, Some(block))?;
+    replace_by_widened(edit, result, dequantized, &name);
     let graph = edit.graph_mut();
-    graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
     // Other weights may share the scales.
     let scale_name =
         if graph.value(from).is_used() { format!("{name}/scale") } else { graph.take_name(from) };

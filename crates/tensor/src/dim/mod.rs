@@ -106,24 +106,20 @@ impl DimOp {
     /// division by zero.
     pub fn apply(self, a: i64, b: i64) -> Option<i64> {
         match self {
-            DimOp::FloorDiv => a.checked_div_euclid(b).map(|_| a.div_floor_(b)),
-            DimOp::Mod => a.checked_rem_euclid(b).map(|_| a - b * a.div_floor_(b)),
+            // The standard library rounds towards zero.
+            DimOp::FloorDiv => Some(a.checked_div(b)? - i64::from(is_rounded_up(a % b, b))),
+            DimOp::Mod => {
+                a.checked_rem(b).map(|rest| if is_rounded_up(rest, b) { rest + b } else { rest })
+            }
             DimOp::Max => Some(a.max(b)),
             DimOp::Min => Some(a.min(b)),
         }
     }
 }
 
-/// Floor division of signed integers, which the standard library offers only for unsigned ones.
-trait DivFloor {
-    fn div_floor_(self, other: Self) -> Self;
-}
-
-impl DivFloor for i64 {
-    fn div_floor_(self, other: i64) -> i64 {
-        let (q, r) = (self.wrapping_div(other), self.wrapping_rem(other));
-        if r != 0 && (r < 0) != (other < 0) { q - 1 } else { q }
-    }
+/// Returns `true` if a quotient by `divisor` with this remainder is negative and was rounded towards zero.
+fn is_rounded_up(rest: i64, divisor: i64) -> bool {
+    rest != 0 && (rest < 0) != (divisor < 0)
 }
 
 impl Dim {

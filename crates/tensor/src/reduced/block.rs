@@ -138,11 +138,9 @@ impl Quantizer {
                     self.bytes[(j % size) * columns + row * in_row + j / size]
                 };
                 let half = self.columns / 2;
-                let rows = 0..columns / in_row.max(1);
-                let pack = |first: u8, second: u8| (first & 0xf) | (second << 4);
                 // Flipping the sign bit of a four-bit integer adds 8.
                 let flipped = if is_unsigned(self.blocks.dtype) { 0 } else { 0x88 };
-                for row in rows {
+                for row in 0..columns / in_row.max(1) {
                     let bytes = 0..half;
                     match self.blocks.layout {
                         BlockLayout::Pairs => out.values.extend(
@@ -178,9 +176,7 @@ impl Quantizer {
         }
         Ok(())
     }
-}
 
-impl Quantizer {
     /// Returns `true` if the elements of the first block that is not all zero are multiples of a
     /// scale, as in a matrix that was quantised before.
     fn is_on_grid(&self, elements: &[f32]) -> bool {
@@ -200,11 +196,16 @@ impl Quantizer {
     }
 }
 
+/// Packs two four-bit integers into a byte, the first into the lower half.
+fn pack(first: u8, second: u8) -> u8 {
+    (first & 0xf) | (second << 4)
+}
+
 /// Packs pairs of four-bit integers into bytes, the first into the lower half. Slabs have an even
 /// number of elements, so only the end of a matrix leaves half a byte.
 pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
     let (pairs, rest) = bytes.as_chunks::<2>();
-    let pairs = pairs.iter().map(|[first, second]| (first & 0xf) | (second << 4));
+    let pairs = pairs.iter().map(|[first, second]| pack(*first, *second));
     pairs.chain(rest.iter().map(|last| last & 0xf)).collect()
 }
 

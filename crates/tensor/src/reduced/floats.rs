@@ -88,24 +88,16 @@ pub(super) fn encode(dtype: DType, value: f32, out: &mut Vec<u8>) -> f32 {
 
 /// Replaces `floats` with the elements in `bytes`.
 pub(super) fn decode(dtype: DType, bytes: &[u8], floats: &mut Vec<f32>) {
+    fn each<const N: usize>(bytes: &[u8], floats: &mut Vec<f32>, of: impl Fn([u8; N]) -> f32) {
+        floats.extend(bytes.as_chunks().0.iter().map(|element| of(*element)));
+    }
+    let bits = |c| f32::from_bits(u32::from(u16::from_le_bytes(c)) << 16);
     floats.clear();
     #[expect(clippy::cast_possible_truncation, reason = "they are rounded further anyway")]
     match dtype {
-        DType::F16 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| f16::from_le_bytes(*c).to_f32()));
-        }
-        DType::BF16 => {
-            floats.extend(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|c| f32::from_bits(u32::from(u16::from_le_bytes(*c)) << 16)),
-            );
-        }
-        DType::F64 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| f64::from_le_bytes(*c) as f32));
-        }
-        _ => floats.extend(bytes.as_chunks().0.iter().map(|c| f32::from_le_bytes(*c))),
+        DType::F16 => each(bytes, floats, |c| f16::from_le_bytes(c).to_f32()),
+        DType::BF16 => each(bytes, floats, bits),
+        DType::F64 => each(bytes, floats, |c| f64::from_le_bytes(c) as f32),
+        _ => each(bytes, floats, f32::from_le_bytes),
     }
 }

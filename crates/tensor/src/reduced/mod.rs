@@ -86,6 +86,8 @@ pub(crate) struct Reduced {
     /// The name of the tensor in errors.
     name: String,
     how: How,
+    /// The number of bytes of the result.
+    pub(crate) byte_len: usize,
     /// The scales and zero points that were found while the integers were read. They are usually
     /// read next, and are not computed again then.
     later: Arc<Mutex<Option<Parts>>>,
@@ -122,29 +124,32 @@ impl Tensor {
     /// Casts the elements to another float type like JAX: rounded to nearest, and infinite if they
     /// are too large. They are computed whenever they are read.
     pub fn cast(&self, dtype: DType) -> Result<Tensor, ReduceError> {
-        self.check_float()?;
-        if !is_float(dtype) {
-            return Err(ReduceError::Format(dtype));
-        }
-        if let Some(source) = self.widened_from().filter(|source| source.dtype() == dtype) {
-            return Ok(source);
-        }
-        let reduced = Reduced::elementwise(self.clone(), String::new(), How::Cast(dtype));
-        Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
+        self.converted(How::Cast(dtype), dtype, is_float(dtype), "")
     }
 
     /// Rounds the elements to `float16`, `bfloat16` or `float32`. Reading fails if an element is
     /// too large; the error mentions `name`.
     pub fn rounded(&self, dtype: DType, name: &str) -> Result<Tensor, ReduceError> {
+        let is_allowed = matches!(dtype, DType::F16 | DType::BF16 | DType::F32);
+        self.converted(How::Rounded(dtype), dtype, is_allowed, name)
+    }
+
+    fn converted(
+        &self,
+        how: How,
+        to: DType,
+        is_allowed: bool,
+        name: &str,
+    ) -> Result<Tensor, ReduceError> {
         self.check_float()?;
-        if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32) {
-            return Err(ReduceError::Format(dtype));
+        if !is_allowed {
+            return Err(ReduceError::Format(to));
         }
-        if let Some(source) = self.widened_from().filter(|source| source.dtype() == dtype) {
+        if let Some(source) = self.widened_from().filter(|source| source.dtype() == to) {
             return Ok(source);
         }
-        let reduced = Reduced::elementwise(self.clone(), name.to_owned(), How::Rounded(dtype));
-        Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
+        let reduced = Reduced::elementwise(self.clone(), name.to_owned(), how, to);
+        Ok(Tensor::reduced(to, self.shape(), reduced)?)
     }
 
     /// Returns the elements before they were cast or rounded to another float type.
@@ -189,8 +194,9 @@ impl Tensor {
         let part = |part: Part, shape: &[usize]| {
             let how = How::Blocks(blocks, part);
             let (source, name, later) = (self.clone(), name.to_owned(), Arc::clone(&later));
-            let reduced = Reduced { source, name, how, later };
-            Tensor::reduced(part.dtype(&blocks), shape, reduced)
+            let (dtype, count) = (part.dtype(&blocks), shape.iter().product());
+            let reduced = Reduced { source, name, how, byte_len: dtype.byte_len(count), later };
+            Tensor::reduced(dtype, shape, reduced)
         };
         Ok(Quantized {
             values: part(Part::Values, &of_values)?,
@@ -198,8 +204,9 @@ impl Tensor {
             zero_points: match is_unsigned(blocks.dtype) {
                 true => {
                     let [outer, inner] = of_blocks;
-                    let of_zeros = [outer, blocks.zeros_in_row(inner)];
-                    Some(part(Part::ZeroPoints, &of_zeros)?)
+                    let is_packed = blocks.layout == BlockLayout::Pairs;
+                    let inner = if is_packed { inner.div_ceil(2) } else { inner };
+                    Some(part(Part::ZeroPoints, &[outer, inner])?)
                 }
                 false => None,
             },
@@ -250,11 +257,6 @@ impl Blocks {
         largest == 0.0 || scale.is_some_and(|scale| scale >= block::least_scale(self.scale))
     }
 
-    /// Returns the number of stored zero points in a row with this many blocks.
-    fn zeros_in_row(&self, blocks: usize) -> usize {
-        if self.layout == BlockLayout::Pairs { blocks.div_ceil(2) } else { blocks }
-    }
-
     fn in_rows(&self) -> bool {
         self.layout != BlockLayout::Columns
     }
@@ -266,15 +268,16 @@ impl Blocks {
 }
 
 impl Reduced {
-    fn elementwise(source: Tensor, name: String, how: How) -> Self {
-        Self { source, name, how, later: Arc::default() }
+    fn elementwise(source: Tensor, name: String, how: How, to: DType) -> Self {
+        let byte_len = to.byte_len(source.len());
+        Self { source, name, how, byte_len, later: Arc::default() }
     }
 
     /// Applies the same conversion to another source, if it is elementwise.
     pub(crate) fn of(&self, source: Tensor) -> Option<Self> {
         match self.how {
-            How::Cast(_) | How::Rounded(_) => {
-                Some(Self::elementwise(source, self.name.clone(), self.how))
+            How::Cast(to) | How::Rounded(to) => {
+                Some(Self::elementwise(source, self.name.clone(), self.how, to))
             }
             How::Blocks(..) => None,
         }
@@ -292,28 +295,6 @@ impl Reduced {
     /// Returns `true` if the elements are available before the tensor is written.
     pub(crate) fn is_known(&self) -> bool {
         matches!(self.how, How::Cast(_)) && self.source.is_known()
-    }
-
-    pub(crate) fn byte_len(&self) -> usize {
-        match &self.how {
-            How::Cast(dtype) | How::Rounded(dtype) => dtype.byte_len(self.source.len()),
-            How::Blocks(blocks, part) => {
-                let count = match (part, self.source.shape()) {
-                    (Part::ZeroPoints, [rows, columns]) if blocks.layout == BlockLayout::Pairs => {
-                        rows * blocks.zeros_in_row(columns / blocks.size)
-                    }
-                    (Part::Scales | Part::ZeroPoints, _) if blocks.in_rows() => {
-                        self.source.len() / blocks.size
-                    }
-                    (Part::Scales | Part::ZeroPoints, [rows, columns]) => {
-                        rows.div_ceil(blocks.size) * columns
-                    }
-                    _ if blocks.in_bytes() => self.source.len() / 2,
-                    _ => self.source.len(),
-                };
-                part.dtype(blocks).byte_len(count)
-            }
-        }
     }
 
     /// Passes all bytes to `each` in order, one chunk at a time.

@@ -1,12 +1,13 @@
 //! Bitwise operators as arithmetic on single bits, which get their own axis.
 
+use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::{Results, operand};
+use super::{Results, formula, operand};
 
 /// An operator on bits that are zero or one, in double precision.
-type OfBits = fn(&mut Builder<'_>, ValueId, ValueId) -> Result<ValueId>;
+type OfBits = for<'f> fn(Num<'f>, Num<'f>) -> Num<'f>;
 
 pub(super) fn and(b: &mut Builder<'_>, node: &Node) -> Results {
     if let Some((x, mask)) = with_constant(b, node)?
@@ -16,11 +17,11 @@ pub(super) fn and(b: &mut Builder<'_>, node: &Node) -> Results {
         // The low bits are the remainder, which has the sign of the divisor.
         return Ok(vec![b.op("Mod", &[x, next], Attrs::new())?]);
     }
-    by_bits(b, node, |b, x, y| b.op("Mul", &[x, y], Attrs::new()))
+    by_bits(b, node, |x, y| x * y)
 }
 
 pub(super) fn or(b: &mut Builder<'_>, node: &Node) -> Results {
-    by_bits(b, node, |b, x, y| b.op("Max", &[x, y], Attrs::new()))
+    by_bits(b, node, |x, y| x.max(y))
 }
 
 pub(super) fn xor(b: &mut Builder<'_>, node: &Node) -> Results {
@@ -32,19 +33,15 @@ pub(super) fn xor(b: &mut Builder<'_>, node: &Node) -> Results {
         let mask = b.int(b.dtype(x), mask)?;
         return Ok(vec![b.op("Add", &[x, mask], Attrs::new())?]);
     }
-    by_bits(b, node, |b, x, y| {
-        let difference = b.op("Sub", &[x, y], Attrs::new())?;
-        b.op("Abs", &[difference], Attrs::new())
-    })
+    by_bits(b, node, |x, y| (x - y).abs())
 }
 
 pub(super) fn not(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let dtype = b.dtype(x);
-    // All bits set.
-    let ones = dtype.int_range().map_or(-1, |(low, high)| if low < 0 { -1 } else { high });
-    let ones = b.int(dtype, ones)?;
-    Ok(vec![b.op("Sub", &[ones, x], Attrs::new())?])
+    formula(b, node, |[x]| {
+        // All bits set.
+        let ones = x.dtype().int_range().map_or(-1, |(low, high)| if low < 0 { -1 } else { high });
+        x.integer(ones) - x
+    })
 }
 
 /// Returns the operand that is not a constant, and the number that all elements of the other have.
@@ -81,7 +78,7 @@ fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
         let bit = b.op("Mod", &[x, two], Attrs::new())?;
         bits.push(b.cast(bit, DType::F64)?);
     }
-    let found = of_bits(b, bits[0], bits[1])?;
+    let [found] = formulas(b, [bits[0], bits[1]], |[x, y]| [of_bits(x, y)])?;
     // Sums of 32 bits are exact in double precision. Narrow integers are also split into halves:
     // runtimes may merge two consecutive casts, and a cast from double precision does not wrap
     // around.

@@ -4,14 +4,13 @@
 use onnx::{Attrs, Builder, Node, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use super::windows::{Windows, spatial};
-use super::{Lack, operand};
+use super::windows::{Windows, channels, spatial};
+use super::{Lack, operand, reshape};
 
 pub(super) fn by_windows(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let (x, w) = (operand(node, 0)?, operand(node, 1)?);
     let windows = Windows::new(node, spatial(b, node, 1)?)?;
-    let known = |dim: &Dim| dim.as_known().ok_or(Lack::Because("its channels are not known"));
-    let (outputs, channels) = (known(&b.shape(w)[0])?, known(&b.shape(w)[1])?);
+    let [outputs, channels] = channels(b, w)?;
     let groups = node.int("group", 1);
     let dtype = b.dtype(x);
     let compute = accumulator(dtype);
@@ -51,12 +50,6 @@ fn accumulator(dtype: DType) -> DType {
         d if d.bits() <= 32 => DType::I32,
         _ => DType::I64,
     }
-}
-
-#[track_caller]
-fn reshape(b: &mut Builder<'_>, x: ValueId, shape: &[i64]) -> onnx::Result<ValueId> {
-    let shape = b.i64s(shape);
-    b.op("Reshape", &[x, shape], Attrs::new())
 }
 
 /// Reshapes `product` to the batch and the positions of `slice`, with `outputs` channels.

@@ -1,10 +1,9 @@
 //! `ConvTranspose` in double precision: a `Conv` of the input with zeros between its elements.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
-use tensor::Dim;
 
-use super::windows::spatial;
-use super::{Lack, Results, operand};
+use super::windows::{channels, list, spatial};
+use super::{Lack, Results, operand, reshape};
 
 pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> Results {
     if node.attr("auto_pad").is_some() || node.attr("output_shape").is_some() {
@@ -13,9 +12,8 @@ pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> Results {
     let (mut x, w) = (operand(node, 0)?, operand(node, 1)?);
     let kernel = spatial(b, node, 1)?;
     let rank = kernel.len();
-    let list = |name, value, len| node.ints(name).map_or_else(|| vec![value; len], <[i64]>::to_vec);
-    let (strides, dilations) = (list("strides", 1, rank), list("dilations", 1, rank));
-    let (pads, extra) = (list("pads", 0, 2 * rank), list("output_padding", 0, rank));
+    let (strides, dilations) = (list(node, "strides", 1, rank), list(node, "dilations", 1, rank));
+    let (pads, extra) = (list(node, "pads", 0, 2 * rank), list(node, "output_padding", 0, rank));
 
     for (i, &stride) in strides.iter().enumerate() {
         if stride > 1 {
@@ -53,8 +51,7 @@ fn spread(b: &mut Builder<'_>, x: ValueId, axis: usize, stride: i64) -> Result<V
     let x = b.op("Pad", &[x, pads], Attrs::new())?;
     let mut shape = vec![0; rank];
     shape[rank - 1] = -1;
-    let shape = b.i64s(&shape);
-    let x = b.op("Reshape", &[x, shape], Attrs::new())?;
+    let x = reshape(b, x, &shape)?;
     let (start, end, axes) = (b.i64s(&[0]), b.i64s(&[1 - stride]), b.i64s(&[rank as i64 - 1]));
     let x = b.op("Slice", &[x, start, end, axes], Attrs::new())?;
     b.transpose(x, &perm)
@@ -78,14 +75,13 @@ fn swap_channels(
     kernel: &[i64],
     groups: i64,
 ) -> std::result::Result<ValueId, Lack> {
-    let known = |dim: &Dim| dim.as_known().ok_or(Lack::Because("its channels are not known"));
-    let (inputs, outputs) = (known(&b.shape(w)[0])? / groups, known(&b.shape(w)[1])?);
+    let [inputs, outputs] = channels(b, w)?;
+    let inputs = inputs / groups;
     let apart = [&[groups, inputs, outputs], kernel].concat();
     let mut perm: Vec<usize> = (0..apart.len()).collect();
     perm.swap(1, 2);
     let merged = [&[groups * outputs, inputs], kernel].concat();
-    let [apart, merged] = [apart, merged].map(|shape| b.i64s(&shape));
-    let w = b.op("Reshape", &[w, apart], Attrs::new())?;
+    let w = reshape(b, w, &apart)?;
     let w = b.transpose(w, &perm)?;
-    Ok(b.op("Reshape", &[w, merged], Attrs::new())?)
+    Ok(reshape(b, w, &merged)?)
 }

@@ -6,6 +6,7 @@ use onnx::{Builder, Graph, Node, ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
 use super::{Equivalent, Lack, Results, operand};
+use crate::legalize::made_by;
 
 /// A number so small that adding it in double precision changes no non-zero number of a narrower
 /// type.
@@ -66,27 +67,26 @@ fn ordered_floats(graph: &Graph, node: &Node) -> Result<ValueId, Lack> {
 
 /// Returns the floats whose indices a `TopK` returns, in the order of their bits.
 fn floats_in_order(graph: &Graph, node: &Node) -> Option<ValueId> {
-    let x = ordered_by_bits(graph, node.input(0)?)?;
+    let x = ordered_by_bits(graph, node.input(0).filter(|_| node.is("TopK"))?)?;
     let values = node.outputs.first()?;
     (!graph.value(*values).is_used() && node.int("largest", 1) == 1).then_some(x)
 }
 
 /// Returns the floats whose bits are `keys`, with those of negative numbers in reverse.
 fn ordered_by_bits(graph: &Graph, keys: ValueId) -> Option<ValueId> {
-    let node = |value, op| graph.producer(value).map(|id| graph.node(id)).filter(|n| n.is(op));
-    let choice = node(keys, "Where")?;
+    let choice = made_by(graph, keys, "Where")?;
     let (is_negative, flipped, bits) = (choice.input(0)?, choice.input(1)?, choice.input(2)?);
     let is_integer = |value: ValueId, number: i128| {
         graph.constant(value).and_then(Tensor::to_ints).is_some_and(|all| all == [number])
     };
-    let compared = node(is_negative, "Less")?;
-    let mask = node(flipped, "BitwiseXor")?;
+    let compared = made_by(graph, is_negative, "Less")?;
+    let mask = made_by(graph, flipped, "BitwiseXor")?;
     let (_, highest) = graph.ty(bits).dtype.int_range()?;
     let is_order = compared.input(0)? == bits
         && is_integer(compared.input(1)?, 0)
         && mask.input(0)? == bits
         && is_integer(mask.input(1)?, highest);
-    let x = node(bits, "BitCast").filter(|_| is_order)?.input(0)?;
+    let x = made_by(graph, bits, "BitCast").filter(|_| is_order)?.input(0)?;
     graph.ty(x).dtype.is_float().then_some(x)
 }
 

@@ -1,22 +1,20 @@
 //! Remainders, powers and products of integers, for runtimes that compute them in double precision.
 
+use onnx::formula::formulas;
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::Type;
 
-use super::{Lack, Results, fresh, operand};
+use super::{Lack, Results, drop_reduced, formula, fresh, operand};
 
 /// Computes the remainder with the sign of the dividend from the quotient.
 pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
     if node.int("fmod", 0) == 0 {
         return Err(Lack::Because("its sign is that of the divisor"));
     }
-    let (x, y) = (operand(node, 0)?, operand(node, 1)?);
-    if !b.dtype(x).is_integer() {
+    if !b.dtype(operand(node, 0)?).is_integer() {
         return Err(Lack::Because("quotients of floats are rounded"));
     }
-    let quotient = b.op("Div", &[x, y], Attrs::new())?;
-    let product = b.op("Mul", &[quotient, y], Attrs::new())?;
-    Ok(vec![b.op("Sub", &[x, product], Attrs::new())?])
+    formula(b, node, |[x, y]| x - x / y * y)
 }
 
 /// Computes a known power by repeated squaring.
@@ -32,28 +30,28 @@ pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "just checked")]
     let mut rest = known as u32;
-    let (mut square, mut result) = (x, None);
-    loop {
-        if rest % 2 == 1 {
-            result = Some(match result {
-                None => square,
-                Some(result) => b.op("Mul", &[result, square], Attrs::new())?,
-            });
+    let [result] = formulas(b, [x], |[x]| {
+        let (mut square, mut result) = (x, None);
+        loop {
+            if rest % 2 == 1 {
+                result = Some(result.map_or(square, |result| result * square));
+            }
+            rest /= 2;
+            if rest == 0 {
+                return [result.unwrap_or(x)];
+            }
+            square = square.squared();
         }
-        rest /= 2;
-        if rest == 0 {
-            break;
-        }
-        square = b.op("Mul", &[square, square], Attrs::new())?;
-    }
-    Ok(vec![fresh(b, x, result.unwrap_or(x))?])
+    })?;
+    Ok(vec![fresh(b, x, result)?])
 }
 
 /// Computes the product along each axis: by halving the axis until one element is left, or
 /// sequentially if its size is unknown.
 pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     let mut x = operand(node, 0)?;
-    let axes = b.graph().facts().reduced_axes(node).ok_or(UNKNOWN)?;
+    let axes = b.graph().facts().reduced_axes(node);
+    let axes = axes.ok_or(Lack::Because("its axes are not known"))?;
     if axes.is_empty() {
         return Err(Lack::Because("it has no axes"));
     }
@@ -69,14 +67,9 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
             x = one_by_one(b, x, *axis)?;
         }
     }
-    if node.int("keepdims", 1) == 0 {
-        let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
-        x = b.squeeze(x, &axes)?;
-    }
-    Ok(vec![fresh(b, operand(node, 0)?, x)?])
+    let result = drop_reduced(b, node, x, &axes)?;
+    Ok(vec![fresh(b, operand(node, 0)?, result)?])
 }
-
-const UNKNOWN: Lack = Lack::Because("its axes are not known");
 
 /// Computes the product along an axis sequentially. The axis remains with size one.
 fn one_by_one(b: &mut Builder<'_>, x: ValueId, axis: usize) -> Result<ValueId> {

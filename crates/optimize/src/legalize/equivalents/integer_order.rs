@@ -1,97 +1,79 @@
 //! The order of 64-bit integers, for runtimes that compare only narrower or only signed ones.
 
-use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use onnx::formula::{Num, Term, formulas};
+use onnx::{Builder, Node, attrs};
 use tensor::DType;
 
-use super::{Results, fresh, operand};
+use super::{Results, formula, fresh, operand, reduce};
 
-/// Selects `x` where it is greater or less (`op`) than `y`, and `y` elsewhere.
-fn pick(b: &mut Builder<'_>, op: &'static str, x: ValueId, y: ValueId) -> Result<ValueId> {
-    let condition = b.op(op, &[x, y], Attrs::new())?;
-    b.op("Where", &[condition, x, y], Attrs::new())
+/// Combines two numbers.
+type Combine = for<'f> fn(Num<'f>, Num<'f>) -> Num<'f>;
+
+fn larger<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
+    x.greater(y).select(x, y)
+}
+
+fn smaller<'f>(x: Num<'f>, y: Num<'f>) -> Num<'f> {
+    x.less(y).select(x, y)
 }
 
 pub(super) fn max(b: &mut Builder<'_>, node: &Node) -> Results {
-    fold(b, node, "Greater")
+    fold(b, node, |_| larger)
 }
 
 pub(super) fn min(b: &mut Builder<'_>, node: &Node) -> Results {
-    fold(b, node, "Less")
-}
-
-fn fold(b: &mut Builder<'_>, node: &Node, op: &'static str) -> Results {
-    let first = operand(node, 0)?;
-    let mut result = first;
-    for value in node.inputs.iter().skip(1).flatten() {
-        result = pick(b, op, result, *value)?;
-    }
-    Ok(vec![fresh(b, first, result)?])
+    fold(b, node, |_| smaller)
 }
 
 pub(super) fn clip(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let mut result = x;
-    for (index, op) in [(1, "Greater"), (2, "Less")] {
-        if let Some(bound) = node.input(index) {
-            result = pick(b, op, result, bound)?;
-        }
-    }
-    Ok(vec![fresh(b, x, result)?])
+    fold(b, node, |index| if index == 1 { larger } else { smaller })
 }
 
 /// Writes `Clip` as `Max` and `Min`.
 pub(in super::super) fn limits(b: &mut Builder<'_>, node: &Node) -> Results {
+    fold(b, node, |index| if index == 1 { |x, low| x.max(low) } else { |x, high| x.min(high) })
+}
+
+/// Combines the first operand with each of the others that is present, by the function for its index.
+fn fold(b: &mut Builder<'_>, node: &Node, of: impl Fn(usize) -> Combine) -> Results {
     let x = operand(node, 0)?;
-    let mut result = x;
-    for (index, op) in [(1, "Max"), (2, "Min")] {
-        if let Some(bound) = node.input(index) {
-            result = b.op(op, &[result, bound], Attrs::new())?;
-        }
-    }
+    let [result] = formulas(b, [x], |[x]| {
+        let others = node.inputs.iter().enumerate().skip(1);
+        let others = others.filter_map(|(index, other)| Some((of(index), x.beside((*other)?))));
+        [others.fold(x, |result, (combine, other)| combine(result, other))]
+    })?;
     Ok(vec![fresh(b, x, result)?])
 }
 
 pub(super) fn relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let zero = b.int(DType::I64, 0)?;
-    Ok(vec![pick(b, "Greater", operand(node, 0)?, zero)?])
+    formula(b, node, |[x]| x.greater(0.0).select(x, 0.0))
 }
 
 pub(super) fn sign(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let zero = b.int(DType::I64, 0)?;
-    let above = b.op("Greater", &[x, zero], Attrs::new())?;
-    let below = b.op("Less", &[x, zero], Attrs::new())?;
-    let above = b.cast(above, DType::I64)?;
-    let below = b.cast(below, DType::I64)?;
-    Ok(vec![b.op("Sub", &[above, below], Attrs::new())?])
+    formula(b, node, |[x]| {
+        let (above, below) = (x.greater(0.0), x.less(0.0));
+        above.cast(DType::I64) - below.cast(DType::I64)
+    })
 }
 
 /// Compares signed instead of unsigned integers. Flipping the highest bit converts between the two
 /// orders.
 pub(super) fn through_signed(b: &mut Builder<'_>, node: &Node) -> Results {
-    let flipped = flip(b, operand(node, 0)?, DType::U64, 1 << 63)?;
-    let signed = b.cast(flipped, DType::I64)?;
+    let [signed] = formulas(b, [operand(node, 0)?], |[x]| [(x ^ HIGHEST).cast(DType::I64)])?;
     let mut inputs = node.inputs.clone();
     inputs[0] = Some(signed);
     let at = std::panic::Location::caller();
-    let results = b.emit(node.op, inputs, node.attrs.clone(), node.outputs.len(), at)?;
-    let mut back = Vec::with_capacity(results.len());
-    for (old, new) in node.outputs.iter().zip(results) {
-        back.push(if b.dtype(*old) == DType::U64 {
-            let unsigned = b.cast(new, DType::U64)?;
-            flip(b, unsigned, DType::U64, 1 << 63)?
-        } else {
-            new
-        });
+    let mut results = b.emit(node.op, inputs, node.attrs.clone(), node.outputs.len(), at)?;
+    for (old, new) in node.outputs.iter().zip(&mut results) {
+        if b.dtype(*old) == DType::U64 {
+            [*new] = formulas(b, [*new], |[x]| [x.cast(DType::U64) ^ HIGHEST])?;
+        }
     }
-    Ok(back)
+    Ok(results)
 }
 
-/// Inverts the bits of `mask` in `x`.
-fn flip(b: &mut Builder<'_>, x: ValueId, dtype: DType, mask: i128) -> Result<ValueId> {
-    let mask = b.int(dtype, mask)?;
-    b.op("BitwiseXor", &[x, mask], Attrs::new())
-}
+/// The highest bit of 64.
+const HIGHEST: u64 = 1 << 63;
 
 /// Computes the extremum of the upper halves, and the extremum of the lower halves that go with it.
 ///
@@ -99,39 +81,23 @@ fn flip(b: &mut Builder<'_>, x: ValueId, dtype: DType, mask: i128) -> Result<Val
 pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let last = if node.is("ReduceMax") { i32::MIN } else { i32::MAX };
-    let bits = b.cast(x, DType::U64)?;
-    let width = b.int(DType::U64, 32)?;
-    let upper = b.op("BitShift", &[bits, width], attrs! { direction: "RIGHT" })?;
-    let upper = b.cast(upper, DType::I32)?;
-    let lower = b.cast(x, DType::I32)?;
-    let lower = flip(b, lower, DType::I32, i128::from(i32::MIN))?;
-
-    let best = reduce(b, node, upper, true)?;
-    let beside = b.op("Equal", &[upper, best], Attrs::new())?;
-    let last = b.int(DType::I32, i128::from(last))?;
-    let lower = b.op("Where", &[beside, lower, last], Attrs::new())?;
-    let upper = reduce(b, node, upper, false)?;
-    let lower = reduce(b, node, lower, false)?;
-
-    let lower = flip(b, lower, DType::I32, i128::from(i32::MIN))?;
-    let lower = b.cast(lower, DType::U32)?;
-    let lower = b.cast(lower, DType::I64)?;
-    let upper = b.cast(upper, DType::I64)?;
-    let factor = b.int(DType::I64, 1 << 32)?;
-    let upper = b.op("Mul", &[upper, factor], Attrs::new())?;
-    Ok(vec![b.op("Add", &[upper, lower], Attrs::new())?])
-}
-
-/// Emits the node's reduction of another operand. If `keep` is set, the reduced axes are kept.
-fn reduce(b: &mut Builder<'_>, node: &Node, x: ValueId, keep: bool) -> Result<ValueId> {
-    let mut inputs = node.inputs.clone();
-    inputs[0] = Some(x);
-    let mut attrs = node.attrs.clone();
-    if keep {
-        attrs.retain(|(name, _)| *name != "keepdims");
-        attrs.extend(attrs! { keepdims: true });
-    }
-    b.op_optional(node.op.name, &inputs, attrs)
+    let (last, highest) = (Term::Integer(last.into()), Term::Integer(i32::MIN.into()));
+    let [upper, lower] = formulas(b, [x], |[x]| {
+        [(x.cast(DType::U64) >> 32u64).cast(DType::I32), x.cast(DType::I32) ^ highest]
+    })?;
+    let mut keeping = node.clone();
+    keeping.attrs.retain(|(name, _)| *name != "keepdims");
+    keeping.attrs.extend(attrs! { keepdims: true });
+    let best = reduce(b, node.op.name, &keeping, upper)?;
+    let [lower] = formulas(b, [upper, best, lower], |[upper, best, lower]| {
+        [upper.equals(best).select(lower, last)]
+    })?;
+    let halves = [reduce(b, node.op.name, node, upper)?, reduce(b, node.op.name, node, lower)?];
+    let [result] = formulas(b, halves, |[upper, lower]| {
+        let lower = (lower ^ highest).cast(DType::U32).cast(DType::I64);
+        [upper.cast(DType::I64) * (1u64 << 32) + lower]
+    })?;
+    Ok(vec![result])
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
-use super::{Lack, Results, operand};
+use super::{Lack, Results, drop_reduced, fresh, operand, reduce, reshape};
 
 pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
@@ -33,7 +34,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let bits = b.cast(x, DType::U64)?;
     let mut total = None;
     for shift in (0..dtype.bits()).step_by(width as usize) {
-        let piece = cut(b, bits, shift, width)?;
+        let [piece] = formulas(b, [bits], |[bits]| [cut(bits, shift, width)])?;
         let sum = in_double(b, node, piece)?;
         let factor = b.int(DType::I64, 1 << shift)?;
         let part = b.op("Mul", &[sum, factor], Attrs::new())?;
@@ -54,8 +55,7 @@ fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<Va
     let Some(axes) = axes.filter(|axes| !axes.is_empty()) else { return Ok(None) };
     let (mut total, mut summed) = (x, axes.clone());
     if axes.len() == rank && rank > 1 {
-        let flat = b.i64s(&[-1]);
-        (total, summed) = (b.op("Reshape", &[x, flat], Attrs::new())?, vec![0]);
+        (total, summed) = (reshape(b, x, &[-1])?, vec![0]);
     }
     let Some(steps) = steps(b.shape(total), &summed) else { return Ok(None) };
     for (axis, step) in summed.iter().rev().zip(steps) {
@@ -119,19 +119,14 @@ fn ones(
 ) -> Result<ValueId> {
     let size = b.shape(x)[axis].as_known();
     let is_matrix = step == ProductForm::MaybeNone;
-    let one = |shape: &[usize]| {
-        let element = match dtype {
-            DType::I32 => 1i32.to_le_bytes().to_vec(),
-            _ => 1i64.to_le_bytes().to_vec(),
-        };
-        let count = shape.iter().product();
-        Tensor::new(dtype, shape, Arc::new(element.repeat(count))).ok()
-    };
     let small = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= LARGEST);
     if let Some(count) = small
-        && let Some(ones) = if is_matrix { one(&[count, 1]) } else { one(&[count]) }
+        && let Some(bytes) = Tensor::int_scalar(dtype, 1).as_ref().and_then(Tensor::bytes)
     {
-        return Ok(b.constant(ones));
+        let shape = if is_matrix { &[count, 1][..] } else { &[count] };
+        if let Ok(ones) = Tensor::new(dtype, shape, Arc::new(bytes.repeat(count))) {
+            return Ok(b.constant(ones));
+        }
     }
     let start = axis as i64;
     let mut sizes = match size {
@@ -142,8 +137,7 @@ fn ones(
         let width = b.i64s(&[1]);
         sizes = b.op("Concat", &[sizes, width], attrs! { axis: 0 })?;
     }
-    let attrs = one(&[1]).map_or_else(Attrs::new, |one| attrs! { value: one });
-    b.op("ConstantOfShape", &[sizes], attrs)
+    super::ones(b, sizes, dtype)
 }
 
 /// Computes the last of the running totals, for a target without double precision. They wrap around
@@ -165,54 +159,36 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
         let (last, end, axes) = (b.i64s(&[-1]), b.i64s(&[i64::MAX]), b.i64s(&[number]));
         total = b.op("Slice", &[total, last, end, axes], Attrs::new())?;
     }
-    if node.int("keepdims", 1) == 0 {
-        let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
-        total = b.squeeze(total, &axes)?;
-    }
+    let total = drop_reduced(b, node, total, &axes)?;
     let total = b.cast(total, dtype)?;
-    Ok(vec![super::fresh(b, x, total)?])
+    Ok(vec![fresh(b, x, total)?])
 }
 
 /// Computes the sum of the magnitudes.
 pub(super) fn of_sizes(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let sizes = b.op("Abs", &[x], Attrs::new())?;
-    Ok(vec![reduce(b, node, sizes)?])
+    Ok(vec![reduce(b, "ReduceSum", node, sizes)?])
 }
 
 /// Computes the sum of the squares.
 pub(super) fn of_squares(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let squares = b.op("Mul", &[x, x], Attrs::new())?;
-    Ok(vec![reduce(b, node, squares)?])
-}
-
-/// Computes the sum of `x` over the axes of the node.
-fn reduce(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
-    let mut inputs = node.inputs.clone();
-    inputs[0] = Some(x);
-    b.op_optional("ReduceSum", &inputs, node.attrs.clone())
+    Ok(vec![reduce(b, "ReduceSum", node, squares)?])
 }
 
 /// Computes the sum of `x` as 64-bit integers, in double precision.
 fn in_double(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
     let double = b.cast(x, DType::F64)?;
-    let sum = reduce(b, node, double)?;
+    let sum = reduce(b, "ReduceSum", node, double)?;
     b.cast(sum, DType::I64)
 }
 
 /// Extracts `width` bits of `x`, starting at `shift`.
-fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueId> {
-    let mut piece = x;
-    if shift > 0 {
-        let shift = b.int(DType::U64, i128::from(shift))?;
-        piece = b.op("BitShift", &[piece, shift], attrs! { direction: "RIGHT" })?;
-    }
-    if shift + width < 64 {
-        let mask = b.int(DType::U64, (1 << width) - 1)?;
-        piece = b.op("BitwiseAnd", &[piece, mask], Attrs::new())?;
-    }
-    Ok(piece)
+fn cut<'f>(x: Num<'f>, shift: u32, width: u32) -> Num<'f> {
+    let shifted = if shift > 0 { x >> u64::from(shift) } else { x };
+    if shift + width < 64 { shifted & ((1u64 << width) - 1) } else { shifted }
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ mod triangle;
 mod windows;
 
 use onnx::formula::{Num, formulas};
-use onnx::{Attrs, Builder, Node, Result, ValueId};
-use tensor::DType;
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::{DType, Tensor};
 
 /// The reason why an equivalent does not apply to a node.
 pub(super) enum Lack {
@@ -173,6 +173,39 @@ pub(super) fn operand(node: &Node, index: usize) -> Result<ValueId> {
 #[track_caller]
 fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
+}
+
+/// Emits the reduction of `x` by `op` over the axes of the reduction `node`.
+#[track_caller]
+fn reduce(b: &mut Builder<'_>, op: &'static str, node: &Node, x: ValueId) -> Result<ValueId> {
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(x);
+    b.op_optional(op, &inputs, node.attrs.clone())
+}
+
+/// Removes the axes of size one that a reduction kept, unless `node` keeps them, too.
+#[track_caller]
+fn drop_reduced(b: &mut Builder<'_>, node: &Node, x: ValueId, axes: &[usize]) -> Result<ValueId> {
+    if node.int("keepdims", 1) != 0 {
+        return Ok(x);
+    }
+    let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+    b.squeeze(x, &axes)
+}
+
+/// Emits ones in the given shape.
+#[track_caller]
+fn ones(b: &mut Builder<'_>, shape: ValueId, dtype: DType) -> Result<ValueId> {
+    let one = Tensor::scalar(dtype, 1.0).and_then(|one| one.reshaped(&[1]).ok());
+    let one = one.ok_or_else(|| onnx::Error::Graph(format!("no constant for 1 in {dtype}")))?;
+    b.op("ConstantOfShape", &[shape], attrs! { value: one })
+}
+
+/// Reshapes `x` to known sizes.
+#[track_caller]
+fn reshape(b: &mut Builder<'_>, x: ValueId, shape: &[i64]) -> Result<ValueId> {
+    let shape = b.i64s(shape);
+    b.op("Reshape", &[x, shape], Attrs::new())
 }
 
 /// Emits a formula of the node's first operands.

@@ -14,12 +14,8 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     let x = b.cast(x, wide)?;
     let is_size = b.graph().producer(x).is_some_and(|id| b.graph().node(id).is("Abs"));
     let sizes = if is_size { x } else { b.op("Abs", &[x], Attrs::new())? };
-    let mut reduce = |op, operand| {
-        let mut inputs = node.inputs.clone();
-        inputs[0] = Some(operand);
-        b.op_optional(op, &inputs, node.attrs.clone())
-    };
-    let (best, sum) = (reduce(node.op.name, x)?, reduce("ReduceSum", sizes)?);
+    let best = super::reduce(b, node.op.name, node, x)?;
+    let sum = super::reduce(b, "ReduceSum", node, sizes)?;
     let result = if is_size && node.is("ReduceMax") {
         // The largest magnitude does not exceed the sum, and `Min` propagates NaN.
         b.op("Min", &[best, sum], Attrs::new())?

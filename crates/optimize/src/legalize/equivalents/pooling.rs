@@ -1,10 +1,10 @@
 //! Average pooling in double precision, as sums of windows.
 
-use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
-use tensor::{DType, Tensor};
+use onnx::{Attr, Attrs, Builder, Node, Result, ValueId};
+use tensor::DType;
 
 use super::windows::Windows;
-use super::{Lack, Results, operand};
+use super::{Lack, Results, ones, operand};
 
 pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
@@ -14,7 +14,8 @@ pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> Results {
     let windows = Windows::new(node, kernel.clone())?;
     let sum = sum(b, &windows, x)?;
     let count = if windows.is_padded() && node.int("count_include_pad", 0) == 0 {
-        let ones = ones_like(b, x)?;
+        let shape = b.op("Shape", &[x], Attrs::new())?;
+        let ones = ones(b, shape, DType::F64)?;
         self::sum(b, &windows, ones)?
     } else {
         #[expect(clippy::cast_precision_loss, reason = "a window has fewer elements")]
@@ -28,14 +29,6 @@ fn sum(b: &mut Builder<'_>, windows: &Windows, x: ValueId) -> Result<ValueId> {
     let padded = windows.pad(b, x)?;
     let slices = windows.slices(b, padded)?;
     b.op("Sum", &slices, Attrs::new())
-}
-
-/// Returns ones in the shape of `x`.
-fn ones_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
-    let shape = b.op("Shape", &[x], Attrs::new())?;
-    let one = Tensor::scalar(DType::F64, 1.0).and_then(|one| one.reshaped(&[1]).ok());
-    let one = one.ok_or_else(|| onnx::Error::Graph("no constant for 1".to_owned()))?;
-    b.op("ConstantOfShape", &[shape], attrs! { value: one })
 }
 
 #[cfg(test)]

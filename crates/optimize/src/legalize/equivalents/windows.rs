@@ -26,12 +26,10 @@ impl Windows {
         if node.int("ceil_mode", 0) != 0 {
             return Err(Lack::Because("its last windows reach beyond the padding"));
         }
-        let list =
-            |name, value, len| node.ints(name).map_or_else(|| vec![value; len], <[i64]>::to_vec);
         Ok(Self {
-            strides: list("strides", 1, rank),
-            dilations: list("dilations", 1, rank),
-            pads: if none { vec![0; 2 * rank] } else { list("pads", 0, 2 * rank) },
+            strides: list(node, "strides", 1, rank),
+            dilations: list(node, "dilations", 1, rank),
+            pads: if none { vec![0; 2 * rank] } else { list(node, "pads", 0, 2 * rank) },
             kernel,
         })
     }
@@ -57,12 +55,11 @@ impl Windows {
     /// fastest.
     #[track_caller]
     pub(super) fn slices(&self, b: &mut Builder<'_>, x: ValueId) -> Result<Vec<ValueId>> {
-        let count: i64 = self.kernel.iter().product();
         let axes: Vec<i64> = (2..2 + self.kernel.len() as i64).collect();
         let [axes, steps] = [&axes, &self.strides].map(|list| b.i64s(list));
         let mut slices = Vec::new();
-        for number in 0..count {
-            let (starts, ends) = self.range(number);
+        for number in 0..self.len() {
+            let (starts, ends) = self.range(number as i64);
             let [starts, ends] = [starts, ends].map(|list| b.i64s(&list));
             slices.push(b.op("Slice", &[x, starts, ends, axes, steps], Attrs::new())?);
         }
@@ -89,6 +86,19 @@ impl Windows {
     /// Returns the number of positions in a kernel.
     pub(super) fn len(&self) -> usize {
         self.kernel.iter().map(|n| usize::try_from(*n).unwrap_or(0)).product()
+    }
+}
+
+/// Returns an attribute with `len` integers, which are all `default` if it is missing.
+pub(super) fn list(node: &Node, name: &str, default: i64, len: usize) -> Vec<i64> {
+    node.ints(name).map_or_else(|| vec![default; len], <[i64]>::to_vec)
+}
+
+/// Returns the first two sizes of a kernel. Fails unless they are known.
+pub(super) fn channels(b: &Builder<'_>, w: ValueId) -> std::result::Result<[i64; 2], Lack> {
+    match *b.shape(w) {
+        [Dim::Known(first), Dim::Known(second), ..] => Ok([first, second]),
+        _ => Err(Lack::Because("its channels are not known")),
     }
 }
 

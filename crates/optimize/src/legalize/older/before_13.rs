@@ -46,12 +46,11 @@ pub(super) fn last_axis(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack
     }
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(axis, last);
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let moved = b.transpose(x, &perm)?;
     let result = b.op(op, &[moved], attrs! { axis: last as i64 })?;
     let result = b.transpose(result, &perm)?;
-    work.substitute(id, &[result])?;
-    Ok(())
+    Ok(work.substitute(id, &[result])?)
 }
 
 /// Converts `Resize (x, , , sizes)` → `Resize (x, [], [], sizes)`.
@@ -60,7 +59,7 @@ pub(super) fn all_operands(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), L
         if work.graph().node(id).input(index).is_none() {
             let none = Tensor::new(DType::F32, &[0], Arc::new(Vec::new()));
             let none = none.map_err(|_| Lack::Because("it omits an operand"))?;
-            let none = work.builder(id, Some(id)).constant(none);
+            let none = work.builder(id).constant(none);
             work.set_input(id, index, none);
         }
     }
@@ -77,7 +76,7 @@ pub(super) fn zero_bias(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack
     let node = work.graph().node(id).clone();
     if node.input(2).is_none() {
         let (x, y) = (operand(&node, 0)?, operand(&node, 1)?);
-        let mut b = work.builder(id, Some(id));
+        let mut b = work.builder(id);
         let zero = b.dtype(x);
         let zero = b.scalar(zero, 0.0)?;
         let result = b.op("Gemm", &[x, y, zero], node.attrs)?;
@@ -107,13 +106,12 @@ pub(super) fn largest(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> 
     let node = work.graph().node(id).clone();
     if node.int("largest", 1) == 0 {
         let (x, k) = (operand(&node, 0)?, operand(&node, 1)?);
-        let mut b = work.builder(id, Some(id));
+        let mut b = work.builder(id);
         let negative = b.op("Neg", &[x], Attrs::new())?;
         let attrs = attrs! { axis: node.int("axis", -1) };
         let found = b.op_many("TopK", &[negative, k], attrs, 2)?;
         let values = b.op("Neg", &[found[0]], Attrs::new())?;
-        work.substitute(id, &[values, found[1]])?;
-        return Ok(());
+        return Ok(work.substitute(id, &[values, found[1]])?);
     }
     drop_attr(work, id, "largest");
     drop_attr(work, id, "sorted");

@@ -9,10 +9,10 @@ mod spellings;
 
 use onnx::operators::{Axes, Operator};
 use onnx::schema;
-use onnx::{Graph, Node, NodeId, Op, Use};
+use onnx::{Graph, NodeId, Op, Use};
 use rustc_hash::FxHashSet;
 
-use super::equivalents::{Equivalent, Lack, float_order};
+use super::equivalents::{Lack, float_order};
 use super::{Error, Legalizer};
 use crate::Roots;
 
@@ -64,39 +64,14 @@ fn has_axis(op: &Operator) -> bool {
     is_changed && old.any(|schema| schema.attr("axis").or(schema.attr("axes")).is_some())
 }
 
-/// An operator whose operands are computed by an operator that an older opset lacks, with a form
-/// that does not need it.
-struct Simpler {
-    /// The operator that may be missing.
-    lacking: &'static str,
-    /// The operator that reads its results.
-    op: &'static str,
-    /// Returns `true` if the form applies to a node.
-    applies: fn(&Graph, &Node) -> bool,
-    /// Returns the form without the missing operator, depending on the availability of double
-    /// precision.
-    form: fn(bool) -> Equivalent,
-}
-
-static SIMPLER: &[Simpler] = &[Simpler {
-    lacking: "BitCast",
-    op: "TopK",
-    applies: float_order::orders_floats,
-    form: float_order::top_k,
-}];
-
-impl Simpler {
-    /// Returns the nodes that the form applies to, if `opset` lacks the operator.
-    fn nodes(&self, graph: &Graph, opset: i64) -> Vec<NodeId> {
-        if schema::find(&Op::onnx(self.lacking), opset).is_some() {
-            return Vec::new();
-        }
-        let is_one = |id: &NodeId| {
-            let node = graph.node(*id);
-            node.op.domain.is_empty() && node.is(self.op) && (self.applies)(graph, node)
-        };
-        graph.all_nodes().into_iter().filter(is_one).collect()
+/// Returns the nodes that order floats by their bits, if `opset` lacks `BitCast`. They have a form that does not
+/// need the bits.
+fn by_bits(graph: &Graph, opset: i64) -> Vec<NodeId> {
+    if schema::find(&Op::onnx("BitCast"), opset).is_some() {
+        return Vec::new();
     }
+    let nodes = graph.all_nodes().into_iter();
+    nodes.filter(|id| float_order::orders_floats(graph, graph.node(*id))).collect()
 }
 
 /// Returns `true` if `op` has another form at `opset`.
@@ -111,8 +86,7 @@ pub(super) fn is_present(opset: i64) -> bool {
 
 /// Returns the nodes that become unused when [`simplify`] converts a graph to `opset`.
 pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
-    let simpler: FxHashSet<_> =
-        SIMPLER.iter().flat_map(|simpler| simpler.nodes(graph, opset)).collect();
+    let simpler: FxHashSet<_> = by_bits(graph, opset).into_iter().collect();
     let mut found = FxHashSet::default();
     if simpler.is_empty() {
         return found;
@@ -134,20 +108,12 @@ pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
     found
 }
 
-/// Converts operators to forms without the operators that the opset lacks. Runs before these are
-/// replaced one by one.
+/// Orders floats without their bits if the opset lacks `BitCast`. Runs before each `BitCast` is replaced.
 pub(super) fn simplify(work: &mut Legalizer<'_>) -> Result<(), Error> {
-    let has_double = work.target.has_double(work.opset);
-    for simpler in SIMPLER {
-        let nodes = simpler.nodes(work.graph(), work.opset);
-        for id in &nodes {
-            if work.graph().get(*id).is_none() {
-                continue;
-            }
-            match work.replace(*id, (simpler.form)(has_double)) {
-                Ok(()) | Err(Lack::Because(_)) => {}
-                Err(Lack::Graph(error)) => return Err(error.into()),
-            }
+    let form = float_order::top_k(work.target.has_double(work.opset));
+    for id in by_bits(work.graph(), work.opset) {
+        if work.graph().get(id).is_some() {
+            work.try_replace(id, form)?;
         }
     }
     Ok(())

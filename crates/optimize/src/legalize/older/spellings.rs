@@ -37,9 +37,8 @@ pub(super) fn axes_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(),
     };
     if axes.is_empty() && keeps {
         let x = x.ok_or(Lack::Because("it has no operand"))?;
-        let result = work.builder(id, Some(id)).op("Identity", &[x], Attrs::new())?;
-        work.substitute(id, &[result])?;
-        return Ok(());
+        let result = work.builder(id).op("Identity", &[x], Attrs::new())?;
+        return Ok(work.substitute(id, &[result])?);
     }
     work.edit.drop_inputs(id, 1);
     drop_attr(work, id, "noop_with_empty_axes");
@@ -57,12 +56,11 @@ pub(super) fn slice_of_shape(work: &mut Legalizer<'_>, id: NodeId) -> Result<(),
     }
     let x = node.input(0).ok_or(Lack::Because("it has no operand"))?;
     let (start, end) = (node.int("start", 0), node.int("end", i64::MAX));
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let all = b.op("Shape", &[x], Attrs::new())?;
     let (start, end, axes) = (b.i64s(&[start]), b.i64s(&[end]), b.i64s(&[0]));
     let result = b.op("Slice", &[all, start, end, axes], Attrs::new())?;
-    work.substitute(id, &[result])?;
-    Ok(())
+    Ok(work.substitute(id, &[result])?)
 }
 
 /// Drops `allowzero`. Without it, a zero in a shape copies the size of the operand's axis.
@@ -79,10 +77,9 @@ pub(super) fn zeros_that_copy(work: &mut Legalizer<'_>, id: NodeId) -> Result<()
             let dtype = work.graph().ty(x).dtype;
             let zero = Tensor::scalar(dtype, 0.0).and_then(|zero| zero.reshaped(&[1]).ok());
             let zero = zero.ok_or(Lack::Because("its result is empty"))?;
-            let mut b = work.builder(id, Some(id));
+            let mut b = work.builder(id);
             let result = b.op("ConstantOfShape", &[shape], attrs! { value: zero })?;
-            work.substitute(id, &[result])?;
-            return Ok(());
+            return Ok(work.substitute(id, &[result])?);
         }
     }
     drop_attr(work, id, "allowzero");
@@ -105,11 +102,10 @@ pub(super) fn equal_parts(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), La
         let known = known.ok_or(Lack::Because("its parts differ in size"))?;
         let (attrs, count) = (attrs! { axis: axis as i64 }, known.len());
         let x = node.input(0).ok_or(Lack::Because("it has no operand"))?;
-        let mut b = work.builder(id, Some(id));
+        let mut b = work.builder(id);
         let known = b.i64s(&known);
         let parts = b.op_many("Split", &[x, known], attrs, count)?;
-        work.substitute(id, &parts)?;
-        return Ok(());
+        return Ok(work.substitute(id, &parts)?);
     }
     drop_attr(work, id, "num_outputs");
     Ok(())
@@ -132,7 +128,7 @@ pub(super) fn all_axes(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack>
         places[rank + axis] = (count + place) as i64;
     }
     let known = integers(work, pads);
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let all = if let Some(mut known) = known {
         known.push(0);
         let amount = |place: &i64| usize::try_from(*place).ok().and_then(|at| known.get(at));

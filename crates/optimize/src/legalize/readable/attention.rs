@@ -6,18 +6,15 @@ use onnx::facts::is_finite;
 use onnx::{Attrs, Editor, Graph, NodeId, Op, Result, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::legalize::made_by;
 use crate::rewrites::Scores;
 
 /// Converts the parts of attention at `id`.
 pub(super) fn spell(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
-    if edit.graph().get(id).is_some() {
-        chosen_mask(edit, id)?;
-    }
-    if edit.graph().get(id).is_some() {
-        axes_of_mask(edit, id)?;
-    }
-    if edit.graph().get(id).is_some() {
-        scale_of_scores(edit, id)?;
+    for spell in [chosen_mask, axes_of_mask, scale_of_scores] {
+        if edit.graph().get(id).is_some() {
+            spell(edit, id)?;
+        }
     }
     Ok(())
 }
@@ -37,7 +34,7 @@ fn scale_of_scores(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
 fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<(ValueId, Tensor)> {
     let node = graph.node(id);
     let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
-    let is_product = graph.producer(scores).is_some_and(|id| graph.node(id).is("MatMul"));
+    let is_product = made_by(graph, scores, "MatMul").is_some();
     let result = *node.outputs.first()?;
     let sum = graph.only_reader(result).filter(|reader| reader.is("Add"));
     let sum = sum.and_then(|sum| sum.outputs.first().copied());
@@ -60,46 +57,54 @@ fn is_power_of_two(number: f64) -> bool {
 /// it.
 fn chosen_mask(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
     let Some(chosen) = Chosen::of(edit.graph(), id) else { return Ok(()) };
-    let (Type { shape, .. }, Some(all)) =
-        (edit.graph().ty(chosen.shown).clone(), Tensor::scalar(DType::F32, 1.0))
-    else {
-        return Ok(());
-    };
-    let [examples, tokens] = shape.as_slice() else { return Ok(()) };
+    let Some(all) = Tensor::scalar(DType::F32, 1.0) else { return Ok(()) };
     for scores in &chosen.scores {
         scores.divide_behind(edit);
     }
     let mark = edit.mark();
-    // Each node keeps the origin of the node that it replaces.
-    let add =
-        |edit: &mut Editor<'_>, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
-            let inputs = inputs.iter().copied().map(Some).collect();
-            let node = edit.add_like(of, id, (Op::onnx(op), inputs, attrs), vec![ty]);
-            edit.graph().node(node).outputs[0]
-        };
     let Chosen { mut shown, moved, test, lowest, .. } = chosen;
     if let Some(test) = test {
         let node = edit.graph().node(test);
         let (op, node_attrs) = (node.op.name, node.attrs.clone());
         let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
         inputs[0] = shown;
-        shown = add(edit, test, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
+        let ty = Type::new(DType::Bool, edit.graph().ty(shown).shape.clone());
+        shown = add(edit, test, id, (op, &inputs, node_attrs), ty);
     }
-    let one = Dim::Known(1);
-    let [heads, queries] =
-        [1, 2].map(|axis| edit.graph_mut().intern_constant(Tensor::i64s(&[axis])));
-    let wider = vec![examples.clone(), one.clone(), tokens.clone()];
-    let widest = vec![examples.clone(), one.clone(), one, tokens.clone()];
-    let wider = Type::new(DType::Bool, wider);
-    let shown = add(edit, moved, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
-    let flag = Type::new(DType::Bool, widest.clone());
-    let shown = add(edit, moved, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
-    let number = Type::new(DType::F32, widest);
-    let shown = add(edit, id, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
+    let shown = insert_axes(edit, moved, id, shown);
+    let number = Type::new(DType::F32, edit.graph().ty(shown).shape.clone());
+    let cast = ("Cast", &[shown][..], attrs! { to: DType::F32 });
+    let shown = add(edit, id, id, cast, number.clone());
     let all = edit.graph_mut().intern_constant(all);
-    let hidden = add(edit, id, "Sub", &[all, shown], Attrs::new(), number.clone());
-    let added = add(edit, id, "Mul", &[hidden, lowest], Attrs::new(), number);
+    let hidden = add(edit, id, id, ("Sub", &[all, shown], Attrs::new()), number.clone());
+    let added = add(edit, id, id, ("Mul", &[hidden, lowest], Attrs::new()), number);
     edit.replace("Where", id, &[added], &edit.added_since(mark))
+}
+
+/// Adds a node in front of `before`, with the origin of the node that it replaces, `of`.
+fn add(
+    edit: &mut Editor<'_>,
+    of: NodeId,
+    before: NodeId,
+    (op, inputs, attrs): (&'static str, &[ValueId], Attrs),
+    ty: Type,
+) -> ValueId {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    let node = edit.add_like(of, before, (Op::onnx(op), inputs, attrs), vec![ty]);
+    edit.graph().node(node).outputs[0]
+}
+
+/// Inserts the head and query axes of a mask of examples and tokens one by one.
+fn insert_axes(edit: &mut Editor<'_>, of: NodeId, before: NodeId, mask: ValueId) -> ValueId {
+    let mut ty = edit.graph().ty(mask).clone();
+    let mut value = mask;
+    for axis in [1, 2] {
+        ty.shape.insert(axis, Dim::Known(1));
+        let axes = edit.graph_mut().intern_constant(Tensor::i64s(&[axis as i64]));
+        let unsqueeze = ("Unsqueeze", &[value, axes][..], Attrs::new());
+        value = add(edit, of, before, unsqueeze, ty.clone());
+    }
+    value
 }
 
 /// A selected mask, and the scores that it is added to.
@@ -226,9 +231,7 @@ fn scale(graph: &Graph, id: NodeId) -> Option<(ValueId, f64)> {
 
 /// Returns `true` if `x` is a product with a bias whose features are split into heads.
 fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
-    let step = |x: ValueId, op: &str, operand: usize| {
-        graph.producer(x).map(|id| graph.node(id)).filter(|node| node.is(op))?.input(operand)
-    };
+    let step = |x, op, operand| made_by(graph, x, op)?.input(operand);
     let biased = step(x, "Transpose", 0).and_then(|x| step(x, "Reshape", 0));
     biased.is_some_and(|x| {
         let operands = [0, 1].map(|operand| step(x, "Add", operand));
@@ -239,18 +242,8 @@ fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
 /// Inserts the head and query axes of a token mask one by one, as indexing with `None` does.
 fn axes_of_mask(edit: &mut Editor<'_>, id: NodeId) -> Result<()> {
     let Some(mask) = mask_of_tokens(edit.graph(), id) else { return Ok(()) };
-    let Type { dtype, shape } = edit.graph().ty(mask).clone();
-    let [examples, tokens] = shape.as_slice() else { return Ok(()) };
     let mark = edit.mark();
-    let mut value = mask;
-    let wider = Type::new(dtype, vec![examples.clone(), Dim::Known(1), tokens.clone()]);
-    let widest = edit.graph().ty(edit.graph().node(id).outputs[0]).clone();
-    for (axis, ty) in [(1, wider), (2, widest)] {
-        let axis = edit.graph_mut().intern_constant(Tensor::i64s(&[axis]));
-        let parts = (Op::onnx("Unsqueeze"), vec![Some(value), Some(axis)], Attrs::new());
-        let node = edit.add_like(id, id, parts, vec![ty]);
-        value = edit.graph().node(node).outputs[0];
-    }
+    let value = insert_axes(edit, id, id, mask);
     edit.replace("Unsqueeze", id, &[value], &edit.added_since(mark))
 }
 

@@ -4,7 +4,7 @@
 use onnx::NodeId;
 use tensor::DType;
 
-use super::{Bug, ReadableBlocks, Spec, onnxruntime};
+use super::{Bug, Kernels, ReadableBlocks, Spec, any, onnxruntime};
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
 
@@ -14,17 +14,11 @@ pub(super) static SPEC: Spec = Spec {
     runtime: "OpenVINO's CPU plugin",
     // It lacks `TensorScatter` of opset 24, and `BitCast` and `CumProd` of opset 26.
     newest_opset: 23,
+    kernels: Some(Kernels(&[onnxruntime::KERNELS])),
     bugs: &[&[&WIDE_BITS]],
-    convolutions: None,
-    resizes_identities_fast: false,
-    fuses_sums_with_norms: false,
-    fused_on_load: &[],
-    limits_biased_sums: false,
-    mistakes_matrices_for_signals: false,
     blocks: ReadableBlocks::Whole,
-    contrib: &[],
-    elsewhere: None,
-    ..onnxruntime::SPEC
+    only_stores_four_bit_floats: true,
+    ..any::SPEC
 };
 
 /// It computes unsigned integers of 32 and 64 bits as signed ones of 32 bits, and limits their
@@ -38,13 +32,8 @@ fn refuse_wide_bits(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     if !matches!(dtype, DType::U32 | DType::U64) {
         return Ok(());
     }
-    Err(Error::Unsupported {
-        op: node.op.name,
-        dtype,
-        target: work.target,
-        reason: "it computes such integers as signed ones of 32 bits, so random numbers have to be inputs of the model".to_owned(),
-        origin: node.origin,
-    })
+    let reason = "it computes such integers as signed ones of 32 bits, so random numbers have to be inputs of the model";
+    Err(work.unsupported(id, dtype, reason))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     };
     node.attrs.remove(direction);
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     node.inputs[0] = Some(reversed(b, sequence)?);
     let count = node.outputs.len();
     let mut results = b.emit(node.op, node.inputs, node.attrs, count, Location::caller())?;
@@ -38,7 +38,7 @@ pub(in crate::targets) static BACKWARD_SLICES: Bug =
 fn avoid_slice(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let (graph, node) = (work.graph(), work.graph().node(id));
     if let Some((mut value, axes)) = reversal(graph, node) {
-        let b = &mut work.builder(id, Some(id));
+        let b = &mut work.builder(id);
         for axis in axes {
             value = gathered(b, value, axis)?;
         }
@@ -48,14 +48,8 @@ fn avoid_slice(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     if steps.is_none_or(|steps| steps.iter().all(|step| *step > 0)) {
         return Ok(());
     }
-    Err(Error::Unsupported {
-        op: node.op.name,
-        dtype: graph.ty(node.outputs[0]).dtype,
-        target: work.target,
-        reason: "it reads elements backwards incorrectly, unless a whole axis is reversed"
-            .to_owned(),
-        origin: node.origin,
-    })
+    let reason = "it reads elements backwards incorrectly, unless a whole axis is reversed";
+    Err(work.unsupported(id, graph.ty(node.outputs[0]).dtype, reason))
 }
 
 /// Makes a scan go forwards. Returns its node, which is another one if it went backwards.
@@ -79,7 +73,7 @@ pub(super) fn scan_forwards(work: &mut Legalizer<'_>, id: NodeId) -> Result<Node
             all.fill(0);
         }
     }
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     for index in read {
         if let Some(rows) = &mut node.inputs[found.carried + index] {
             *rows = reversed(b, *rows)?;

@@ -5,7 +5,7 @@ use std::panic::Location;
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::loops::Loop;
 use crate::targets::Bug;
 
@@ -24,13 +24,8 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id).clone();
     let Some(count) = iterations(work.graph(), &found) else {
         let dtype = node.outputs.first().map_or(DType::Bool, |v| work.graph().ty(*v).dtype);
-        return Err(Error::Unsupported {
-            op: node.op.name,
-            dtype,
-            target: work.target,
-            reason: "it has no loops, except those with a fixed number of iterations".to_owned(),
-            origin: node.origin,
-        });
+        let reason = "it has no loops, except those with a fixed number of iterations";
+        return Err(work.unsupported(id, dtype, reason));
     };
     let block = work.graph().block(found.body);
     let (mut inputs, mut outputs) = (block.inputs.clone(), block.outputs().to_vec());
@@ -57,7 +52,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     // The body moves to the new node.
     work.edit.attrs_mut(id).clear();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let numbers = match &counter {
         Some(counter) => {
             let numbers = b.i64s(&(0..count).map(|n| counter.at(n)).collect::<Vec<_>>());
@@ -133,8 +128,8 @@ fn is_unconditional(graph: &Graph, found: &Loop) -> bool {
     let holds = |value: ValueId| graph.facts().truth(value) == Some(true);
     let block = graph.block(found.body);
     let (given, Some(&next)) = (block.inputs[1], block.outputs().first()) else { return false };
-    let passed_on = graph.producer(next).map(|id| graph.node(id)).filter(|n| n.is("Identity"));
-    let is_passed_on = passed_on.is_some_and(|node| node.input(0) == Some(given));
+    let is_passed_on =
+        made_by(graph, next, "Identity").is_some_and(|node| node.input(0) == Some(given));
     let goes_on = next == given || is_passed_on || holds(next);
     goes_on && node.input(0).is_some() && node.input(1).is_none_or(holds)
 }

@@ -36,7 +36,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
 
     let mut pads = vec![0; 2 * rank];
     pads[rank + axis] = added;
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let pads = b.i64s(&pads);
     // The added elements come last. Equal elements are in the order of their positions.
     let last = match ty.dtype.int_range() {

@@ -1,6 +1,7 @@
 //! Comparisons of floats → equality with their maximum, for targets that compare some negative numbers as integers.
 
-use onnx::{Attrs, NodeId};
+use onnx::NodeId;
+use onnx::formula::formulas;
 use tensor::Tensor;
 
 use crate::Roots;
@@ -27,13 +28,11 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         "LessOrEqual" => (false, y),
         _ => (false, x),
     };
-    let b = &mut work.builder(id, Some(id));
-    let most = b.op("Max", &[x, y], Attrs::new())?;
-    let mut result = b.op("Equal", &[most, largest], Attrs::new())?;
-    if is_strict {
-        result = b.op("Not", &[result], Attrs::new())?;
-    }
-    Ok(work.substitute(id, &[result])?)
+    let result = formulas(&mut work.builder(id), [x, y, largest], |[x, y, largest]| {
+        let is_largest = x.max(y).equals(largest);
+        [if is_strict { !is_largest } else { is_largest }]
+    })?;
+    Ok(work.substitute(id, &result)?)
 }
 
 #[cfg(test)]

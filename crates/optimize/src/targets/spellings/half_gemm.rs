@@ -1,5 +1,6 @@
 //! `Gemm` in half precision → `MatMul` and `Add`, for targets that return single precision.
 
+use onnx::formula::formulas;
 use onnx::{Attrs, Builder, Node, NodeId, Result, ValueId};
 use tensor::DType;
 
@@ -16,7 +17,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
     if work.graph().ty(x).dtype != DType::F16 {
         return Ok(());
     }
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let (x, w) = (turned(b, &node, "transA", x)?, turned(b, &node, "transB", w)?);
     let mut sum = b.op("MatMul", &[x, w], Attrs::new())?;
     sum = scaled(b, &node, "alpha", sum)?;
@@ -33,11 +34,8 @@ fn turned(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<Va
 
 fn scaled(b: &mut Builder<'_>, node: &Node, attr: &str, x: ValueId) -> Result<ValueId> {
     let factor = node.float(attr, 1.0);
-    if factor == 1.0 {
-        return Ok(x);
-    }
-    let factor = b.scalar(DType::F16, factor)?;
-    b.op("Mul", &[x, factor], Attrs::new())
+    let [scaled] = formulas(b, [x], |[x]| [if factor == 1.0 { x } else { x * factor }])?;
+    Ok(scaled)
 }
 
 #[cfg(test)]

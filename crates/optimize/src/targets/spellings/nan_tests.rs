@@ -1,7 +1,8 @@
 //! `IsNaN` and comparisons of a value with itself → comparisons with `inf`, for targets that have no `IsNaN` and
 //! take NaN to be equal to itself.
 
-use onnx::{Attrs, NodeId};
+use onnx::NodeId;
+use onnx::formula::formulas;
 
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
@@ -14,17 +15,14 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let (is_negated, other) = (node.is("IsNaN"), node.input(1));
     let Some(x) = node.input(0).filter(|x| is_negated || other == Some(*x)) else { return Ok(()) };
-    let dtype = work.graph().ty(x).dtype;
-    if !dtype.is_float() {
+    if !work.graph().ty(x).dtype.is_float() {
         return Ok(());
     }
-    let b = &mut work.builder(id, Some(id));
-    let most = b.scalar(dtype, f64::INFINITY)?;
-    let mut result = b.op("LessOrEqual", &[x, most], Attrs::new())?;
-    if is_negated {
-        result = b.op("Not", &[result], Attrs::new())?;
-    }
-    Ok(work.substitute(id, &[result])?)
+    let result = formulas(&mut work.builder(id), [x], |[x]| {
+        let is_number = x.at_most(f64::INFINITY);
+        [if is_negated { !is_number } else { is_number }]
+    })?;
+    Ok(work.substitute(id, &result)?)
 }
 
 #[cfg(test)]

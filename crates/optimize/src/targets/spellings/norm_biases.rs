@@ -20,7 +20,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     };
     let is_shared = work.graph().only_reader(node.outputs[0]).is_none();
     let Some(bias) = zeros(work.graph().ty(scale)).filter(|_| is_shared) else { return Ok(()) };
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let bias = b.constant(bias);
     let result = b.op("LayerNormalization", &[x, scale, bias], node.attrs)?;
     Ok(work.substitute(id, &[result])?)

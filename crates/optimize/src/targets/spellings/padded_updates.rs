@@ -28,15 +28,9 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
             return Ok(());
         }
         if graph.node(producer).block() != node.block() {
-            return Err(Error::Unsupported {
-                op: node.op.name,
-                dtype: ty.dtype,
-                target: work.target,
-                reason: "in a loop, it changes a tensor of symbolic size that the next iteration reads; \
-                         export the model with numbers in place of its sizes"
-                    .to_owned(),
-                origin: node.origin,
-            });
+            let reason = "in a loop, it changes a tensor of symbolic size that the next iteration reads; \
+                          export the model with numbers in place of its sizes";
+            return Err(work.unsupported(id, ty.dtype, reason));
         }
     }
     let (dtype, rank) = (ty.dtype, ty.rank());
@@ -47,7 +41,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     };
     // A negative index counts from the end, which moves.
     let is_in_order = graph.facts().interval(indices).is_at_least(&Dim::Known(0));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let mut places = indices;
     if axes > 0 && !is_in_order {
         let sizes = b.op("Shape", &[x], attrs! { end: axes })?;

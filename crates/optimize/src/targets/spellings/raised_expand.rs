@@ -19,7 +19,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     }
     let axes: Vec<i64> = (0..added as i64).collect();
-    let raised = work.builder(id, Some(id)).unsqueeze(x, &axes)?;
+    let raised = work.builder(id).unsqueeze(x, &axes)?;
     work.edit.set_input(id, 0, Some(raised));
     Ok(())
 }

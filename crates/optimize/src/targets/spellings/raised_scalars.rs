@@ -13,7 +13,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph().node(id);
     let Some(x) = node.input(0).filter(|x| work.graph().ty(*x).rank() == 0) else { return Ok(()) };
     let rank = work.graph().ty(node.outputs[0]).rank();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let shape = b.i64s(&vec![1; rank]);
     let raised = b.op("Reshape", &[x, shape], Attrs::new())?;
     Ok(work.substitute(id, &[raised])?)

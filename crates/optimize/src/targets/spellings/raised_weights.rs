@@ -6,7 +6,7 @@
 use onnx::{Graph, NodeId, ValueId};
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::Bug;
 use crate::weights::multiplies_stacks;
 
@@ -35,8 +35,7 @@ fn avoid(work: &mut Legalizer<'_>, add: NodeId) -> Result<(), Error> {
 /// tensors with at least three axes.
 fn weights_of(graph: &Graph, value: ValueId) -> Option<ValueId> {
     graph.only_reader(value)?;
-    let product = graph.node(graph.producer(value)?);
-    let weights = product.input(1).filter(|_| product.is("MatMul"))?;
+    let weights = made_by(graph, value, "MatMul")?.input(1)?;
     let is_matrix = graph.ty(weights).rank() == 2 && graph.tensor(weights).is_some();
     (is_matrix && multiplies_stacks(graph, weights)).then_some(weights)
 }

@@ -10,6 +10,7 @@ use crate::Roots;
 use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
+use crate::targets::stacked::has_axes;
 
 pub(in crate::targets) static SCANS: Bug =
     Bug { name: "scans", roots: Roots::Named(&["Scan"]), avoid: loop_for_scan };
@@ -19,50 +20,35 @@ pub(crate) fn loop_for_scan(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), 
     let id = scan_forwards(work, id)?;
     let Some(found) = Loop::at(work.graph(), id) else { return Ok(()) };
     let node = work.graph().node(id).clone();
-    let axes = ["scan_input_axes", "scan_output_axes"];
-    let Some(rows) =
-        node.input(found.carried).filter(|_| axes.iter().all(|a| node.attr(a).is_none()))
-    else {
-        return Ok(());
-    };
+    let Some(rows) = node.input(found.carried).filter(|_| !has_axes(&node)) else { return Ok(()) };
     let body = found.body;
-    let (inputs, outputs) = {
-        let block = work.graph().block(body);
-        (block.inputs.clone(), block.outputs().to_vec())
-    };
+    let inputs = work.graph().block(body).inputs.clone();
     let graph = work.edit.graph_mut();
     let index = graph.add_input(body, Type::new(DType::I64, Vec::new()));
     let goes_on = graph.add_input(body, Type::new(DType::Bool, Vec::new()));
     let (carried, elements) = inputs.split_at(found.carried);
     let first = work.graph().nodes_of(body).next();
     let origin = node.origin;
-    let length = {
-        let b = &mut work.builder(id, Some(id));
-        let length = b.op("Shape", &[rows], attrs! { start: 0, end: 1 })?;
-        b.squeeze(length, &[0])?
-    };
+    let b = &mut work.builder(id);
+    let length = b.op("Shape", &[rows], attrs! { start: 0, end: 1 })?;
+    let length = b.squeeze(length, &[0])?;
     for (number, element) in elements.iter().enumerate() {
         let Some(rows) = node.input(found.carried + number) else { return Ok(()) };
         let b = &mut work.edit.builder_at("Scan", origin, body, first);
         let row = b.op("Gather", &[rows, index], attrs! { axis: 0 })?;
         work.edit.replace_uses(*element, row);
     }
-    let goes_on_still = {
-        let b = &mut work.edit.builder_at("Scan", origin, body, None);
-        b.op("Identity", &[goes_on], Attrs::new())?
-    };
-    let results: Vec<ValueId> = {
-        // The rows that were results as they came are results of other nodes now.
-        let now = work.graph().block(body).outputs().to_vec();
-        debug_assert_eq!(now.len(), outputs.len());
-        std::iter::once(goes_on_still).chain(now).collect()
-    };
+    let b = &mut work.edit.builder_at("Scan", origin, body, None);
+    let goes_on_still = b.op("Identity", &[goes_on], Attrs::new())?;
+    // The rows that were results as they came are results of other nodes now.
+    let now = work.graph().block(body).outputs();
+    let results: Vec<ValueId> = std::iter::once(goes_on_still).chain(now.iter().copied()).collect();
     work.edit.graph_mut().set_outputs(body, &results);
     let inputs = [index, goes_on].into_iter().chain(carried.iter().copied()).collect();
     work.edit.set_inputs(body, inputs);
     // The body moves to the new node.
     work.edit.attrs_mut(id).clear();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let always = b.constant(Tensor::bools(&[], &[true]));
     let initial = node.inputs[..found.carried].iter().copied();
     let operands = [Some(length), Some(always)].into_iter().chain(initial).collect();

@@ -22,7 +22,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         let old = graph.node(other).input(index);
         let name = old.filter(|old| graph.parameter(*old).is_some());
         let name = name.map(|old| format!("{}/Add", graph.value(old).name));
-        let b = &mut work.builder(id, Some(id));
+        let b = &mut work.builder(id);
         let sum = match name {
             Some(name) => b.graph_mut().add_parameter(name, sum),
             None => b.constant(sum),
@@ -41,7 +41,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     };
     let name = graph.parameter(bias).map(|_| format!("{}/Neg", graph.value(bias).name));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let negative = match name {
         Some(name) => b.graph_mut().add_parameter(name, negative),
         None => b.constant(negative),

@@ -31,7 +31,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     // A negative index counts from the end.
     let counts_from_the_end = !graph.facts().interval(place).is_at_least(&Dim::Known(0));
     let mut mask = None;
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     for (axis, size) in sizes.iter().enumerate() {
         let Some(size) = size.filter(|size| *size > 1) else { continue };
         let index = if is_one_slice {
@@ -64,7 +64,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     for update in updates {
         let node = work.graph().node(update);
         let operands: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-        let b = &mut work.builder(update, Some(update));
+        let b = &mut work.builder(update);
         let result = b.op("Where", &[mask, operands[2], operands[0]], Attrs::new())?;
         work.substitute(update, &[result])?;
     }

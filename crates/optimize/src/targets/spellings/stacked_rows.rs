@@ -3,14 +3,15 @@
 
 use std::panic::Location;
 
-use onnx::{Attr, Builder, Node, NodeId, ValueId, attrs};
-use tensor::{DType, Dim, Type};
+use onnx::{Attr, Builder, NodeId, ValueId, attrs};
+use tensor::{DType, Type};
 
 use super::backwards::scan_forwards;
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
 use crate::loops::Loop;
 use crate::targets::Bug;
+use crate::targets::stacked::{has_axes, shape, sizes};
 
 pub(in crate::targets) static STACKED_ROWS: Bug =
     Bug { name: "stacked_rows", roots: Roots::Named(&["Scan"]), avoid };
@@ -25,27 +26,20 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let Some(first) = symbolic.first() else { return Ok(()) };
     let types: Vec<Type> = symbolic.iter().map(|k| work.graph().ty(stacked[*k]).clone()).collect();
     let length = types[0].shape[0].as_known();
-    let sizes: Option<Vec<_>> = types.iter().map(|ty| sizes(work, &node, ty)).collect();
-    let has_axes = ["scan_input_axes", "scan_output_axes"].iter().any(|a| node.attr(a).is_some());
-    let (Some(length), Some(sizes), false) = (length, sizes, has_axes) else {
-        return Err(Error::Unsupported {
-            op: node.op.name,
-            dtype: work.graph().ty(stacked[*first]).dtype,
-            target: work.target,
-            reason: "it stacks results of symbolic sizes incorrectly; export the model with \
-                     numbers in place of these sizes"
-                .to_owned(),
-            origin: node.origin,
-        });
+    let sizes: Option<Vec<_>> = types.iter().map(|ty| sizes(work.graph(), &node, ty)).collect();
+    let (Some(length), Some(sizes), false) = (length, sizes, has_axes(&node)) else {
+        let reason = "it stacks results of symbolic sizes incorrectly; export the model with numbers in place \
+                      of these sizes";
+        return Err(work.unsupported(id, work.graph().ty(stacked[*first]).dtype, reason));
     };
 
     // Before the scan: the tensors without rows, and the numbers of the iterations.
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let mut empty = Vec::new();
     for (ty, sizes) in types.iter().zip(&sizes) {
         let zero = b.scalar(DType::F32, 0.0)?;
         let zero = b.cast(zero, ty.dtype)?;
-        let shape = shape(b, sizes)?;
+        let shape = shape(b, sizes, size_of)?;
         empty.push(Some(b.op("Expand", &[zero, shape], Vec::new())?));
     }
     let numbers = b.i64s(&(0..length).collect::<Vec<_>>());
@@ -93,7 +87,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let mut operands = node.inputs.clone();
     operands.splice(found.carried..found.carried, empty);
     operands.push(Some(numbers));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let made = b.emit(node.op, operands, attrs, node.outputs.len(), Location::caller())?;
     let (state, rest) = made.split_at(found.carried);
     let (tensors, rest) = rest.split_at(symbolic.len());
@@ -106,36 +100,9 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     Ok(work.substitute(id, &results)?)
 }
 
-/// A size of a stacked result: a number, or an axis of an operand of the scan.
-enum Size {
-    Known(i64),
-    Of(ValueId, i64),
-}
-
-/// Returns the sizes of a stacked result if all are known before the scan.
-fn sizes(work: &Legalizer<'_>, node: &Node, ty: &Type) -> Option<Vec<Size>> {
-    let operands = || node.inputs.iter().flatten();
-    let of_operand = |size: &Dim| {
-        operands().find_map(|value| {
-            let axis = work.graph().ty(*value).shape.iter().position(|other| other == size)?;
-            Some(Size::Of(*value, axis as i64))
-        })
-    };
-    let size = |size: &Dim| size.as_known().map(Size::Known).or_else(|| of_operand(size));
-    ty.shape.iter().map(size).collect()
-}
-
-fn shape(b: &mut Builder<'_>, sizes: &[Size]) -> onnx::Result<ValueId> {
-    let mut parts = Vec::new();
-    for size in sizes {
-        parts.push(match size {
-            Size::Known(size) => b.i64s(&[*size]),
-            Size::Of(value, axis) => {
-                b.op("Shape", &[*value], attrs! { start: *axis, end: axis + 1 })?
-            }
-        });
-    }
-    b.op("Concat", &parts, attrs! { axis: 0 })
+#[track_caller]
+fn size_of(b: &mut Builder<'_>, value: ValueId, axis: usize) -> onnx::Result<ValueId> {
+    b.op("Shape", &[value], attrs! { start: axis as i64, end: axis as i64 + 1 })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let mut attrs = node.attrs.clone();
     attrs.retain(|(name, _)| *name != "pads");
     attrs.push(("pads", Attr::Ints(vec![0; pads.len()])));
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     let whole = b.op_optional(node.op.name, &node.inputs, attrs)?;
     let ends: Vec<i64> = after.iter().map(|n| if *n == 0 { i64::MAX } else { -n }).collect();
     let axes: Vec<i64> = (2..2 + before.len() as i64).collect();

@@ -21,7 +21,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     let halves: Vec<bool> = node.inputs.iter().map(|v| v.is_some_and(is_half)).collect();
     let mut inputs = node.inputs.clone();
-    let b = &mut work.builder(id, Some(id));
+    let b = &mut work.builder(id);
     for (input, _) in inputs.iter_mut().zip(halves).filter(|(_, half)| *half) {
         if let Some(value) = *input {
             *input = Some(b.op("Cast", &[value], attrs! { to: DType::F32 })?);

@@ -29,7 +29,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         let Some(zero) = zero.and_then(|zero| zero.reshaped(minus.shape()).ok()) else {
             return Ok(());
         };
-        let mut b = work.builder(id, Some(id));
+        let mut b = work.builder(id);
         let zero = b.constant(zero);
         let add = b.op_optional("Add", &[x, Some(zero)], Attrs::new())?;
         let producer = b.graph().producer(add);

@@ -38,7 +38,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     };
     if known.iter().any(|axis| *axis < 0) {
         let axes: Vec<i64> = known.into_iter().map(from_the_front).collect();
-        let axes = work.builder(id, Some(id)).i64s(&axes);
+        let axes = work.builder(id).i64s(&axes);
         work.set_input(id, 1, axes);
     }
     Ok(())

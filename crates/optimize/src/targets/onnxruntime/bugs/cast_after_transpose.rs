@@ -8,7 +8,7 @@ use provenance::OriginId;
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
@@ -17,12 +17,8 @@ pub(super) static BUG: Bug =
 fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {
         let Some(cast) = work.graph().node(product).input(index) else { continue };
-        let Some(node) = work.graph().producer(cast).map(|id| work.graph().node(id)) else {
-            continue;
-        };
-        let (Some(x), origin) = (node.input(0).filter(|_| node.is("Cast")), node.origin) else {
-            continue;
-        };
+        let Some(node) = made_by(work.graph(), cast, "Cast") else { continue };
+        let (Some(x), origin) = (node.input(0), node.origin) else { continue };
         if !is_turned(work.graph(), x) {
             continue;
         }
@@ -58,7 +54,7 @@ pub(super) fn cast_first(
 ) -> Result<ValueId, Error> {
     let made = work.graph().producer(value).map(|id| work.graph().node(id).clone());
     let Some(node) = made.filter(|_| is_turned(work.graph(), value)) else {
-        let mut b = work.builder(at, Some(at));
+        let mut b = work.builder(at);
         return Ok(b.like(origin, |b| b.op("Cast", &[value], attrs! { to: dtype }))?);
     };
     let parts: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
@@ -68,7 +64,7 @@ pub(super) fn cast_first(
         let operand = known.copied();
         operands.push(operand.map_or_else(|| cast_first(work, at, origin, *part, dtype), Ok)?);
     }
-    let mut b = work.builder(at, Some(at));
+    let mut b = work.builder(at);
     Ok(b.like(node.origin, |b| b.op(node.op.name, &operands, node.attrs))?)
 }
 

@@ -3,11 +3,12 @@
 //! onnxruntime's `QuickGeluFusion` turns it into one node, which has no kernel for doubles, so the
 //! model cannot be loaded.
 
-use onnx::{Attrs, Graph, NodeId, ValueId};
+use onnx::formula::formulas;
+use onnx::{Graph, NodeId, ValueId};
 use tensor::DType;
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug = Bug { name: "double_silu", roots: Roots::Named(&["Mul"]), avoid };
@@ -23,22 +24,15 @@ fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
         (_, true) => (b, a),
         _ => return Ok(()),
     };
-    let mut builder = work.builder(product, Some(product));
-    let minus = builder.op("Neg", &[x], Attrs::new())?;
-    let negated = builder.op("Mul", &[minus, gate], Attrs::new())?;
-    let result = builder.op("Neg", &[negated], Attrs::new())?;
-    work.substitute(product, &[result])?;
-    Ok(())
+    let result = formulas(&mut work.builder(product), [x, gate], |[x, gate]| [-(-x * gate)])?;
+    Ok(work.substitute(product, &result)?)
 }
 
 /// Returns `true` if a value is the sigmoid of `x`, or of a multiple of it.
 fn is_gate(graph: &Graph, value: ValueId, x: ValueId) -> bool {
-    let from = |value, op: &str| {
-        let node = graph.producer(value).map(|id| graph.node(id));
-        node.filter(|node| node.is(op))
-    };
-    let Some(inner) = from(value, "Sigmoid").and_then(|sigmoid| sigmoid.input(0)) else {
-        return false;
-    };
-    inner == x || from(inner, "Mul").is_some_and(|scaled| scaled.inputs.contains(&Some(x)))
+    let inner = made_by(graph, value, "Sigmoid").and_then(|sigmoid| sigmoid.input(0));
+    inner.is_some_and(|inner| {
+        let scaled = made_by(graph, inner, "Mul");
+        inner == x || scaled.is_some_and(|scaled| scaled.inputs.contains(&Some(x)))
+    })
 }

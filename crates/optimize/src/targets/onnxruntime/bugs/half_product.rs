@@ -27,9 +27,8 @@ fn avoid(work: &mut Legalizer<'_>, product: NodeId) -> Result<(), Error> {
     }
     let mut cast = |x| cast_first(work, product, node.origin, x, DType::F32);
     let operands = [cast(a)?, cast(b)?];
-    let mut builder = work.builder(product, Some(product));
+    let mut builder = work.builder(product);
     let wide = builder.op("MatMul", &operands, Attrs::new())?;
     let result = builder.op("Cast", &[wide], attrs! { to: dtype })?;
-    work.substitute(product, &[result])?;
-    Ok(())
+    Ok(work.substitute(product, &[result])?)
 }

@@ -28,7 +28,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         let Some(condition) = condition.filter(|value| is_folded(work.graph(), *value)) else {
             continue;
         };
-        let hidden = computed_by_a_loop(&mut work.builder(inner, Some(inner)), condition)?;
+        let hidden = computed_by_a_loop(&mut work.builder(inner), condition)?;
         work.set_input(inner, 0, hidden);
     }
     Ok(())

@@ -25,18 +25,17 @@ fn avoid(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {
     // Lists all axes in order: when onnxruntime moves a transpose over a `Pad`, it permutes the
     // amounts but not the axes.
     let axes: Vec<i64> = (0..work.graph().ty(x).rank() as i64).collect();
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let axes = b.i64s(&axes);
     let inputs = [Some(x), Some(pads), node.input(2), Some(axes)];
     let padded = b.op_optional("Pad", &inputs, node.attrs.clone())?;
-    work.substitute(id, &[padded])?;
-    Ok(())
+    Ok(work.substitute(id, &[padded])?)
 }
 
 fn keep_apart(work: &mut Legalizer<'_>, pool: NodeId) -> Result<(), Error> {
     let Some(x) = work.graph().node(pool).input(0) else { return Ok(()) };
     let none = vec![0; 2 * work.graph().ty(x).rank()];
-    let mut b = work.builder(pool, Some(pool));
+    let mut b = work.builder(pool);
     let none = b.i64s(&none);
     let same = b.op("Pad", &[x, none], attrs! { mode: "edge" })?;
     work.set_input(pool, 0, same);

@@ -4,11 +4,11 @@
 //! onnxruntime's `LayerNormFusion` and `SimplifiedLayerNormFusion` treat `d / sqrt(mean(d ** p) +
 //! c)` as a layer norm for every `p`, and store `c` in single precision. They match an `Add`.
 
-use onnx::{Graph, Node, NodeId};
+use onnx::{Graph, NodeId, ValueId};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::{Bug, add_by_sum};
 
 pub(super) static BUG: Bug =
@@ -23,11 +23,8 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
 }
 
 /// Returns `true` if a value is such a mean, with or without a cast in between.
-fn is_mean_of_power(graph: &Graph, value: onnx::ValueId) -> bool {
-    let from = |value, op| {
-        let node = graph.producer(value).map(|id| graph.node(id));
-        node.filter(|node: &&Node| node.is(op))
-    };
+fn is_mean_of_power(graph: &Graph, value: ValueId) -> bool {
+    let from = |value, op| made_by(graph, value, op);
     let past_cast = |value| from(value, "Cast").and_then(|cast| cast.input(0)).unwrap_or(value);
     let mean = from(past_cast(value), "ReduceMean").and_then(|mean| mean.input(0));
     let Some(power) = mean.and_then(|x| from(past_cast(x), "Pow")) else { return false };

@@ -4,7 +4,8 @@
 //! onnxruntime's `FuseReluClip` merges the two and fails for other types, so the model cannot be
 //! loaded.
 
-use onnx::{Attrs, NodeId};
+use onnx::NodeId;
+use onnx::formula::formulas;
 use tensor::DType;
 
 use crate::Roots;
@@ -25,9 +26,6 @@ fn avoid(work: &mut Legalizer<'_>, clip: NodeId) -> Result<(), Error> {
     else {
         return Ok(());
     };
-    let mut b = work.builder(relu, Some(relu));
-    let zero = b.scalar(dtype, 0.0)?;
-    let larger = b.op("Max", &[x, zero], Attrs::new())?;
-    work.substitute(relu, &[larger])?;
-    Ok(())
+    let larger = formulas(&mut work.builder(relu), [x], |[x]| [x.max(0.0)])?;
+    Ok(work.substitute(relu, &larger)?)
 }

@@ -3,11 +3,11 @@
 //!
 //! onnxruntime's `MatMulScaleFusion` moves the number into the product, in single precision.
 
-use onnx::{Attrs, Node, NodeId, Use, ValueId};
+use onnx::{Attrs, NodeId, ValueId};
 use tensor::{DType, Tensor};
 
 use crate::Roots;
-use crate::legalize::{Error, Legalizer};
+use crate::legalize::{Error, Legalizer, made_by};
 use crate::targets::Bug;
 
 pub(super) static BUG: Bug =
@@ -27,10 +27,8 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
         (Some(c), None) => (1, c),
         _ => return Ok(()),
     };
-    let is_product = |node: &Node| node.is("MatMul");
-    let made = graph.producer([a, b][x]).is_some_and(|id| is_product(graph.node(id)));
-    let reads = |place| matches!(place, Use::Operand(user, _) if is_product(graph.node(user)));
-    let read = graph.value(result).uses().any(reads);
+    let made = made_by(graph, [a, b][x], "MatMul").is_some();
+    let read = graph.value(result).consumers().any(|user| graph.node(user).is("MatMul"));
     // A number with more axes than the operand would change the shape.
     let is_alike = graph.ty([a, b][x]) == graph.ty(result);
     if graph.ty(result).dtype != DType::F64 || !is_alike || !(made || read) {
@@ -38,19 +36,18 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     let mut inputs = [a, b];
     let negated = |work: &mut Legalizer<'_>, value: ValueId| {
-        work.builder(id, Some(id)).op("Neg", &[value], Attrs::new())
+        work.builder(id).op("Neg", &[value], Attrs::new())
     };
     if made {
         inputs[x] = negated(work, inputs[x])?;
     }
     if made != read {
-        inputs[1 - x] = work.builder(id, Some(id)).scalar(DType::F64, -constant)?;
+        inputs[1 - x] = work.builder(id).scalar(DType::F64, -constant)?;
     }
     let op = node.op.name;
-    let mut scaled = work.builder(id, Some(id)).op(op, &inputs, node.attrs.clone())?;
+    let mut scaled = work.builder(id).op(op, &inputs, node.attrs.clone())?;
     if read {
         scaled = negated(work, scaled)?;
     }
-    work.substitute(id, &[scaled])?;
-    Ok(())
+    Ok(work.substitute(id, &[scaled])?)
 }

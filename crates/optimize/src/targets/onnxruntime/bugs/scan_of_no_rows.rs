@@ -7,11 +7,12 @@ use std::panic::Location;
 
 use onnx::{Attrs, Builder, NodeId, Op, Result, ValueId, attrs};
 use tensor::bounds::at_least;
-use tensor::{DType, Dim, Type};
+use tensor::{DType, Type};
 
 use crate::Roots;
 use crate::legalize::{Error, Legalizer};
 use crate::targets::Bug;
+use crate::targets::stacked::{Size, has_axes, shape, sizes};
 
 pub(super) static BUG: Bug = Bug { name: "scan_of_no_rows", roots: Roots::Named(&["Scan"]), avoid };
 
@@ -22,8 +23,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
     let operands: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
     let Some(operands) = operands else { return Ok(()) };
     let Some((carry, rows)) = operands.split_at_checked(carried) else { return Ok(()) };
-    let other_axes = ["scan_input_axes", "scan_output_axes"].iter().any(|a| node.attr(a).is_some());
-    let Some(first) = rows.first().copied().filter(|_| !other_axes) else { return Ok(()) };
+    let Some(first) = rows.first().copied().filter(|_| !has_axes(&node)) else { return Ok(()) };
     let length = &work.graph().ty(first).shape[0];
     // JAX assumes every symbolic size to be at least one. A larger bound was stated by the user.
     if length.as_known().is_some() || at_least(length, 2) {
@@ -31,12 +31,12 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
     }
     let stacked = node.outputs[carried..].iter().map(|v| work.graph().ty(*v).clone());
     let stacked: Vec<Type> = stacked.collect();
-    let sizes: Option<Vec<_>> = stacked.iter().map(|ty| sizes(work, &operands, ty)).collect();
+    let sizes: Option<Vec<_>> = stacked.iter().map(|ty| sizes(work.graph(), &node, ty)).collect();
     let Some(sizes) = sizes else { return Ok(()) };
 
     // The body moves to the new node.
     let attrs = std::mem::take(work.edit.attrs_mut(id));
-    let mut b = work.builder(id, Some(id));
+    let mut b = work.builder(id);
     let zero = b.scalar(DType::I64, 0.0)?;
     let count = size_of(&mut b, first, 0)?;
     let count = b.squeeze(count, &[0])?;
@@ -46,28 +46,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> std::result::Result<(), Error>
     let branches = attrs! { then_branch: yes, else_branch: no };
     let count = node.outputs.len();
     let results = b.emit(Op::onnx("If"), vec![Some(some)], branches, count, Location::caller())?;
-    work.substitute(id, &results)?;
-    Ok(())
-}
-
-/// The source of a size of a stacked result: a number, or an axis of an operand.
-enum Size {
-    Known(i64),
-    Axis(ValueId, usize),
-}
-
-/// Returns `None` if no operand has one of the sizes.
-fn sizes(work: &Legalizer<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> {
-    let find = |dim: &Dim| {
-        if let Some(known) = dim.as_known() {
-            return Some(Size::Known(known));
-        }
-        operands.iter().find_map(|operand| {
-            let axis = work.graph().ty(*operand).shape.iter().position(|other| other == dim)?;
-            Some(Size::Axis(*operand, axis))
-        })
-    };
-    ty.shape.iter().map(find).collect()
+    Ok(work.substitute(id, &results)?)
 }
 
 /// Returns a size of a value as a vector.
@@ -87,14 +66,7 @@ fn without_rows(
         results.push(b.op("Identity", &[*value], Attrs::new())?);
     }
     for (ty, sizes) in stacked.iter().zip(sizes) {
-        let parts: Result<Vec<ValueId>> = sizes
-            .iter()
-            .map(|size| match size {
-                Size::Known(known) => Ok(b.i64s(&[*known])),
-                Size::Axis(value, axis) => size_of(b, *value, *axis),
-            })
-            .collect();
-        let shape = b.op("Concat", &parts?, attrs! { axis: 0 })?;
+        let shape = shape(b, sizes, size_of)?;
         let nothing = b.scalar(ty.dtype, 0.0)?;
         results.push(b.op("Expand", &[nothing, shape], Attrs::new())?);
     }

@@ -25,7 +25,7 @@ fn avoid(work: &mut Legalizer<'_>, equal: NodeId) -> Result<(), Error> {
     }
     for (index, operand) in [a, b].into_iter().enumerate() {
         if work.graph().producer(operand).is_some() && work.graph().constant(operand).is_none() {
-            let mut b = work.builder(equal, Some(equal));
+            let mut b = work.builder(equal);
             let viewed = b.unsqueeze(operand, &[0])?;
             let rounded = b.squeeze(viewed, &[0])?;
             work.set_input(equal, index, rounded);

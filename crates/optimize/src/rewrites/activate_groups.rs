@@ -6,21 +6,19 @@
 use onnx::{ValueId, attrs};
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "activate_groups", roots: Roots::Named(&["Mul"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("activate_groups", &["Mul"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(m.result()?).dtype;
     if !matches!(dtype, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
         return Err("it is not rounded to half precision".into());
     }
-    let (a, b) = (m.operand(0)?, m.operand(1)?);
     let sigmoid_of = |v| m.producer(v, &["Sigmoid"]).and_then(|node| node.input(0));
-    let mut orders = [(a, b), (b, a)].into_iter();
     let (x, sigmoid) =
-        orders.find(|(x, y)| sigmoid_of(*y) == Some(*x)).ok_or("it is another product")?;
+        either_order(m.root(), |x, y| sigmoid_of(y) == Some(x)).ok_or("it is another product")?;
     // Groups of channels are rows of a norm, so a reshape follows it.
     let reshape = m.producer(x, &["Reshape"]).cloned().ok_or("it does not follow a group norm")?;
     let groups = reshape.input(0).filter(|groups| m.is_used_once(*groups));

@@ -6,17 +6,15 @@ use onnx::ValueId;
 use tensor::Dim;
 
 use crate::movement::{Movement, emit, reshaped};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "bias_before_split", roots: Roots::Named(&["Add"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("bias_before_split", &["Add"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (split, bias) = if m.graph().tensor(b).is_some() { (a, b) } else { (b, a) };
-    if m.graph().tensor(bias).is_none() {
-        return Err("neither operand is a constant".into());
-    }
+    let y = m.result()?;
+    let (split, bias) = either_order(m.root(), |_, bias| m.graph().tensor(bias).is_some())
+        .ok_or("neither operand is a constant")?;
     let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;
     let product = reshape.input(0).ok_or("an operand is left out")?;
     if m.producer(product, &["MatMul"]).is_none() {

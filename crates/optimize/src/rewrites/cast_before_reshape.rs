@@ -9,10 +9,9 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "cast_before_reshape", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("cast_before_reshape", &["Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let shaped = m.operand(0)?;

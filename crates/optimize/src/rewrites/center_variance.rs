@@ -8,10 +8,9 @@
 use onnx::{Attrs, Node, ValueId};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "center_variance", roots: Roots::Named(&["Sub"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("center_variance", &["Sub"], try_at);
 
 /// The maximum number of nodes that expand the mean of a group.
 const MOST_MOVES: usize = 4;

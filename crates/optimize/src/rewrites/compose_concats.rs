@@ -4,10 +4,9 @@
 use onnx::{Node, ValueId, attrs, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_concats", roots: Roots::Named(&["Concat"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("compose_concats", &["Concat"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let rank = m.ty(m.result()?).rank();

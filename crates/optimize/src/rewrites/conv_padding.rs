@@ -4,10 +4,9 @@
 use onnx::{Attr, Use, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "conv_padding", roots: Roots::Named(&["Conv"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("conv_padding", &["Conv"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let padded = m.operand(0)?;

@@ -5,10 +5,11 @@ use onnx::{Attrs, Node, Part, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use crate::recognize::check_unmeasured;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "CumProd", roots: Roots::Named(&["Concat", "Reshape", "Slice"]), try_at };
+    Rewrite::of("CumProd", &["Concat", "Reshape", "Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.forms().of("CumProd").is_native() {
@@ -68,10 +69,9 @@ fn of_elements(m: &Match<'_>) -> Option<Products> {
 /// Follows the products of all elements of an axis from the last one back to the first factor.
 /// Returns the products in the order in which they are computed.
 fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<ValueId>)> {
-    let product = m.producer(last, &["Mul"])?;
-    let split = [product.input(0)?, product.input(1)?]
-        .into_iter()
-        .find_map(|factor| m.producer(factor, &["Split"]))?;
+    let is_split = |factor, _| m.producer(factor, &["Split"]).is_some();
+    let (factor, _) = either_order(m.producer(last, &["Mul"])?, is_split)?;
+    let split = m.producer(factor, &["Split"])?;
     let x = split.input(0)?;
     let axis = Part::of(m.graph(), split, *split.outputs.first()?)?.axis;
     let mut factors = split.outputs.clone();
@@ -86,12 +86,7 @@ fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<V
     let mut products = vec![last];
     let mut value = last;
     for &factor in others.iter().rev() {
-        let node = m.producer(value, &["Mul"])?;
-        value = match (node.input(0)?, node.input(1)?) {
-            (other, last) if last == factor => other,
-            (last, other) if last == factor => other,
-            _ => return None,
-        };
+        (value, _) = either_order(m.producer(value, &["Mul"])?, |_, last| last == factor)?;
         products.push(value);
     }
     products.reverse();

@@ -3,10 +3,9 @@
 
 use onnx::ValueId;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_batch_of_one", roots: Roots::Named(&["MatMul"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("drop_batch_of_one", &["MatMul"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, w) = (m.operand(0)?, m.operand(1)?);

@@ -3,10 +3,10 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_choice_of_truth", roots: Roots::Named(&["Cast", "Where"]), try_at };
+    Rewrite::of("drop_choice_of_truth", &["Cast", "Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
@@ -21,8 +21,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
         return Err("an operand is left out".into());
     };
-    let all = |value| m.number(value);
-    match (all(yes), all(no)) {
+    match (m.number(yes), m.number(no)) {
         (Some(1.0), Some(0.0)) if m.ty(condition) == m.ty(y) => Ok(vec![condition]),
         _ => Err("the choice is not between one and zero".into()),
     }

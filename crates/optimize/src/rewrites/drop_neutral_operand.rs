@@ -9,13 +9,10 @@ use onnx::{ValueId, attrs};
 use tensor::Tensor;
 
 use super::expand_after_movement::{repeats, with_unit_axes};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_neutral_operand",
-    roots: Roots::With(|op| op.neutral().is_some()),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("drop_neutral_operand", |op| op.neutral().is_some(), try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, node) = (m.result()?, m.root());

@@ -8,13 +8,13 @@
 use onnx::{Node, ValueId};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_operand_broadcast",
-    roots: Roots::With(|op| op.broadcasts() && !matches!(op.name, "PRelu" | "Pow")),
+pub(crate) static REWRITE: Rewrite = Rewrite::with(
+    "drop_operand_broadcast",
+    |op| op.broadcasts() && !matches!(op.name, "PRelu" | "Pow"),
     try_at,
-};
+);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;

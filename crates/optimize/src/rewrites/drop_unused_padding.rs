@@ -5,10 +5,9 @@ use onnx::ValueId;
 use tensor::Dim;
 
 use crate::index_vectors::Element;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_unused_padding", roots: Roots::Named(&["Slice"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("drop_unused_padding", &["Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let scatter = m.producer(m.operand(0)?, &["ScatterND"]).ok_or("nothing is written")?.clone();

@@ -6,10 +6,10 @@ use onnx::{ValueId, attrs};
 use tensor::Dim;
 
 use crate::movement::{AxisMap, Movement, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "expand_after_movement", roots: Roots::With(Operator::is_movement), try_at };
+    Rewrite::with("expand_after_movement", Operator::is_movement, try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, y) = (m.operand(0)?, m.result()?);

@@ -4,10 +4,11 @@
 use onnx::{Attr, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::movement::set_attr;
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "floored_modulo", roots: Roots::Named(&["Where"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("floored_modulo", &["Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (condition, sum, rest) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
@@ -25,17 +26,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the condition is different".into());
     }
     let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
-    let (a, b) = (add.input(0), add.input(1));
-    let adds =
-        (a == Some(rest) && splat(b) == splat(by)) || (b == Some(rest) && splat(a) == splat(by));
-    if !adds || m.ty(rest) != m.ty(m.result()?) {
+    let adds = either_order(add, |a, b| a == rest && splat(Some(b)) == splat(by));
+    if adds.is_none() || m.ty(rest) != m.ty(m.result()?) {
         return Err("something else is added".into());
     }
     let mut node = modulo;
-    node.attrs.retain(|(name, _)| *name != "fmod");
-    node.attrs.push(("fmod", Attr::Int(0)));
-    let inputs = node.inputs.clone();
-    Ok(vec![m.like(&node, inputs)?])
+    set_attr(&mut node.attrs, "fmod", Attr::Int(0));
+    Ok(vec![m.like(&node, node.inputs.clone())?])
 }
 
 #[cfg(test)]

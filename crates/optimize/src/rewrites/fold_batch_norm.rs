@@ -11,13 +11,10 @@ use std::sync::Arc;
 use onnx::{Node, ValueId};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "fold_batch_norm",
-    roots: Roots::Named(&["BatchNormalization", "Cast"]),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::of("fold_batch_norm", &["BatchNormalization", "Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(m.result()?).dtype;
@@ -106,11 +103,8 @@ fn rounded(values: &[f64], shape: &[usize], dtype: DType, size: usize) -> Result
     let wide = Tensor::new(DType::F32, shape, Arc::new(bytes)).map_err(|_| UNKNOWN)?;
     let tensor = wide.cast(dtype).map_err(|_| UNKNOWN)?;
     let found = tensor.to_f64s().ok_or(UNKNOWN)?;
-    let unit = match dtype {
-        DType::F16 => 2f64.powi(-11),
-        DType::BF16 => 2f64.powi(-8),
-        _ => 2f64.powi(-24),
-    };
+    let (_, fraction) = dtype.float_fields().ok_or(UNKNOWN)?;
+    let unit = (-1.0 - f64::from(fraction)).exp2();
     let mut groups = values.chunks(size.max(1)).zip(found.chunks(size.max(1)));
     let is_close = groups.all(|(exact, found)| {
         let errors: Vec<f64> = exact.iter().zip(found).map(|(one, other)| one - other).collect();

@@ -10,21 +10,15 @@ use onnx::{Attrs, Graph, Node, Producer, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 /// Folds results that are identical bit for bit in every implementation.
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "fold_constants",
-    roots: Roots::With(Operator::folds),
-    try_at: |m| try_at(m, Exactness::EachBit),
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("fold_constants", Operator::folds, |m| try_at(m, Exactness::EachBit));
 
 /// Also folds sums and functions whose last bits depend on the implementation.
-pub(crate) static ROUNDED: Rewrite = Rewrite {
-    name: "fold_rounded_constants",
-    roots: Roots::With(Operator::folds),
-    try_at: |m| try_at(m, Exactness::Rounded),
-};
+pub(crate) static ROUNDED: Rewrite =
+    Rewrite::with("fold_rounded_constants", Operator::folds, |m| try_at(m, Exactness::Rounded));
 
 /// The size of a result that is always acceptable, in bytes.
 const LIMIT: usize = 4096;
@@ -54,7 +48,7 @@ fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip>
     for (tensor, growth) in tensors {
         let value = m.tensor(tensor);
         if growth > 0 {
-            m.memory().folded.grown.push((value, growth));
+            m.memory.folded.grown.push((value, growth));
         }
         values.push(value);
     }
@@ -150,7 +144,7 @@ fn evaluate(
         result: index,
         exactness,
     };
-    if let Some(known) = m.known().folded.get(&operation) {
+    if let Some(known) = m.memory.folded.get(&operation) {
         return Ok((known, 0));
     }
     let is_small = is_within(ty.dtype, &shape, limit);
@@ -172,7 +166,7 @@ fn evaluate(
     let key = Folded::key(&operation);
     let attrs = node.attrs.clone();
     let fold = Fold { attrs, inputs, index, result: result.clone() };
-    m.memory().folded.known.entry(key).or_default().push(fold);
+    m.memory.folded.known.entry(key).or_default().push(fold);
     Ok((result, growth))
 }
 
@@ -187,7 +181,7 @@ fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
     let freed = operands.filter_map(|value| m.constant(*value)).map(Tensor::byte_len);
     let growth = dtype.byte_len(shape.iter().product()).saturating_sub(freed.sum());
     let is_read = |value: ValueId| m.graph().value(value).uses().next().is_some();
-    let grown = m.known().folded.grown.iter().filter(|(value, _)| is_read(*value));
+    let grown = m.memory.folded.grown.iter().filter(|(value, _)| is_read(*value));
     let grown: usize = grown.map(|(_, bytes)| bytes).sum();
     (grown + growth <= GROWTH).then_some(growth)
 }

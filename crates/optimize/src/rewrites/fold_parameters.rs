@@ -11,13 +11,12 @@
 use onnx::ValueId;
 
 use super::fold_constants::{folded_shape, is_within};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 use onnx::fold::{self, Exactness, Operation};
 use onnx::operators::Operator;
 use tensor::DType;
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "fold_parameters", roots: Roots::With(Operator::folds), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::with("fold_parameters", Operator::folds, try_at);
 
 /// The maximum size of a result that is computed at export, in bytes.
 const LIMIT: usize = 1 << 16;

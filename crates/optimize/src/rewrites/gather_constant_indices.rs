@@ -4,10 +4,9 @@
 use onnx::{ValueId, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_constant_indices", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_constant_indices", &["Gather"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);

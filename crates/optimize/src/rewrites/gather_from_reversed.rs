@@ -2,10 +2,9 @@
 
 use onnx::{ValueId, fold, reversed};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_from_reversed", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_from_reversed", &["Gather"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);

@@ -8,13 +8,11 @@ use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
 use super::expand_after_movement::has_leading_units;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "gather_from_the_end",
-    roots: Roots::With(|op| op.has(Trait::Indexes) || op.name == "Equal"),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("gather_from_the_end", |op| op.has(Trait::Indexes) || op.name == "Equal", try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let root = m.root().clone();
@@ -176,11 +174,7 @@ pub(super) fn counted_from_end(
     };
     let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
     let is = |value, dim: &Dim| m.facts().interval(value).single().as_ref() == Some(dim);
-    let added = match *add.inputs {
-        [Some(a), Some(b)] if a == index => b,
-        [Some(a), Some(b)] if b == index => a,
-        _ => return None,
-    };
+    let (_, added) = either_order(add, |value, _| value == index)?;
     let tests = less.input(0) == Some(index) && is(less.input(1)?, &Dim::Known(0));
     // A constant may broadcast; the index determines the shape.
     (tests && is(added, size) && m.ty(index) == m.ty(value)).then_some((index, added))

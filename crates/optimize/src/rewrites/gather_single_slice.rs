@@ -8,10 +8,9 @@
 use onnx::{Node, Part, Use, ValueId, attrs, fold};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_single_slice", roots: Roots::Named(&["Squeeze"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_single_slice", &["Squeeze"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let part = m.operand(0)?;

@@ -5,10 +5,10 @@ use onnx::{Attr, ValueId};
 use tensor::Dim;
 
 use crate::movement::set_attr;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "keep_reduced_axes", roots: Roots::Named(&["Reshape", "Unsqueeze"]), try_at };
+    Rewrite::of("keep_reduced_axes", &["Reshape", "Unsqueeze"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (reduced, y) = (m.operand(0)?, m.result()?);

@@ -8,17 +8,17 @@
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "matmul_add_to_gemm", roots: Roots::Named(&["Add"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("matmul_add_to_gemm", &["Add"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (left, right, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (product, bias) =
-        if m.producer(left, &["MatMul"]).is_some() { (left, right) } else { (right, left) };
+    let y = m.result()?;
+    let (product, bias) = either_order(m.root(), |x, _| m.producer(x, &["MatMul"]).is_some())
+        .ok_or("no operand is a MatMul")?;
     let matmul = m.producer(product, &["MatMul"]).ok_or("no operand is a MatMul")?;
-    let (Some(a), Some(b)) = (matmul.input(0), matmul.input(1)) else {
+    let [Some(a), Some(b)] = *matmul.inputs else {
         return Err("an operand is missing".into());
     };
     if m.ty(a).rank() != 2 || m.ty(b).rank() != 2 {

@@ -4,10 +4,9 @@
 use onnx::ValueId;
 
 use crate::movement::{Atoms, Chain, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "merge_before_transpose", roots: Roots::Named(&["Reshape"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("merge_before_transpose", &["Reshape"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (moved, result) = (m.operand(0)?, m.result()?);

@@ -6,12 +6,12 @@ use onnx::{Use, ValueId, attrs};
 
 use crate::movement::{Atoms, Chain, Layout};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static DEPTH_TO_SPACE: Rewrite =
-    Rewrite { name: "DepthToSpace", roots: Roots::Named(&["Reshape"]), try_at: depth_to_space };
+    Rewrite::of("DepthToSpace", &["Reshape"], depth_to_space);
 pub(crate) static SPACE_TO_DEPTH: Rewrite =
-    Rewrite { name: "SpaceToDepth", roots: Roots::Named(&["Reshape"]), try_at: space_to_depth };
+    Rewrite::of("SpaceToDepth", &["Reshape"], space_to_depth);
 
 fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;

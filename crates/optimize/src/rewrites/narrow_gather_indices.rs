@@ -5,13 +5,13 @@ use onnx::facts::Interval;
 use onnx::{Assumption, ValueId, fold};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "narrow_gather_indices",
-    roots: Roots::Named(&["Gather", "GatherElements", "ScatterElements", "Squeeze"]),
+pub(crate) static REWRITE: Rewrite = Rewrite::of(
+    "narrow_gather_indices",
+    &["Gather", "GatherElements", "ScatterElements", "Squeeze"],
     try_at,
-};
+);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.root().is("Squeeze") { single(m) } else { narrow(m) }

@@ -8,10 +8,11 @@ use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, is_spread, vector};
 use crate::recognize::is_slow_by_rows;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "normalize_groups", roots: Roots::Named(&["Add", "Mul", "Reshape"]), try_at };
+    Rewrite::of("normalize_groups", &["Add", "Mul", "Reshape"], try_at);
 
 /// The largest group. One block of threads normalises it, so larger groups leave the GPU idle.
 const MOST: i64 = 1 << 15;
@@ -106,18 +107,17 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// and the constant.
 fn of_each_channel(m: &Match<'_>, value: ValueId, op: &str) -> Option<(ValueId, ValueId)> {
     let ty = m.ty(value);
-    let [Some(a), Some(b)] = *m.producer(value, &[op])?.inputs else { return None };
     let channels = ty.shape.get(1)?;
-    [(a, b), (b, a)].into_iter().find(|(x, constant)| {
-        let mut source = *constant;
+    either_order(m.producer(value, &[op])?, |x, constant| {
+        let mut source = constant;
         while let Some(node) = m.producer_with(source, is_spread)
             && let Some(operand) = node.input(0)
         {
             source = operand;
         }
         m.graph().tensor(source).is_some()
-            && m.ty(*x) == ty
-            && is_of_channels(m, *constant, ty.rank(), 1, channels)
+            && m.ty(x) == ty
+            && is_of_channels(m, constant, ty.rank(), 1, channels)
     })
 }
 

@@ -4,10 +4,9 @@
 use onnx::{ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "pad_with_one_number", roots: Roots::Named(&["Concat"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("pad_with_one_number", &["Concat"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let parts: Option<Vec<ValueId>> = m.root().inputs.iter().copied().collect();

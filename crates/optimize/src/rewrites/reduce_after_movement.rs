@@ -6,10 +6,10 @@ use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
 
 use crate::movement::{Atoms, Chain};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "reduce_after_movement", roots: Roots::With(Operator::is_movement), try_at };
+    Rewrite::with("reduce_after_movement", Operator::is_movement, try_at);
 
 /// The reductions whose result does not depend on the order of elements.
 const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];

@@ -9,10 +9,9 @@ use onnx::{Node, ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Roots, Skip};
+use crate::{Form, Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "resize_pixels", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("resize_pixels", &["Gather"], try_at);
 
 /// The largest image whose indices are exact in the 32-bit floats that the runtime computes with.
 const LARGEST: usize = 1 << 20;

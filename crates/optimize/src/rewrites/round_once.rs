@@ -6,10 +6,9 @@ use onnx::schema::{self, Binding, Types};
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "round_once", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("round_once", &["Cast"], try_at);
 
 /// The largest number of movements between a cast and the operator.
 const DEPTH: usize = 4;

@@ -5,10 +5,10 @@
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "simplify_truth", roots: Roots::Named(&["And", "Equal", "Not"]), try_at };
+    Rewrite::of("simplify_truth", &["And", "Equal", "Not"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     match m.root().op.name {

@@ -8,15 +8,13 @@ use tensor::Dim;
 
 use crate::movement::{AxisMap, Change, Movement, emit, push, reshaped, set_attr, unit_axes};
 use crate::passes::layout;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "sink_unit_axes",
-    roots: Roots::With(|op| {
-        op.is_elementwise() || matches!(op.axes, Axes::MatMul | Axes::Reduce | Axes::Softmax)
-    }),
+pub(crate) static REWRITE: Rewrite = Rewrite::with(
+    "sink_unit_axes",
+    |op| op.is_elementwise() || matches!(op.axes, Axes::MatMul | Axes::Reduce | Axes::Softmax),
     try_at,
-};
+);
 
 /// The maximum number of operators up to the data movement.
 const REACH: usize = 24;

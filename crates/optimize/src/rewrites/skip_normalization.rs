@@ -6,12 +6,11 @@ use onnx::{Attr, Op, ValueId};
 use tensor::{Dim, Type};
 
 use crate::recognize::check_contrib;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 const NAME: &str = "SkipSimplifiedLayerNormalization";
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: NAME, roots: Roots::Named(&["RMSNormalization"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of(NAME, &["RMSNormalization"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, scale, y) = (m.operand(0)?, m.operand(1)?, m.result()?);

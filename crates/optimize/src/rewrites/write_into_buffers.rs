@@ -11,10 +11,9 @@ use tensor::Dim;
 use crate::index_vectors::Element;
 use crate::movement::reshaped;
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "TensorScatter", roots: Roots::Named(&["ScatterND"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("TensorScatter", &["ScatterND"], try_at);
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);

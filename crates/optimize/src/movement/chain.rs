@@ -152,7 +152,8 @@ pub(crate) fn emit(
     steps: &[Movement],
     old: &[NodeId],
 ) -> Result<ValueId, Skip> {
-    for step in steps {
+    let is_change = |step: &&Movement| !matches!(step, Movement::Reshape(from, to) if from == to);
+    for step in steps.iter().filter(is_change) {
         let (op, inputs, attrs): (_, Vec<ValueId>, Attrs) = match step {
             Movement::Transpose(perm) => ("Transpose", vec![value], attrs! { perm: perm.attr() }),
             Movement::Reshape(from, to) => match target(from, to) {
@@ -179,9 +180,6 @@ pub(crate) fn emit(
 /// Emits the reshape of a value to another shape, or returns the value if it has that shape.
 pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Skip> {
     let from = m.ty(value).shape.clone();
-    if from == to {
-        return Ok(value);
-    }
     emit(m, value, &[Movement::Reshape(from, to.to_vec())], &[])
 }
 

@@ -42,8 +42,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::edited_with;
-    use crate::{Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Forms, Options, Target};
 
     fn after(body: &str, rounds_once: bool) -> String {
         let is_meant = |target: &Target| target.rounds_once == rounds_once;
@@ -54,7 +54,7 @@ mod tests {
                 to = Constant <value_ints = [0, 4, 3]> ()
                 n = LayerNormalization <axis = -2> (x, s, s) {body} }}"
         );
-        edited_with(&options, &text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     #[test]

@@ -34,8 +34,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let old = m.graph().producer(split).into_iter().collect::<Vec<_>>();
     let (from, to) = (whole.clone(), m.ty(y).shape.clone());
     let bias = reshaped(m, bias, &[size])?;
-    let root = m.root().clone();
-    let sum = m.like(&root, vec![Some(product), Some(bias)])?;
+    let sum = m.like(&m.root().clone(), vec![Some(product), Some(bias)])?;
     Ok(vec![emit(m, sum, &[Movement::Reshape(from, to)], &old)?])
 }
 

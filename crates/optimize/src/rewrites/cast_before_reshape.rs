@@ -9,13 +9,14 @@
 use onnx::ValueId;
 use tensor::DType;
 
+use super::channels::is_spread;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite::of("cast_before_reshape", &["Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let shaped = m.operand(0)?;
-    let node = m.producer_with(shaped, |op| op.is_reshape() || op.name == "Expand");
+    let node = m.producer_with(shaped, is_spread);
     let node = node.ok_or("the operand is not just reshaped")?.clone();
     if node.block() != m.root().block() {
         return Err("the shape is changed in another block".into());
@@ -32,8 +33,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !widens && !spreads && !meets {
         return Err("the cast is not to a wider float".into());
     }
-    let cast = m.root().clone();
-    let cast = m.like(&cast, vec![Some(x)])?;
+    let cast = m.like(&m.root().clone(), vec![Some(x)])?;
     Ok(vec![m.like_with(&node, 0, cast)?])
 }
 

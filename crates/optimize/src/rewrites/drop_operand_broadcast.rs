@@ -5,9 +5,10 @@
 //! specially. `Max` and `Min` of floats are excluded because their choice between two zeros may
 //! depend on the layout.
 
-use onnx::{Node, ValueId};
+use onnx::ValueId;
 use tensor::Dim;
 
+use super::expand_after_movement::has_leading_units;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite::with(
@@ -48,21 +49,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if inputs == m.root().inputs {
         return Err("the broadcast decides the shape".into());
     }
-    let node = m.root().clone();
-    Ok(vec![m.like(&node, inputs)?])
+    Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 
 /// Returns the value that `value` broadcasts.
 fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
-    let node: &Node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
+    let node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
     let source = node.input(0)?;
-    if node.is("Expand") {
-        return Some(source);
-    }
-    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
-    let added = to.len().checked_sub(from.len())?;
-    let (front, rest) = to.split_at(added);
-    (rest == from.as_slice() && front.iter().all(|d| *d == Dim::Known(1))).then_some(source)
+    let fits = node.is("Expand") || has_leading_units(&m.ty(source).shape, &m.ty(value).shape);
+    fits.then_some(source)
 }
 
 /// Returns `true` if the operands broadcast to `shape`.

@@ -132,12 +132,12 @@ fn parameter(m: &mut Match<'_>, source: ValueId, tensor: Tensor) -> ValueId {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::edited_with;
-    use crate::{Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Forms, Options, Target};
 
     fn after(text: &str, target: Target) -> String {
         let options = Options { forms: Forms { target, ..Forms::auto(23) }, ..Options::default() };
-        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn rounding_once() -> Target {

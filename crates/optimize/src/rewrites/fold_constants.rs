@@ -71,16 +71,9 @@ fn static_shape(ty: &Type) -> Option<Vec<usize>> {
 /// Returns an integer vector or scalar whose elements all follow from shapes.
 fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     let ty = graph.ty(value);
-    let content = graph.value(value).content.as_deref()?;
-    let known: Vec<i64> = content.iter().map(Dim::as_known).collect::<Option<_>>()?;
-    if ty.dtype != DType::I64 {
-        return None;
-    }
-    match ty.rank() {
-        0 => Tensor::i64s(&known).reshaped(&[]).ok(),
-        1 => Some(Tensor::i64s(&known)),
-        _ => None,
-    }
+    let known = Dim::all_known(graph.value(value).content.as_deref()?)?;
+    let shape = static_shape(ty).filter(|_| ty.dtype == DType::I64)?;
+    Tensor::i64s(&known).reshaped(&shape).ok()
 }
 
 /// The results so far. The layers of a model compute the same masks.

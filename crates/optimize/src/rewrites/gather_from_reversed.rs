@@ -15,8 +15,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // Indices count from either end, so those out of range stay out of range.
     let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();
     let places = m.i64s_like(&places, indices)?;
-    let root = m.root().clone();
-    Ok(vec![m.like(&root, vec![Some(source), Some(places)])?])
+    Ok(vec![m.like(&m.root().clone(), vec![Some(source), Some(places)])?])
 }
 
 #[cfg(test)]

@@ -198,27 +198,18 @@ impl Wrapped {
 
     /// Clips the index to the range that ONNX accepts from either end.
     fn clipped(&self, m: &mut Match<'_>, size: &Dim) -> Result<ValueId, Skip> {
-        match size {
-            Dim::Known(size) => self.clip(m, *size),
-            Dim::Symbolic(_) => self.limit(m),
-        }
-    }
-
-    fn clip(&self, m: &mut Match<'_>, size: i64) -> Result<ValueId, Skip> {
-        let bound = |n: i64| Tensor::int_scalar(m.ty(self.index).dtype, i128::from(n));
-        let (low, high) = bound(-size).zip(bound(size - 1)).ok_or("the bounds do not fit")?;
-        let (low, high) = (m.tensor(low), m.tensor(high));
-        m.op("Clip", &[self.index, low, high], attrs! {})
-    }
-
-    /// Does the same as [`Self::clip`] for a computed size.
-    fn limit(&self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
         let dtype = m.ty(self.index).dtype;
+        let number =
+            |n: i64| Tensor::int_scalar(dtype, i128::from(n)).ok_or("the bounds do not fit");
+        if let Some(size) = size.as_known() {
+            let (low, high) = (number(-size)?, number(size - 1)?);
+            let (low, high) = (m.tensor(low), m.tensor(high));
+            return m.op("Clip", &[self.index, low, high], attrs! {});
+        }
         if m.ty(self.size).rank() != 0 || !matches!(dtype, DType::I32 | DType::I64) {
             return Err("the size is not a number of that type".into());
         }
-        let minus_one = Tensor::int_scalar(dtype, -1).ok_or("the bounds do not fit")?;
-        let minus_one = m.tensor(minus_one);
+        let minus_one = m.tensor(number(-1)?);
         let low = m.op("Neg", &[self.size], attrs! {})?;
         let high = m.op("Add", &[self.size, minus_one], attrs! {})?;
         let above = m.op("Max", &[self.index, low], attrs! {})?;

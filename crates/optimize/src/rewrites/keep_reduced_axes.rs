@@ -1,7 +1,7 @@
 //! A reduction whose axes are restored with size one → the same reduction with `keepdims`.
 
 use onnx::operators::Operator;
-use onnx::{Attr, ValueId};
+use onnx::{Attr, Node, ValueId};
 use tensor::Dim;
 
 use crate::movement::set_attr;
@@ -20,17 +20,21 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.is_used_once(reduced) {
         return Err("the reduction has other readers".into());
     }
-    let x = node.input(0).ok_or("an operand is missing")?;
-    let mut kept = m.ty(x).shape.clone();
-    for axis in m.facts().reduced_axes(node).ok_or("the axes are not known")? {
-        kept[axis] = Dim::Known(1);
-    }
-    if kept != m.ty(y).shape {
+    if kept_shape(m, node).ok_or("the axes are not known")? != m.ty(y).shape {
         return Err("the axes are not put back".into());
     }
     let mut node = node.clone();
     set_attr(&mut node.attrs, "keepdims", Attr::Int(1));
     Ok(vec![m.like(&node, node.inputs.clone())?])
+}
+
+/// Returns the shape of a reduction that keeps the reduced axes.
+pub(super) fn kept_shape(m: &Match<'_>, reduction: &Node) -> Option<Vec<Dim>> {
+    let mut kept = m.ty(reduction.input(0)?).shape.clone();
+    for axis in m.facts().reduced_axes(reduction)? {
+        kept[axis] = Dim::Known(1);
+    }
+    Some(kept)
 }
 
 #[cfg(test)]

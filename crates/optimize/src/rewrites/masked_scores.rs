@@ -54,7 +54,7 @@ fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
             return node.input(1);
         }
         weights = *node.outputs.first()?;
-        if !node.is("Identity") && !(node.is("Cast") && graph.ty(weights).dtype.is_float()) {
+        if !(node.is("Identity") || node.is("Cast") && graph.ty(weights).dtype.is_float()) {
             return None;
         }
     }

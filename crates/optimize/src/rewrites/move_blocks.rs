@@ -25,7 +25,7 @@ fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     check_movement(m.forms(), "DepthToSpace", mode, m.ty(x).dtype)?;
     let image = m.op("DepthToSpace", &[x], attrs)?;
-    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
+    turned_back(m, image, is_turned)
 }
 
 fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -36,14 +36,15 @@ fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("channels are moved otherwise".into());
     }
     let image = m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?;
-    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
+    turned_back(m, image, is_turned)
 }
 
 /// The permutation that moves the channels of an image from the second axis to the last.
 const CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
 
-fn turned_back(m: &mut Match<'_>, image: ValueId) -> Result<ValueId, Skip> {
-    m.op("Transpose", &[image], attrs! { perm: CHANNELS_LAST.to_vec() })
+fn turned_back(m: &mut Match<'_>, image: ValueId, is_turned: bool) -> Result<Vec<ValueId>, Skip> {
+    let perm = attrs! { perm: CHANNELS_LAST.to_vec() };
+    Ok(vec![if is_turned { m.op("Transpose", &[image], perm)? } else { image }])
 }
 
 /// An image that three nodes move to the root: its axes before and after, channels second.

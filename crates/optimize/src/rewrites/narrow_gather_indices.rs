@@ -36,8 +36,7 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         DType::I64 if m.graph().assumptions.contains(Assumption::IndicesInRange) => {}
         _ => return Err("the index may be another one without the cast".into()),
     }
-    let root = m.root().clone();
-    Ok(vec![m.like_with(&root, 1, index)?])
+    Ok(vec![m.like_with(&m.root().clone(), 1, index)?])
 }
 
 fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

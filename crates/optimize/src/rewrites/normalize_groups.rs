@@ -126,8 +126,8 @@ mod tests {
     use tensor::DType;
 
     use super::{REWRITE, is_slow_by_rows};
-    use crate::testing::edited_with;
-    use crate::{Form, Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Form, Forms, Options, Target};
 
     fn after(body: &str, forms: Forms) -> String {
         let options = Options { forms, ..Options::default() };
@@ -142,7 +142,7 @@ mod tests {
                 zero = Constant <value_float: float = 0> ()
                 r = Reshape (x, to) f = Reshape (s, line) a = Reshape (b, line) {body} }}"
         );
-        edited_with(&options, &text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn by_rows() -> Forms {

@@ -5,7 +5,7 @@
 use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
 
-use crate::movement::{Atoms, Chain};
+use crate::movement::{Atoms, Chain, set_attr};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -65,8 +65,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             continue;
         };
         let mut node = node;
-        node.attrs.retain(|(name, _)| *name != "keepdims");
-        node.attrs.push(("keepdims", Attr::Int(keepdims)));
+        set_attr(&mut node.attrs, "keepdims", Attr::Int(keepdims));
         let first = m.like(&transpose, vec![Some(x)])?;
         let axes = m.i64s(&now);
         return Ok(vec![m.like(&node, vec![Some(first), Some(axes)])?]);

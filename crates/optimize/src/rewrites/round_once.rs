@@ -78,18 +78,19 @@ fn widened(m: &Match<'_>, value: ValueId, small: DType) -> Option<ValueId> {
 
 /// Returns `true` if all numbers of `value` are numbers of the small type.
 pub(crate) fn is_small(m: &Match<'_>, value: ValueId, small: DType) -> bool {
-    is_small_within(m, value, small, DEPTH)
-}
-
-fn is_small_within(m: &Match<'_>, value: ValueId, small: DType, depth: usize) -> bool {
-    if let Some(tensor) = m.constant(value) {
-        return holds(tensor, small);
+    let mut value = value;
+    for _ in 0..=DEPTH {
+        if let Some(tensor) = m.constant(value) {
+            return holds(tensor, small);
+        }
+        if widened(m, value, small).is_some() {
+            return true;
+        }
+        let moved = m.producer_with(value, Operator::is_movement).and_then(|node| node.input(0));
+        let Some(x) = moved else { return false };
+        value = x;
     }
-    if widened(m, value, small).is_some() {
-        return true;
-    }
-    let moved = m.producer_with(value, Operator::is_movement).and_then(|node| node.input(0));
-    depth > 0 && moved.is_some_and(|x| is_small_within(m, x, small, depth - 1))
+    false
 }
 
 /// Returns `true` if the small type has all numbers of a constant.

@@ -47,8 +47,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if inputs == m.root().inputs {
         return Err("no constant repeats itself".into());
     }
-    let node = m.root().clone();
-    Ok(vec![m.like(&node, inputs)?])
+    Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 
 /// Returns the tensor with size one along axes whose elements are all equal.

@@ -46,13 +46,6 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    for (truth, other) in [(a, b), (b, a)] {
-        if m.number(truth) == Some(1.0) {
-            let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
-            let shape = m.i64s(&shape);
-            return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
-        }
-    }
     for (known, other) in [(a, b), (b, a)] {
         if m.ty(other) == m.ty(y) && m.facts().truth(known) == Some(true) {
             return Ok(vec![other]);

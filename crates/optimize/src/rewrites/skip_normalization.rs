@@ -60,12 +60,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::{NAME, REWRITE};
-    use crate::testing::edited_with;
-    use crate::{Form, Forms, Options, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Form, Forms, Options};
 
     fn after(text: &str, forms: Forms) -> String {
         let options = Options { forms, ..Options::default() };
-        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn requested() -> Forms {

@@ -101,6 +101,13 @@ pub(crate) enum Skip {
     Failed(onnx::Error),
 }
 
+impl Skip {
+    /// Skips the node for this reason if `condition` holds.
+    pub(crate) fn when(condition: bool, reason: &'static str) -> Result<(), Skip> {
+        if condition { Err(Skip::Because(reason)) } else { Ok(()) }
+    }
+}
+
 impl From<&'static str> for Skip {
     fn from(reason: &'static str) -> Self {
         Skip::Because(reason)
@@ -138,6 +145,12 @@ pub(crate) struct Memory {
     pub(crate) arranged: Arranged,
     pub(crate) folded: Folded,
     pub(crate) composed: Composed,
+}
+
+/// Returns the first operands of `node`, all of which must be present.
+pub(crate) fn operands<const N: usize>(node: &Node) -> Result<[ValueId; N], Skip> {
+    let first: Option<Vec<ValueId>> = node.inputs.iter().take(N).copied().collect();
+    first.and_then(|first| first.try_into().ok()).ok_or("an operand is missing".into())
 }
 
 /// Returns the two operands of `node` in the order that `fits` accepts.

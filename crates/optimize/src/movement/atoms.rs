@@ -25,9 +25,7 @@ pub(crate) struct Atoms {
 impl Atoms {
     /// Adds a value with its own axes. Rejects empty values, whose layout is meaningless.
     pub(crate) fn add(&mut self, shape: &[Dim]) -> Result<usize, Skip> {
-        if shape.contains(&Dim::Known(0)) {
-            return Err("an axis is empty".into());
-        }
+        Skip::when(shape.contains(&Dim::Known(0)), "an axis is empty")?;
         let layout = shape.iter().map(|dim| self.axis(dim)).collect();
         Ok(self.view(layout))
     }

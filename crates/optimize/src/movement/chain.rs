@@ -88,9 +88,7 @@ impl Chain {
 /// Returns the operand and attributes of a `Reshape` from one shape to the other.
 pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
     let count = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
-    if count(from) != count(to) {
-        return Err("the number of elements is not known to be the same".into());
-    }
+    Skip::when(count(from) != count(to), "the number of elements is not known to be the same")?;
     let known = Dim::all_known(to);
     if let Some(shape) = known {
         let attrs = if shape.contains(&0) {
@@ -100,9 +98,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
         };
         return Ok((shape, attrs));
     }
-    if to.contains(&Dim::Known(0)) {
-        return Err("one axis is empty and another is symbolic".into());
-    }
+    Skip::when(to.contains(&Dim::Known(0)), "one axis is empty and another is symbolic")?;
     let mut computed = 0;
     let shape = to.iter().enumerate().map(|(i, dim)| match dim.as_known() {
         Some(n) => n,
@@ -114,9 +110,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
         }
     });
     let shape: Vec<i64> = shape.collect();
-    if computed > 1 {
-        return Err("several axes are symbolic".into());
-    }
+    Skip::when(computed > 1, "several axes are symbolic")?;
     let mut others = to.iter().zip(&shape).filter(|(_, size)| **size != -1);
     if computed == 1 && !others.all(|(dim, _)| at_least(dim, 1)) {
         return Err("nothing can be computed from an axis that may be empty".into());

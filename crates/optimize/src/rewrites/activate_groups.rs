@@ -24,9 +24,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let groups = reshape.input(0).filter(|groups| m.is_used_once(*groups));
     let norm = groups.and_then(|groups| m.producer(groups, &["LayerNormalization"])).cloned();
     let norm = norm.ok_or("it does not follow a group norm")?;
-    if m.graph().value(x).uses().len() != 2 {
-        return Err("the norm has other readers".into());
-    }
+    Skip::when(m.graph().value(x).uses().len() != 2, "the norm has other readers")?;
     let sigmoid = m.producer(sigmoid, &["Sigmoid"]).cloned().ok_or("it is another product")?;
     let mut inputs = norm.inputs.clone();
     for input in inputs.iter_mut().flatten() {

@@ -25,19 +25,13 @@ const ONES: usize = 2;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
-    if is_moved_on(m, y) {
-        return Err("the result is moved again later".into());
-    }
+    Skip::when(is_moved_on(m, y), "the result is moved again later")?;
     let after = Chain::to(m, y);
     let matmul =
         m.producer(after.source, &["MatMul"]).ok_or("the moved value is not a product")?.clone();
-    if matmul.block() != m.root().block() {
-        return Err("the product is made elsewhere".into());
-    }
+    Skip::when(matmul.block() != m.root().block(), "the product is made elsewhere")?;
     let inner = after.nodes.iter().filter_map(|id| m.graph().node(*id).input(0));
-    if !inner.clone().all(|value| m.is_used_once(value)) {
-        return Err("the product has other readers".into());
-    }
+    Skip::when(!inner.clone().all(|value| m.is_used_once(value)), "the product has other readers")?;
     let [Some(a), Some(b)] = *matmul.inputs else { return Err("an operand is left out".into()) };
     let operands = [Chain::with_repeats(m, a), Chain::with_repeats(m, b)];
     if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
@@ -136,9 +130,7 @@ impl Product {
         let result = atoms.layout(result).clone();
         let [a, b, y] = [&operands[0], &operands[1], &result].map(|layout| layout.concat());
         let repeated = |atom: &usize| a.contains(atom) != b.contains(atom) && !y.contains(atom);
-        if a.iter().chain(&b).any(repeated) {
-            return Err("a summed axis is repeated".into());
-        }
+        Skip::when(a.iter().chain(&b).any(repeated), "a summed axis is repeated")?;
         if !y.iter().all(|atom| a.contains(atom) || b.contains(atom)) {
             return Err("both operands are repeated along the same axis".into());
         }

@@ -17,9 +17,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         .ok_or("neither operand is a constant")?;
     let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;
     let product = reshape.input(0).ok_or("an operand is left out")?;
-    if m.producer(product, &["MatMul"]).is_none() {
-        return Err("the reshaped value is not a product".into());
-    }
+    Skip::when(m.producer(product, &["MatMul"]).is_none(), "the reshaped value is not a product")?;
     if !m.is_used_once(split) || !m.is_used_once(product) {
         return Err("the product has other readers".into());
     }

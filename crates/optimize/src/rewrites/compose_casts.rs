@@ -26,15 +26,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             false => Err("the first cast may lose something".into()),
         };
     }
-    if !is_exact(from, through) && !fits() {
-        return Err("the first cast may lose something".into());
-    }
+    Skip::when(!is_exact(from, through) && !fits(), "the first cast may lose something")?;
     if from == to {
         return Ok(vec![x]);
     }
-    if !is_direct(from, through, to) {
-        return Err("the casts do not compose".into());
-    }
+    Skip::when(!is_direct(from, through, to), "the casts do not compose")?;
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
 }
 

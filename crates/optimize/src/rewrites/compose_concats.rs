@@ -31,9 +31,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let all = parts.len();
     parts.retain(|part| m.ty(*part).shape[axis] != Dim::Known(0));
-    if !composed && parts.len() == all {
-        return Err("no operand is a Concat along the axis".into());
-    }
+    Skip::when(!composed && parts.len() == all, "no operand is a Concat along the axis")?;
     match *parts.as_slice() {
         [] => return Err("all operands are empty".into()),
         [only] => return Ok(vec![only]),

@@ -18,9 +18,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (product, other) = either_order(m.root(), |a, b| conv(a).is_some() && conv(b).is_none())
         .ok_or("not exactly one operand is a convolution")?;
     let conv = conv(product).cloned().ok_or("the operand is not a convolution")?;
-    if !m.is_used_once(product) {
-        return Err("the convolution has other readers".into());
-    }
+    Skip::when(!m.is_used_once(product), "the convolution has other readers")?;
     let shape = m.ty(product).shape.clone();
     let channels: &Dim = shape.get(1).ok_or("the convolution has no channels")?;
     if !is_of_channels(m, other, shape.len(), 1, channels) {
@@ -33,12 +31,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let added = m.op("Neg", &[other], Attrs::new())?;
         return Ok(vec![m.op("Add", &[product, added], Attrs::new())?]);
     }
-    if conv.input(2).is_some() {
-        return Err("the convolution has a bias".into());
-    }
-    if m.ty(m.result()?).shape != shape {
-        return Err("the sum broadcasts the convolution".into());
-    }
+    Skip::when(conv.input(2).is_some(), "the convolution has a bias")?;
+    Skip::when(m.ty(m.result()?).shape != shape, "the sum broadcasts the convolution")?;
     let bias = vector(m, other, channels)?;
     let mut inputs = conv.inputs.clone();
     inputs.truncate(2);

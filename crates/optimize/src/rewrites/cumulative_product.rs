@@ -1,9 +1,10 @@
 //! Running products → `CumProd`: the products of one element after the other, of blocks and the
 //! products before them, and those of a padded axis.
 
-use onnx::{Attrs, Node, Part, ValueId, attrs};
+use onnx::{Attrs, Part, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
+use super::padding::Padding;
 use crate::recognize::check_unmeasured;
 use crate::rewrite::either_order;
 use crate::{Match, Rewrite, Skip};
@@ -12,9 +13,7 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite::of("CumProd", &["Concat", "Reshape", "Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    if !m.forms().of("CumProd").is_native() {
-        return Err("it was not requested".into());
-    }
+    Skip::when(!m.forms().of("CumProd").is_native(), "it was not requested")?;
     let found = match m.root().op.name {
         "Concat" => of_elements(m),
         "Reshape" => of_blocks(m),
@@ -146,18 +145,11 @@ struct Padded {
 
 impl Padded {
     fn of(m: &Match<'_>, value: ValueId) -> Option<Self> {
-        let pad: &Node = m.producer(value, &["Pad"])?;
-        let is_constant = pad.string("mode", "constant") == "constant";
-        let is_one = m.number(pad.input(2)?) == Some(1.0);
-        let pads = m.ints(pad.input(1)?)?;
-        let sides = pads.len() / 2;
-        let axis = pads.iter().position(|pad| *pad != 0)? % sides;
-        let others = (0..pads.len()).filter(|i| i % sides != axis);
-        let is_along_axis = others.into_iter().all(|i| pads.get(i) == Some(&0));
-        let (low, high) = (*pads.get(axis)?, *pads.get(axis + sides)?);
-        let is_added = low >= 0 && high >= 0 && pad.input(3).is_none();
-        let found = Self { x: pad.input(0)?, axis, low, high };
-        (is_constant && is_one && is_along_axis && is_added).then_some(found)
+        let Padding { x, amounts, number } = Padding::of(m, value)?;
+        let is_one = m.number(number?) == Some(1.0);
+        let mut padded = amounts.into_iter().enumerate().filter(|(_, sides)| *sides != (0, 0));
+        let (Some((axis, (low, high))), None) = (padded.next(), padded.next()) else { return None };
+        (is_one && low >= 0 && high >= 0).then_some(Self { x, axis, low, high })
     }
 }
 

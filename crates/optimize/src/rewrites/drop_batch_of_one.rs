@@ -9,9 +9,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite::of("drop_batch_of_one", &["MatMul"
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, w) = (m.operand(0)?, m.operand(1)?);
-    if m.graph().tensor(w).is_none() {
-        return Err("the right operand is not a constant".into());
-    }
+    Skip::when(m.graph().tensor(w).is_none(), "the right operand is not a constant")?;
     let shape = m.ty(w).static_shape().ok_or("the constant has no static shape")?;
     let [batch @ .., rows, columns] = shape.as_slice() else {
         return Err("the constant is a vector".into());
@@ -20,12 +18,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the constant has no batch of one".into());
     }
     let matrix = [*rows, *columns];
-    if matrix.contains(&0) {
-        return Err("the constant is empty".into());
-    }
-    if m.ty(x).rank() < shape.len() {
-        return Err("the batch is an axis of the result".into());
-    }
+    Skip::when(matrix.contains(&0), "the constant is empty")?;
+    Skip::when(m.ty(x).rank() < shape.len(), "the batch is an axis of the result")?;
     let target = m.i64s(&matrix);
     let matrix = m.op("Reshape", &[w, target], onnx::Attrs::new())?;
     Ok(vec![m.like(&m.root().clone(), vec![Some(x), Some(matrix)])?])

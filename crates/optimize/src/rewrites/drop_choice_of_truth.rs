@@ -3,6 +3,7 @@
 use onnx::ValueId;
 use tensor::DType;
 
+use crate::rewrite::operands;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -10,17 +11,13 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
-    if m.ty(y).dtype != DType::Bool {
-        return Err("the result is not a boolean".into());
-    }
+    Skip::when(m.ty(y).dtype != DType::Bool, "the result is not a boolean")?;
     let choice = if m.root().is("Where") {
         m.root()
     } else {
         m.producer(m.operand(0)?, &["Where"]).ok_or("the operand is not a Where")?
     };
-    let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
-        return Err("an operand is left out".into());
-    };
+    let [condition, yes, no] = operands(choice)?;
     match (m.number(yes), m.number(no)) {
         (Some(1.0), Some(0.0)) if m.ty(condition) == m.ty(y) => Ok(vec![condition]),
         _ => Err("the choice is not between one and zero".into()),

@@ -20,13 +20,9 @@ pub(crate) static REWRITE: Rewrite = Rewrite::with(
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let is_choice = matches!(m.root().op.name, "Max" | "Min");
-    if is_choice && m.ty(y).dtype.is_float() {
-        return Err("the sign of zero may change".into());
-    }
+    Skip::when(is_choice && m.ty(y).dtype.is_float(), "the sign of zero may change")?;
     let sources = |v: &Option<ValueId>| v.is_some_and(|v| source(m, v).is_some());
-    if !m.root().inputs.iter().any(sources) {
-        return Err("no operand is broadcast before".into());
-    }
+    Skip::when(!m.root().inputs.iter().any(sources), "no operand is broadcast before")?;
     let mut inputs = m.root().inputs.clone();
     // Expanded operands come first, because dropping a reshape does not reduce the size of a value.
     let is_reshaped =
@@ -46,9 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             inputs[i] = kept;
         }
     }
-    if inputs == m.root().inputs {
-        return Err("the broadcast decides the shape".into());
-    }
+    Skip::when(inputs == m.root().inputs, "the broadcast decides the shape")?;
     Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 

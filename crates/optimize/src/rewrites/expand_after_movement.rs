@@ -19,9 +19,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the expanded value has other readers".into());
     }
     let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
-    if narrow.len() > expanded.len() {
-        return Err("the operand has more axes".into());
-    }
+    Skip::when(narrow.len() > expanded.len(), "the operand has more axes")?;
     let one = Dim::Known(1);
     let missing = expanded.len() - narrow.len();
     let full = [vec![one.clone(); missing], narrow.clone()].concat();
@@ -36,15 +34,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
                 one.clone()
             } else {
                 let (narrow, wide) = axes.next().ok_or("elements change places")?;
-                if wide != dim {
-                    return Err("elements change places".into());
-                }
+                Skip::when(wide != dim, "elements change places")?;
                 narrow.clone()
             });
         }
-        if axes.next().is_some() {
-            return Err("elements change places".into());
-        }
+        Skip::when(axes.next().is_some(), "elements change places")?;
         (vec![Movement::Reshape(narrow, moved.clone())], moved)
     };
     let (sizes, shape) = (node.input(1), m.ty(y).shape.clone());

@@ -18,18 +18,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if modulo.int("fmod", 0) != 1 || !m.ty(rest).dtype.is_integer() {
         return Err("the remainder is already rounded down".into());
     }
-    if splat(by).is_none_or(|by| by <= 0.0) {
-        return Err("the divisor is not known to be positive".into());
-    }
+    Skip::when(splat(by).is_none_or(|by| by <= 0.0), "the divisor is not known to be positive")?;
     let less = m.producer(condition, &["Less"]).ok_or("the condition is different")?;
     if less.input(0) != Some(rest) || splat(less.input(1)) != Some(0.0) {
         return Err("the condition is different".into());
     }
     let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
     let adds = either_order(add, |a, b| a == rest && splat(Some(b)) == splat(by));
-    if adds.is_none() || m.ty(rest) != m.ty(m.result()?) {
-        return Err("something else is added".into());
-    }
+    Skip::when(adds.is_none() || m.ty(rest) != m.ty(m.result()?), "something else is added")?;
     let mut node = modulo;
     set_attr(&mut node.attrs, "fmod", Attr::Int(0));
     Ok(vec![m.like(&node, node.inputs.clone())?])

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use onnx::{Node, ValueId};
 use tensor::{DType, Tensor};
 
+use crate::rewrite::operands;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -25,25 +26,28 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         true => (m.root().clone(), m.operand(0)?),
         false => {
             let norm = only_producer(m, m.operand(0)?, "BatchNormalization")?;
-            let widened = only_producer(m, operand(&norm, 0)?, "Cast")?;
-            (norm, operand(&widened, 0)?)
+            let [product] = operands(&norm)?;
+            let widened = only_producer(m, product, "Cast")?;
+            let [product] = operands(&widened)?;
+            (norm, product)
         }
     };
     let conv = only_producer(m, product, "Conv")?;
     if m.ty(product).dtype != dtype || norm.outputs.len() != 1 {
         return Err("the convolution has another type".into());
     }
-    let kernel = operand(&conv, 1)?;
-    let [scales, offsets, means, variances] = [1, 2, 3, 4].map(|i| numbers(m, &norm, i));
-    let (scales, offsets, means, variances) = (scales?, offsets?, means?, variances?);
+    let [_, kernel] = operands(&conv)?;
+    let [_, scale, bias, mean, variance] = operands(&norm)?;
+    let (scales, offsets) = (numbers(m, scale)?, numbers(m, bias)?);
+    let (means, variances) = (numbers(m, mean)?, numbers(m, variance)?);
     let biases = match conv.input(2) {
-        Some(_) => numbers(m, &conv, 2)?,
+        Some(bias) => numbers(m, bias)?,
         None => vec![0.0; scales.len()],
     };
     let epsilon = norm.float("epsilon", 1e-5);
     let factors: Vec<f64> =
         scales.iter().zip(&variances).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
-    let mut weights = numbers(m, &conv, 1)?;
+    let mut weights = numbers(m, kernel)?;
     let per_channel = weights.len() / factors.len().max(1);
     for (channel, factor) in weights.chunks_mut(per_channel.max(1)).zip(&factors) {
         channel.iter_mut().for_each(|weight| *weight *= factor);
@@ -65,7 +69,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut inputs = conv.inputs.clone();
     inputs.truncate(2);
     inputs[1] = Some(parameter(m, kernel, weights));
-    inputs.push(Some(parameter(m, operand(&norm, 2)?, sums)));
+    inputs.push(Some(parameter(m, bias, sums)));
     Ok(vec![m.like(&conv, inputs)?])
 }
 
@@ -73,10 +77,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 const MOST_ERROR: f64 = 1.2;
 
 const UNKNOWN: &str = "a parameter is not known";
-
-fn operand(node: &Node, index: usize) -> Result<ValueId, Skip> {
-    node.input(index).ok_or_else(|| "an operand is missing".into())
-}
 
 /// Returns the producer of a value that nothing else reads.
 fn only_producer(m: &Match<'_>, value: ValueId, op: &str) -> Result<Node, Skip> {
@@ -89,8 +89,8 @@ fn only_producer(m: &Match<'_>, value: ValueId, op: &str) -> Result<Node, Skip> 
 
 /// Returns the elements of a parameter or constant, as they were before they were rounded: they are
 /// multiplied and rounded again.
-fn numbers(m: &Match<'_>, node: &Node, index: usize) -> Result<Vec<f64>, Skip> {
-    let tensor = m.graph().tensor(operand(node, index)?).ok_or(UNKNOWN)?;
+fn numbers(m: &Match<'_>, value: ValueId) -> Result<Vec<f64>, Skip> {
+    let tensor = m.graph().tensor(value).ok_or(UNKNOWN)?;
     let exact = tensor.cast_from();
     Ok(exact.as_ref().unwrap_or(tensor).to_f64s().ok_or(UNKNOWN)?)
 }

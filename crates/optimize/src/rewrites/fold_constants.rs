@@ -227,9 +227,7 @@ fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
 fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
     let Some(node) = repeating(m.graph(), value) else { return stored(m, value).cloned() };
     let shape = folded_shape(m.ty(value))?;
-    if !is_within(m.ty(value).dtype, &shape, COMPUTED) {
-        return Err("an operand is large".into());
-    }
+    Skip::when(!is_within(m.ty(value).dtype, &shape, COMPUTED), "an operand is large")?;
     let inputs = node.inputs.iter().flatten().map(|input| stored(m, *input).map(Some));
     let inputs: Vec<Option<&Tensor>> = inputs.collect::<Result<_, _>>()?;
     let dtype = m.ty(value).dtype;

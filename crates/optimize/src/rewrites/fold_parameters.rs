@@ -28,9 +28,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (result, node) = (m.result()?, m.root().clone());
     let graph = m.graph();
     let operands = || node.inputs.iter().flatten().copied();
-    if !operands().all(|v| graph.tensor(v).is_some()) {
-        return Err("an operand is not a constant".into());
-    }
+    Skip::when(!operands().all(|v| graph.tensor(v).is_some()), "an operand is not a constant")?;
     let named = |v: &ValueId| graph.parameter(*v).is_some();
     let parameter = operands().find(named).ok_or("no operand is a parameter")?;
     if node.is("Concat") && operands().filter(named).nth(1).is_some() {
@@ -77,9 +75,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let tensor = fold::evaluate(&operation)?;
         return Ok(vec![m.tensor(tensor)]);
     }
-    if !is_small {
-        return Err("the result is large".into());
-    }
+    Skip::when(!is_small, "the result is large")?;
     let tensor = fold::evaluate(&operation)?;
     Ok(vec![m.derived(parameter, tensor)])
 }

@@ -20,12 +20,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let (a, b) = (m.operand(0)?, m.operand(1)?);
         let clipped = Clipped::read(m, b)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-        if !is_same(m, a, clipped.x) {
-            return Err("the compared value is not the clipped one".into());
-        }
-        if !is_looked_up_only(m, b) {
-            return Err("the clipped index is needed elsewhere".into());
-        }
+        Skip::when(!is_same(m, a, clipped.x), "the compared value is not the clipped one")?;
+        Skip::when(!is_looked_up_only(m, b), "the clipped index is needed elsewhere")?;
         let inside = wrapped.clipped(m, &clipped.size)?;
         let same = m.like(&root, vec![Some(wrapped.index), Some(inside)])?;
         let graph = m.graph();
@@ -45,9 +41,7 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
         let (value, after) = moved_from(m, indices);
         let clipped = Clipped::read(m, value)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-        if *size != clipped.size {
-            return Err("the index is clipped to something else".into());
-        }
+        Skip::when(*size != clipped.size, "the index is clipped to something else")?;
         let inside = wrapped.clipped(m, &clipped.size)?;
         let inside = replay(m, inside, &wrapped.moved)?;
         return replay(m, inside, &after);

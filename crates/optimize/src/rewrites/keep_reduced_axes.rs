@@ -14,12 +14,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (reduced, y) = (m.operand(0)?, m.result()?);
     let node =
         m.producer_with(reduced, Operator::is_reduction).ok_or("the operand is not a reduction")?;
-    if node.int("keepdims", 1) != 0 {
-        return Err("the axes are already kept".into());
-    }
-    if !m.is_used_once(reduced) {
-        return Err("the reduction has other readers".into());
-    }
+    Skip::when(node.int("keepdims", 1) != 0, "the axes are already kept")?;
+    Skip::when(!m.is_used_once(reduced), "the reduction has other readers")?;
     if kept_shape(m, node).ok_or("the axes are not known")? != m.ty(y).shape {
         return Err("the axes are not put back".into());
     }

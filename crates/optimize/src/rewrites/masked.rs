@@ -24,9 +24,7 @@ impl Masked {
             (Some(fill), None) => (no, false, fill),
             _ => return Err("it is not a choice between numbers and a constant".into()),
         };
-        if m.ty(x) != m.ty(m.result()?) {
-            return Err("what is masked is broadcast".into());
-        }
+        Skip::when(m.ty(x) != m.ty(m.result()?), "what is masked is broadcast")?;
         Ok(Self { mask, x, is_shown, fill })
     }
 }

@@ -15,17 +15,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x =
         m.graph().node(transpose).input(0).filter(|_| m.graph().node(transpose).is("Transpose"));
     let x = x.ok_or("nothing is transposed")?;
-    if !m.is_used_once(moved) {
-        return Err("the transposed value has other readers".into());
-    }
+    Skip::when(!m.is_used_once(moved), "the transposed value has other readers")?;
     let nodes = [transpose, m.id()];
     let (atoms, from, to) = Atoms::moved(m.graph(), x, &nodes)?;
     let (from, to) = (atoms.layout(from), atoms.layout(to));
     let is_inside =
         |axis: &Vec<usize>| to.iter().any(|all| axis.iter().all(|atom| all.contains(atom)));
-    if to.len() >= from.len() || !from.iter().all(is_inside) {
-        return Err("no axes are merged".into());
-    }
+    Skip::when(to.len() >= from.len() || !from.iter().all(is_inside), "no axes are merged")?;
     let steps = atoms.reshaped_first(from, to).ok_or("axes are merged that were apart")?;
     Ok(vec![emit(m, x, &steps, &[m.id(), transpose])?])
 }

@@ -32,9 +32,7 @@ fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     check_movement(m.forms(), "SpaceToDepth", "", m.ty(m.result()?).dtype)?;
     let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;
     let blocks = Blocks::new(&atoms, &to, &from)?;
-    if !blocks.are_first() {
-        return Err("channels are moved otherwise".into());
-    }
+    Skip::when(!blocks.are_first(), "channels are moved otherwise")?;
     let image = m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?;
     turned_back(m, image, is_turned)
 }
@@ -76,9 +74,7 @@ impl Moved {
         let x = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let (atoms, from, to) = Atoms::moved(graph, x, nodes)?;
         let (mut from, mut to) = (atoms.layout(from).clone(), atoms.layout(to).clone());
-        if from.len() != 4 || to.len() != 4 {
-            return Err("it is not a picture".into());
-        }
+        Skip::when(from.len() != 4 || to.len() != 4, "it is not a picture")?;
         let others = graph.value(x).uses().filter(|by| match by {
             Use::Operand(node, _) => *node != nodes[0] && !graph.node(*node).is("Shape"),
             Use::Output(..) => true,

@@ -8,7 +8,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, is_spread, vector};
 use crate::recognize::is_slow_by_rows;
-use crate::rewrite::either_order;
+use crate::rewrite::{either_order, operands};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -23,9 +23,7 @@ const MOST_IN_HALF: i64 = 1 << 16;
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let ty = m.ty(y).clone();
-    if is_slow_by_rows(m.forms(), ty.dtype) {
-        return Err("the target has no fast kernel for it".into());
-    }
+    Skip::when(is_slow_by_rows(m.forms(), ty.dtype), "the target has no fast kernel for it")?;
     let [batch, Dim::Known(channels), pixels @ ..] = &*ty.shape else {
         return Err("the number of channels is not known".into());
     };
@@ -57,9 +55,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let node = m.producer(normalized, &["InstanceNormalization"]).ok_or("it is not a norm")?;
     let epsilon = node.attr("epsilon").cloned();
-    let [Some(x), Some(one), Some(zero)] = *node.inputs else {
-        return Err("an operand is missing".into());
-    };
+    let [x, one, zero] = operands(node)?;
     if (m.number(one), m.number(zero)) != (Some(1.0), Some(0.0)) {
         return Err("the groups have a scale or a bias".into());
     }

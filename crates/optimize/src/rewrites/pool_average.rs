@@ -3,7 +3,7 @@
 
 use onnx::ValueId;
 
-use crate::rewrite::either_order;
+use crate::rewrite::{either_order, operands};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite::of("pool_average", &["Div"], try_at);
@@ -11,9 +11,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite::of("pool_average", &["Div"], try_a
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (sum, count) = (m.operand(0)?, m.operand(1)?);
     let (pool, size) = summed(m, sum).ok_or("the dividend is not the sum over a window")?;
-    if m.ty(m.result()?).shape != m.ty(pool).shape {
-        return Err("the pooling is broadcast".into());
-    }
+    Skip::when(m.ty(m.result()?).shape != m.ty(pool).shape, "the pooling is broadcast")?;
     match number(m, count) {
         Some(count) if count == size => return Ok(vec![pool]),
         Some(_) => return Err("the sum is divided by a different number".into()),
@@ -24,9 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (Some(pooled), Some(counted)) = (node(pool), node(ones)) else {
         return Err("the divisor is not known".into());
     };
-    let (Some(x), Some(filled)) = (pooled.input(0), counted.input(0)) else {
-        return Err("an operand is left out".into());
-    };
+    let ([x], [filled]) = (operands(pooled)?, operands(counted)?);
     let space = |v| m.ty(v).shape.get(2..).map(<[_]>::to_vec);
     let includes_padding = pooled.int("count_include_pad", 0) == 1;
     if !is_ones(m, filled)

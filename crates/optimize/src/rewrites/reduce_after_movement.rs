@@ -6,6 +6,7 @@ use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
 
 use crate::movement::{Atoms, Chain, set_attr};
+use crate::rewrite::operands;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -21,9 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.is_used_once(after.source) || node.block() != m.root().block() {
         return Err("the reduction has other readers".into());
     }
-    let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else {
-        return Err("an operand is left out".into());
-    };
+    let [x, axes] = operands(&node)?;
     let rank = m.ty(x).rank();
     let axes = m.ints(axes).ok_or("the axes are not known")?;
     let axes = axes.into_iter().map(|axis| fold::axis(axis, rank));

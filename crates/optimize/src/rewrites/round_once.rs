@@ -28,9 +28,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Err("the operand has other readers or another type".into());
         }
         let node = m.producer_with(value, |_| true).ok_or("the operand is not computed")?.clone();
-        if node.block() != m.root().block() {
-            return Err("it is computed in another block".into());
-        }
+        Skip::when(node.block() != m.root().block(), "it is computed in another block")?;
         if !node.operator().is_movement() || moved.len() == DEPTH {
             break node;
         }
@@ -64,9 +62,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     for node in moved.iter().rev() {
         result = m.like_with(node, 0, result)?;
     }
-    if m.ty(result).dtype != small {
-        return Err("the result has another type".into());
-    }
+    Skip::when(m.ty(result).dtype != small, "the result has another type")?;
     Ok(vec![result])
 }
 

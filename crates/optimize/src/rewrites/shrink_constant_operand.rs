@@ -44,9 +44,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             inputs[i] = kept;
         }
     }
-    if inputs == m.root().inputs {
-        return Err("no constant repeats itself".into());
-    }
+    Skip::when(inputs == m.root().inputs, "no constant repeats itself")?;
     Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 

@@ -34,9 +34,7 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let truth = truth.filter(|truth| m.ty(*truth).dtype == DType::Bool);
     let truth = truth.ok_or("no booleans are compared")?;
-    if m.ty(truth) != m.ty(y) {
-        return Err("the operand is broadcast".into());
-    }
+    Skip::when(m.ty(truth) != m.ty(y), "the operand is broadcast")?;
     match with {
         0.0 => Ok(vec![m.op("Not", &[truth], attrs! {})?]),
         1.0 => Ok(vec![truth]),

@@ -21,9 +21,7 @@ const REACH: usize = 24;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, root) = (m.result()?, m.root());
-    if !is_sinkable(m, root) {
-        return Err("it may belong to a softmax".into());
-    }
+    Skip::when(!is_sinkable(m, root), "it may belong to a softmax")?;
     let broadcasts = root.operator().axes == Axes::Elementwise;
     let count = if broadcasts { root.inputs.len() } else { 1 };
     let operands: SmallVec<[ValueId; 4]> =
@@ -45,9 +43,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if matches!(root.op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
     }
-    if !(0..rank).any(|axis| goes(&axis)) {
-        return Err("no axis of size one could go".into());
-    }
+    Skip::when(!(0..rank).any(|axis| goes(&axis)), "no axis of size one could go")?;
     let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
         let put_in = inserted(m, *value).map_or_else(Vec::new, |(_, axes)| axes.to_vec());
@@ -90,9 +86,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = pushed.emit(m, &root, |m, value| without(m, value, rank, &gone))?;
     let map = pushed.results.unwrap_or_else(|| AxisMap::without(&gone, rank));
     let to = map.shape_before(&m.ty(result).shape);
-    if to != m.ty(y).shape {
-        return Err("the result's shape is not the one expected".into());
-    }
+    Skip::when(to != m.ty(y).shape, "the result's shape is not the one expected")?;
     Ok(vec![reshaped(m, result, &to)?])
 }
 

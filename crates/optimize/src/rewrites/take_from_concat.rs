@@ -18,9 +18,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         gathered(m, &root, axis, size)?
     } else {
         let part = Part::of(m.graph(), &root, m.result()?).ok_or("the places are not known")?;
-        if part.axis != axis {
-            return Err("it is cut along another axis".into());
-        }
+        Skip::when(part.axis != axis, "it is cut along another axis")?;
         size.ok_or("the size is not known")?;
         part.indices().collect()
     };

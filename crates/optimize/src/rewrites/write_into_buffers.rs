@@ -32,13 +32,9 @@ pub(crate) struct Run {
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // If the model does not write into its input, every run copies the buffer, and runtimes may
     // print a warning each time. So this form must be requested.
-    if !m.forms().of("TensorScatter").is_native() {
-        return Err("it was not requested".into());
-    }
+    Skip::when(!m.forms().of("TensorScatter").is_native(), "it was not requested")?;
     let (operand, indices, update) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-    if m.root().string("reduction", "none") != "none" {
-        return Err("elements are combined".into());
-    }
+    Skip::when(m.root().string("reduction", "none") != "none", "elements are combined")?;
     let run = Run::of(m, operand, indices)?;
     check_movement(m.forms(), "TensorScatter", "", m.ty(operand).dtype)?;
     // The `ScatterND` needs the indexed axes first. The buffer itself may have others before them.
@@ -94,18 +90,14 @@ impl Run {
             if is_whole && element.first == 0 && element.base.is_none() {
                 continue;
             }
-            if found.is_some() {
-                return Err("places are computed along several axes".into());
-            }
+            Skip::when(found.is_some(), "places are computed along several axes")?;
             found = Some((axis, element));
         }
         let (axis, start) = found.ok_or("all of the buffer is written")?;
         let all: Vec<usize> = (0..grid.len()).filter(|axis| grid[*axis] != ONE).collect();
         let counted = along.iter().copied().flatten().filter(|axis| grid[*axis] != ONE);
         let counted: Vec<usize> = counted.collect();
-        if counted != all {
-            return Err("elements are written in another order".into());
-        }
+        Skip::when(counted != all, "elements are written in another order")?;
         let count = start.along.first().map_or(ONE, |axis| grid[*axis].clone());
         Ok(Self { axis, count, start, along })
     }

@@ -13,9 +13,8 @@ pub(crate) static REWRITE: Rewrite = Rewrite::of("activate_groups", &["Mul"], tr
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(m.result()?).dtype;
-    if !matches!(dtype, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
-        return Err("it is not rounded to half precision".into());
-    }
+    Skip::when(!matches!(dtype, DType::F16 | DType::BF16), "it is not in half precision")?;
+    Skip::when(!m.forms().target.rounds_once, "the target rounds more often")?;
     let sigmoid_of = |v| m.producer(v, &["Sigmoid"]).and_then(|node| node.input(0));
     let (x, sigmoid) =
         either_order(m.root(), |x, y| sigmoid_of(y) == Some(x)).ok_or("it is another product")?;

@@ -18,9 +18,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;
     let product = reshape.input(0).ok_or("an operand is left out")?;
     Skip::when(m.producer(product, &["MatMul"]).is_none(), "the reshaped value is not a product")?;
-    if !m.is_used_once(split) || !m.is_used_once(product) {
-        return Err("the product has other readers".into());
-    }
+    Skip::when(!m.is_used_once(split), "the reshaped value has other readers")?;
+    Skip::when(!m.is_used_once(product), "the product has other readers")?;
     let (whole, parts, tail) = (&m.ty(product).shape, &m.ty(split).shape, &m.ty(bias).shape);
     let Some(lead) = whole.len().checked_sub(1).filter(|lead| *lead <= parts.len()) else {
         return Err("the product is a number".into());

@@ -31,9 +31,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     {
         return Err("the means are those of different values".into());
     }
-    if !m.is_used_once(mean_square) || !m.is_used_once(squares.x) {
-        return Err("the mean of squares has other readers".into());
-    }
+    Skip::when(!m.is_used_once(mean_square), "the mean of squares has other readers")?;
+    Skip::when(!m.is_used_once(squares.x), "the squares have other readers")?;
     let mean = match subtracted(m, x, mean, &kept) {
         Some(Some(node)) => m.like(&node, node.inputs.clone())?,
         Some(None) => mean,

@@ -15,9 +15,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, y) = (m.operand(0)?, m.result()?);
     let node = m.producer(wide, &["Expand"]).ok_or("the operand is not expanded")?;
     let x = node.input(0).ok_or("an operand is missing")?;
-    if node.block() != m.root().block() || !m.is_used_once(wide) {
-        return Err("the expanded value has other readers".into());
-    }
+    Skip::when(node.block() != m.root().block(), "it is expanded in another block")?;
+    Skip::when(!m.is_used_once(wide), "the expanded value has other readers")?;
     let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
     Skip::when(narrow.len() > expanded.len(), "the operand has more axes")?;
     let one = Dim::Known(1);

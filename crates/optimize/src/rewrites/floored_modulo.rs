@@ -15,14 +15,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let modulo = m.producer(rest, &["Mod"]).ok_or("the choice is not a remainder")?.clone();
     let splat = |value: Option<ValueId>| m.constant(value?).and_then(Tensor::splat);
     let by = modulo.input(1);
-    if modulo.int("fmod", 0) != 1 || !m.ty(rest).dtype.is_integer() {
-        return Err("the remainder is already rounded down".into());
-    }
+    Skip::when(modulo.int("fmod", 0) != 1, "the remainder is already rounded down")?;
+    Skip::when(!m.ty(rest).dtype.is_integer(), "the remainder is not an integer")?;
     Skip::when(splat(by).is_none_or(|by| by <= 0.0), "the divisor is not known to be positive")?;
     let less = m.producer(condition, &["Less"]).ok_or("the condition is different")?;
-    if less.input(0) != Some(rest) || splat(less.input(1)) != Some(0.0) {
-        return Err("the condition is different".into());
-    }
+    Skip::when(less.input(0) != Some(rest), "the condition is about another value")?;
+    Skip::when(splat(less.input(1)) != Some(0.0), "the remainder is not compared with zero")?;
     let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
     let adds = either_order(add, |a, b| a == rest && splat(Some(b)) == splat(by));
     Skip::when(adds.is_none() || m.ty(rest) != m.ty(m.result()?), "something else is added")?;

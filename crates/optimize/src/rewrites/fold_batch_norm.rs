@@ -33,9 +33,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         }
     };
     let conv = only_producer(m, product, "Conv")?;
-    if m.ty(product).dtype != dtype || norm.outputs.len() != 1 {
-        return Err("the convolution has another type".into());
-    }
+    Skip::when(m.ty(product).dtype != dtype, "the convolution has another type")?;
+    Skip::when(norm.outputs.len() != 1, "the norm has several results")?;
     let [_, kernel] = operands(&conv)?;
     let [_, scale, bias, mean, variance] = operands(&norm)?;
     let (scales, offsets) = (numbers(m, scale)?, numbers(m, bias)?);
@@ -81,9 +80,8 @@ const UNKNOWN: &str = "a parameter is not known";
 /// Returns the producer of a value that nothing else reads.
 fn only_producer(m: &Match<'_>, value: ValueId, op: &str) -> Result<Node, Skip> {
     let node = m.producer(value, &[op]).ok_or("it is not a rounded batch norm of a convolution")?;
-    if !m.is_used_once(value) || node.block() != m.root().block() {
-        return Err("an operand has other readers".into());
-    }
+    Skip::when(!m.is_used_once(value), "an operand has other readers")?;
+    Skip::when(node.block() != m.root().block(), "an operand is computed elsewhere")?;
     Ok(node.clone())
 }
 

@@ -19,9 +19,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let after = Chain::to(m, y);
     let node = m.producer(after.source, REDUCTIONS).ok_or("the operand is not a maximum")?.clone();
-    if !m.is_used_once(after.source) || node.block() != m.root().block() {
-        return Err("the reduction has other readers".into());
-    }
+    Skip::when(!m.is_used_once(after.source), "the reduction has other readers")?;
+    Skip::when(node.block() != m.root().block(), "the reduction is made elsewhere")?;
     let [x, axes] = operands(&node)?;
     let rank = m.ty(x).rank();
     let axes = m.ints(axes).ok_or("the axes are not known")?;

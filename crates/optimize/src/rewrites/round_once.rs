@@ -18,15 +18,13 @@ const MOST_NUMBERS: usize = 1 << 16;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let small = m.ty(m.result()?).dtype;
-    if !matches!(small, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
-        return Err("it is not rounded to half precision".into());
-    }
+    Skip::when(!matches!(small, DType::F16 | DType::BF16), "it is not in half precision")?;
+    Skip::when(!m.forms().target.rounds_once, "the target rounds more often")?;
     let mut value = m.operand(0)?;
     let mut moved: Vec<Node> = Vec::new();
     let node = loop {
-        if m.ty(value).dtype != DType::F32 || !m.is_used_once(value) {
-            return Err("the operand has other readers or another type".into());
-        }
+        Skip::when(m.ty(value).dtype != DType::F32, "the operand has another type")?;
+        Skip::when(!m.is_used_once(value), "the operand has other readers")?;
         let node = m.producer_with(value, |_| true).ok_or("the operand is not computed")?.clone();
         Skip::when(node.block() != m.root().block(), "it is computed in another block")?;
         if !node.operator().is_movement() || moved.len() == DEPTH {
@@ -36,9 +34,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         moved.push(node);
     };
     let target = m.forms().target;
-    if !node.operator().has(Trait::Sums) || node.outputs.len() != 1 {
-        return Err("it may be rounded more than once".into());
-    }
+    Skip::when(!node.operator().has(Trait::Sums), "it may be rounded more than once")?;
+    Skip::when(node.outputs.len() != 1, "the node has several results")?;
     let schema = schema::find(&node.op, m.forms().opset).ok_or("the opset lacks it")?;
     let binding = Binding::new(schema, m.graph(), &node).map_err(|_| "its types are unknown")?;
     let wide = Types::of(DType::F32);

@@ -201,9 +201,13 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// Removes emitted nodes that have no other consumers. They are given in the order of emission.
-    pub fn discard(&mut self, nodes: impl DoubleEndedIterator<Item = NodeId>) {
-        nodes.rev().for_each(|node| self.graph.remove_node(node));
+    /// Removes the nodes that were emitted since [`crate::Editor::mark`] returned `mark`.
+    pub fn discard_since(&mut self, mark: usize) {
+        for node in (mark..self.graph.node_count()).rev().map(NodeId::from_index) {
+            if self.graph.get(node).is_some() {
+                self.graph.remove_node(node);
+            }
+        }
     }
 
     /// Returns the emitter for the statement at `at`.

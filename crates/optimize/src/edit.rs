@@ -6,13 +6,13 @@ use onnx::{Graph, NodeId, Use, ValueId};
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashMap;
 
-use crate::rewrite::{Changes, Match, Memory};
+use crate::rewrite::{Match, Memory};
 use crate::runner::Rule;
 use crate::{Error, Forms, Missed, Options, Problem, Report, Skip, Verify};
 
 /// An editor that lends the graph to passes and rewrites.
 #[derive(Debug)]
-pub struct Editor<'a> {
+pub(crate) struct Editor<'a> {
     edit: onnx::Editor<'a>,
     fuel: u64,
     options: Options,
@@ -41,7 +41,7 @@ impl<'a> Editor<'a> {
 
     /// Takes one unit of fuel for `name`. Returns `false` if the fuel is used up, so that nothing
     /// may be changed.
-    pub fn spend(&mut self, name: &'static str) -> bool {
+    pub(crate) fn spend(&mut self, name: &'static str) -> bool {
         if self.fuel == 0 {
             return false;
         }
@@ -64,7 +64,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Returns an error of `rewrite` at `root`.
-    fn error(&self, rewrite: &'static str, root: NodeId, problem: Problem) -> Error {
+    pub(crate) fn error(&self, rewrite: &'static str, root: NodeId, problem: Problem) -> Error {
         Error { rewrite, origin: self.graph().get(root).map(|node| node.origin), problem }
     }
 
@@ -89,8 +89,9 @@ impl<'a> Editor<'a> {
         root: NodeId,
     ) -> Result<Option<&'static str>, Error> {
         let glance = R::glance(self.graph(), self.graph().node(root));
+        let mark = self.edit.mark();
         let builder = self.edit.builder("", root);
-        let mut found = Match::new(builder, &self.options.forms, &mut self.memory, root);
+        let mut found = Match::new(builder, &self.options.forms, &mut self.memory, root, mark);
         for rule in rules {
             if !rule.may_apply(found.graph(), found.root(), &glance) {
                 continue;
@@ -101,7 +102,8 @@ impl<'a> Editor<'a> {
             let name = rule.name();
             match found.attempt(name, |m| rule.try_at(m)) {
                 Ok(with) => {
-                    let Changes { fresh, others, left_out } = found.into_changes();
+                    let Match { others, left_out, .. } = found;
+                    let fresh = self.edit.added_since(mark);
                     for (node, reason) in left_out {
                         self.miss(node, name, &reason);
                     }

@@ -29,11 +29,11 @@ mod tests;
 pub mod weights;
 mod wildcard;
 
-pub use edit::Editor;
+pub(crate) use edit::Editor;
 pub use error::{Error, Problem};
 pub use options::{Missed, Options, Report, Verify};
-pub use pass::{Changed, Pass};
+pub(crate) use pass::{Changed, Pass};
 pub use pipeline::optimize;
 pub use recognize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS, operators};
-pub use rewrite::{Match, Rewrite, Roots, Skip};
+pub(crate) use rewrite::{Match, Rewrite, Roots, Skip};
 pub use targets::{Spec, Target};

@@ -1,6 +1,8 @@
 //! Loops: `Loop` and `Scan`, whose bodies carry values between iterations.
 
-use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId, collect_operands};
+use std::ops::Range;
+
+use onnx::{BlockId, Graph, NodeId, Op, Producer, Use, ValueId, collect_operands};
 
 use crate::{Editor, Error};
 
@@ -108,6 +110,12 @@ impl Loop {
         }
     }
 
+    /// Returns `true` if the body returns a result of the node.
+    pub(crate) fn returns(&self, graph: &Graph, node: NodeId) -> bool {
+        let is_returned = |place| matches!(place, Use::Output(block, _) if block == self.body);
+        graph.node(node).outputs.iter().any(|v| graph.value(*v).uses().any(is_returned))
+    }
+
     /// Returns the operands of a node of the body, including those of its subgraphs, that vary
     /// between iterations.
     pub(crate) fn varying_operands(&self, graph: &Graph, node: NodeId) -> Vec<ValueId> {
@@ -129,23 +137,19 @@ impl Loop {
     ) -> Result<Vec<ValueId>, Error> {
         let state = self.state(edit.graph());
         let graph = edit.graph_mut();
-        let end = self.control + self.carried;
         let inside: Vec<_> = more
             .iter()
             .map(|(initial, _)| graph.add_input(self.body, graph.ty(*initial).clone()))
             .collect();
-        let operands = pick(&graph.node(self.id).inputs, self.control, end, &is_kept, || {
-            more.iter().map(|(initial, _)| Some(*initial))
-        });
-        let kept_inputs = {
-            let inputs = &graph.block(self.body).inputs;
-            let old = &inputs[..inputs.len() - more.len()];
-            pick(old, self.control, end, &is_kept, || inside.iter().copied())
-        };
-        let (first, end) = (self.condition, self.condition + self.carried);
-        let outputs = pick(graph.block(self.body).outputs(), first, end, &is_kept, || {
-            more.iter().map(|(_, next)| *next)
-        });
+        let carried = self.control..self.control + self.carried;
+        let initial = more.iter().map(|(initial, _)| Some(*initial));
+        let operands = pick(&graph.node(self.id).inputs, carried.clone(), &is_kept, initial);
+        let inputs = &graph.block(self.body).inputs;
+        let old = &inputs[..inputs.len() - more.len()];
+        let kept_inputs = pick(old, carried, &is_kept, inside.iter().copied());
+        let carried = self.condition..self.condition + self.carried;
+        let next = more.iter().map(|(_, next)| *next);
+        let outputs = pick(graph.block(self.body).outputs(), carried, &is_kept, next);
         graph.set_outputs(self.body, &outputs);
         remove_unread(edit, self.body);
         edit.set_inputs(self.body, kept_inputs);
@@ -155,35 +159,32 @@ impl Loop {
         let graph = edit.graph();
         let node = graph.node(self.id);
         let (op, old) = (node.op, node.outputs.clone());
-        let types = pick(&old, 0, self.carried, &is_kept, || inside.iter().copied());
+        let types = pick(&old, 0..self.carried, &is_kept, inside.iter().copied());
         let types = types.into_iter().map(|value| graph.ty(value).clone()).collect();
         let new = edit.remake(self.id, (op, operands, attrs), types);
-        let results = edit.graph().node(new).outputs.clone();
-        let mut kept = results.iter().copied();
-        let mut with = Vec::with_capacity(old.len());
-        for (k, carried) in state.iter().enumerate() {
-            with.push(if is_kept(k) { kept.next() } else { Some(carried.initial) });
-        }
-        let mut stacked = kept.skip(more.len());
-        with.extend(old[self.carried..].iter().map(|_| stacked.next()));
-        let with: Vec<_> = with.into_iter().flatten().collect();
+        let mut kept = edit.graph().node(new).outputs.clone().into_iter();
+        let result = |(k, carried): (usize, &Carried)| match is_kept(k) {
+            true => kept.next(),
+            false => Some(carried.initial),
+        };
+        let mut with: Vec<_> = state.iter().enumerate().filter_map(result).collect();
+        with.extend(kept.skip(more.len()));
         edit.replace(name, self.id, &with, &[new])?;
         Ok(inside)
     }
 }
 
-/// Returns the items before `first`, the kept items of `first..end`, `more`, and the items after
-/// `end`.
-fn pick<T: Copy, I: Iterator<Item = T>>(
+/// Returns the items before the `carried` ones, those of them that are kept, `more`, and the items
+/// after them.
+fn pick<T: Copy>(
     items: &[T],
-    first: usize,
-    end: usize,
+    carried: Range<usize>,
     is_kept: impl Fn(usize) -> bool,
-    more: impl Fn() -> I,
+    more: impl Iterator<Item = T>,
 ) -> Vec<T> {
-    let kept = (first..end).filter(|i| is_kept(i - first)).map(|i| items[i]);
-    let (before, after) = (items[..first].iter().copied(), items[end..].iter().copied());
-    before.chain(kept).chain(more()).chain(after).collect()
+    let (before, after) = (&items[..carried.start], &items[carried.end..]);
+    let kept = (0..).zip(&items[carried]).filter(|(k, _)| is_kept(*k)).map(|(_, item)| item);
+    before.iter().chain(kept).copied().chain(more).chain(after.iter().copied()).collect()
 }
 
 /// Removes nodes of a body whose results are not read.

@@ -4,8 +4,7 @@ use crate::{Editor, Error};
 
 /// The outcome of a pass: changed or unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Changed {
+pub(crate) enum Changed {
     Yes,
     #[default]
     No,
@@ -27,7 +26,7 @@ impl std::ops::BitOrAssign for Changed {
 
 /// A transformation of the whole graph.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass {
+pub(crate) struct Pass {
     /// The name of its file.
     pub name: &'static str,
     /// Applies the pass.

@@ -14,13 +14,35 @@ use crate::runner::Rule;
 
 /// A replacement of one node, based on the node and its neighbourhood.
 #[derive(Clone, Copy, Debug)]
-pub struct Rewrite {
+pub(crate) struct Rewrite {
     /// The name of its file.
     pub name: &'static str,
     /// The operators that it applies to.
     pub roots: Roots,
-    /// Returns the values that replace the results of the root, or the reason to skip it.
-    pub try_at: fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>,
+    pub try_at: TryAt,
+}
+
+/// Returns the values that replace the results of the root, or the reason to skip it.
+type TryAt = fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
+
+impl Rewrite {
+    /// Creates a rewrite of the operators `roots`.
+    pub(crate) const fn of(
+        name: &'static str,
+        roots: &'static [&'static str],
+        try_at: TryAt,
+    ) -> Self {
+        Self { name, roots: Roots::Named(roots), try_at }
+    }
+
+    /// Creates a rewrite of all operators with a property.
+    pub(crate) const fn with(
+        name: &'static str,
+        property: fn(&Operator) -> bool,
+        try_at: TryAt,
+    ) -> Self {
+        Self { name, roots: Roots::With(property), try_at }
+    }
 }
 
 impl Rule for Rewrite {
@@ -43,7 +65,7 @@ impl Rule for Rewrite {
 
 /// The operators that a rewrite applies to.
 #[derive(Clone, Copy, Debug)]
-pub enum Roots {
+pub(crate) enum Roots {
     /// The named operators.
     Named(&'static [&'static str]),
     /// All operators with a property.
@@ -52,7 +74,7 @@ pub enum Roots {
 
 impl Roots {
     /// Returns the names of the operators.
-    pub fn names(self) -> Vec<&'static str> {
+    pub(crate) fn names(self) -> Vec<&'static str> {
         match self {
             Roots::Named(names) => names.to_vec(),
             Roots::With(property) => operators::names(property),
@@ -60,7 +82,7 @@ impl Roots {
     }
 
     /// Returns `true` if `op` is one of the operators.
-    pub fn has(self, op: Op) -> bool {
+    pub(crate) fn has(self, op: Op) -> bool {
         match self {
             Roots::Named(names) => op.domain.is_empty() && names.contains(&op.name),
             Roots::With(property) => property(op.operator()),
@@ -70,13 +92,20 @@ impl Roots {
 
 /// The reason why a node is unchanged.
 #[derive(Debug)]
-pub enum Skip {
+pub(crate) enum Skip {
     /// The rewrite does not apply.
     Because(&'static str),
     /// An operator is spelled out here, but cannot become one node for this reason.
     Missed(String),
     /// The rewrite tried to emit an invalid node, which is a bug.
     Failed(onnx::Error),
+}
+
+impl Skip {
+    /// Skips the node for this reason if `condition` holds.
+    pub(crate) fn when(condition: bool, reason: &'static str) -> Result<(), Skip> {
+        if condition { Err(Skip::Because(reason)) } else { Ok(()) }
+    }
 }
 
 impl From<&'static str> for Skip {
@@ -96,20 +125,14 @@ impl From<onnx::Error> for Skip {
 ///
 /// Emitted nodes are inserted before the root. If the rewrite skips, they are removed.
 #[derive(Debug)]
-pub struct Match<'a> {
+pub(crate) struct Match<'a> {
     builder: Builder<'a>,
     forms: &'a Forms,
-    memory: &'a mut Memory,
+    /// The cached results.
+    pub(crate) memory: &'a mut Memory,
     root: NodeId,
-    fresh: Vec<NodeId>,
-    others: Vec<(NodeId, ValueId)>,
-    left_out: Vec<(NodeId, String)>,
-}
-
-/// The changes of a match.
-pub(crate) struct Changes {
-    /// The emitted nodes.
-    pub(crate) fresh: Vec<NodeId>,
+    /// The number of nodes before the first emitted one.
+    mark: usize,
     /// The other nodes to replace.
     pub(crate) others: Vec<(NodeId, ValueId)>,
     /// The nodes that the operator could have replaced as well, and the reasons why it does not.
@@ -124,25 +147,31 @@ pub(crate) struct Memory {
     pub(crate) composed: Composed,
 }
 
+/// Returns the first operands of `node`, all of which must be present.
+pub(crate) fn operands<const N: usize>(node: &Node) -> Result<[ValueId; N], Skip> {
+    let first: Option<Vec<ValueId>> = node.inputs.iter().take(N).copied().collect();
+    first.and_then(|first| first.try_into().ok()).ok_or("an operand is missing".into())
+}
+
+/// Returns the two operands of `node` in the order that `fits` accepts.
+pub(crate) fn either_order(
+    node: &Node,
+    fits: impl Fn(ValueId, ValueId) -> bool,
+) -> Option<(ValueId, ValueId)> {
+    let [Some(a), Some(b)] = *node.inputs else { return None };
+    [(a, b), (b, a)].into_iter().find(|(a, b)| fits(*a, *b))
+}
+
 impl<'a> Match<'a> {
     pub(crate) fn new(
         builder: Builder<'a>,
         forms: &'a Forms,
         memory: &'a mut Memory,
         root: NodeId,
+        mark: usize,
     ) -> Self {
-        let (fresh, others, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { builder, forms, memory, root, fresh, others, left_out }
-    }
-
-    /// Returns the cached results.
-    pub(crate) fn known(&self) -> &Memory {
-        self.memory
-    }
-
-    /// Returns the cached results for modification.
-    pub(crate) fn memory(&mut self) -> &mut Memory {
-        self.memory
+        let (others, left_out) = (Vec::new(), Vec::new());
+        Self { builder, forms, memory, root, mark, others, left_out }
     }
 
     /// Runs `work` on behalf of the rule `name`. If it skips, the nodes that it emitted are
@@ -155,16 +184,11 @@ impl<'a> Match<'a> {
         self.builder.set_rule(name, Stage::Rewrite);
         let outcome = work(self);
         if outcome.is_err() {
-            self.builder.discard(self.fresh.drain(..));
+            self.builder.discard_since(self.mark);
             self.others.clear();
             self.left_out.clear();
         }
         outcome
-    }
-
-    /// Returns the changes.
-    pub(crate) fn into_changes(self) -> Changes {
-        Changes { fresh: self.fresh, others: self.others, left_out: self.left_out }
     }
 
     /// Reports why the new operator does not replace `node` as well.
@@ -179,37 +203,37 @@ impl<'a> Match<'a> {
     }
 
     /// Returns the current graph.
-    pub fn graph(&self) -> &Graph {
+    pub(crate) fn graph(&self) -> &Graph {
         self.builder.graph()
     }
 
     /// Starts a question about values of the current graph.
-    pub fn facts(&self) -> Facts<'_> {
+    pub(crate) fn facts(&self) -> Facts<'_> {
         self.graph().facts()
     }
 
     /// Returns the choice of operators that may become one node.
-    pub fn forms(&self) -> &Forms {
+    pub(crate) fn forms(&self) -> &Forms {
         self.forms
     }
 
     /// Returns the id of the node to replace.
-    pub fn id(&self) -> NodeId {
+    pub(crate) fn id(&self) -> NodeId {
         self.root
     }
 
     /// Returns the node to replace.
-    pub fn root(&self) -> &Node {
+    pub(crate) fn root(&self) -> &Node {
         self.graph().node(self.root)
     }
 
     /// Returns the operand of the root at `index`.
-    pub fn operand(&self, index: usize) -> Result<ValueId, Skip> {
+    pub(crate) fn operand(&self, index: usize) -> Result<ValueId, Skip> {
         self.root().input(index).ok_or(Skip::Because("an operand is missing"))
     }
 
     /// Returns the only result of the root.
-    pub fn result(&self) -> Result<ValueId, Skip> {
+    pub(crate) fn result(&self) -> Result<ValueId, Skip> {
         match *self.root().outputs {
             [value] => Ok(value),
             _ => Err(Skip::Because("the node has several results")),
@@ -217,44 +241,48 @@ impl<'a> Match<'a> {
     }
 
     /// Returns the type of a value.
-    pub fn ty(&self, value: ValueId) -> &Type {
+    pub(crate) fn ty(&self, value: ValueId) -> &Type {
         self.graph().ty(value)
     }
 
     /// Returns the producer of `value`, if it is one of the ONNX operators `ops`.
-    pub fn producer(&self, value: ValueId, ops: &[&str]) -> Option<&Node> {
+    pub(crate) fn producer(&self, value: ValueId, ops: &[&str]) -> Option<&Node> {
         let node = self.graph().node(self.graph().producer(value)?);
         (node.op.domain.is_empty() && ops.contains(&node.op.name)).then_some(node)
     }
 
     /// Returns the producer of `value`, if its operator has the property.
-    pub fn producer_with(&self, value: ValueId, property: fn(&Operator) -> bool) -> Option<&Node> {
+    pub(crate) fn producer_with(
+        &self,
+        value: ValueId,
+        property: fn(&Operator) -> bool,
+    ) -> Option<&Node> {
         let node = self.graph().node(self.graph().producer(value)?);
         property(node.operator()).then_some(node)
     }
 
     /// Returns `true` if `value` has exactly one use.
-    pub fn is_used_once(&self, value: ValueId) -> bool {
+    pub(crate) fn is_used_once(&self, value: ValueId) -> bool {
         self.graph().value(value).uses().len() == 1
     }
 
     /// Returns the tensor of `value`, if it is a constant. A parameter is not one.
-    pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
+    pub(crate) fn constant(&self, value: ValueId) -> Option<&Tensor> {
         self.graph().constant(value)
     }
 
     /// Returns the integers of the constant `value`.
-    pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
+    pub(crate) fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
         self.constant(value)?.to_i64s()
     }
 
     /// Returns the number that all elements of the constant `value` have.
-    pub fn number(&self, value: ValueId) -> Option<f64> {
+    pub(crate) fn number(&self, value: ValueId) -> Option<f64> {
         self.constant(value)?.splat()
     }
 
     /// Returns `true` if every use of `old` is a block result that `new` cannot replace directly.
-    pub fn is_bound_to_outputs(&self, old: ValueId, new: ValueId) -> bool {
+    pub(crate) fn is_bound_to_outputs(&self, old: ValueId, new: ValueId) -> bool {
         self.graph().value(old).uses().all(|place| match place {
             Use::Operand(..) => false,
             Use::Output(block, _) => !can_be_output(self.graph(), new, block),
@@ -263,14 +291,13 @@ impl<'a> Match<'a> {
 
     /// Emits a node with one result.
     #[track_caller]
-    pub fn op(
+    pub(crate) fn op(
         &mut self,
         op: &'static str,
         inputs: &[ValueId],
         attrs: Attrs,
     ) -> Result<ValueId, Skip> {
-        let inputs = inputs.iter().map(|v| Some(*v)).collect();
-        self.emit(Op::onnx(op), inputs, attrs, Location::caller())
+        Ok(self.builder.op(op, inputs, attrs)?)
     }
 
     /// Casts `value` to `dtype`, or returns it if it has that type.
@@ -284,16 +311,14 @@ impl<'a> Match<'a> {
 
     /// Emits a node with `count` results. Optional operands may be omitted.
     #[track_caller]
-    pub fn op_many(
+    pub(crate) fn op_many(
         &mut self,
         op: &'static str,
         inputs: Vec<Option<ValueId>>,
         attrs: Attrs,
         count: usize,
     ) -> Result<Vec<ValueId>, Skip> {
-        let results = self.builder.emit(Op::onnx(op), inputs, attrs, count, Location::caller())?;
-        self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
-        Ok(results)
+        Ok(self.builder.emit(Op::onnx(op), inputs, attrs, count, Location::caller())?)
     }
 
     /// Emits a node whose results have the given types, for operators without type inference.
@@ -305,23 +330,25 @@ impl<'a> Match<'a> {
         attrs: Attrs,
         types: Vec<Type>,
     ) -> Vec<ValueId> {
-        let results = self.builder.emit_typed((op, inputs, attrs), types, Location::caller());
-        self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
-        results
+        self.builder.emit_typed((op, inputs, attrs), types, Location::caller())
     }
 
     /// Emits a copy of `node` with other operands. The node must have one result and no subgraphs.
     /// The copy has the origin of `node`, followed by the root's sources.
     #[track_caller]
-    pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
+    pub(crate) fn like(
+        &mut self,
+        node: &Node,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Result<ValueId, Skip> {
         let (at, attrs) = (Location::caller(), node.attrs.clone());
-        let made = self.builder.like(node.origin, |b| b.emit(node.op, inputs, attrs, 1, at));
-        self.first(&made?)
+        let made = self.builder.like(node.origin, |b| b.emit(node.op, inputs, attrs, 1, at))?;
+        made.first().copied().ok_or("a node without results".into())
     }
 
     /// Emits a copy of `node` whose operand at `index` is `value`, as [`Self::like`] does.
     #[track_caller]
-    pub fn like_with(
+    pub(crate) fn like_with(
         &mut self,
         node: &Node,
         index: usize,
@@ -332,57 +359,39 @@ impl<'a> Match<'a> {
         self.like(node, inputs)
     }
 
-    fn emit(
-        &mut self,
-        op: Op,
-        inputs: Vec<Option<ValueId>>,
-        attrs: Attrs,
-        at: &'static Location<'static>,
-    ) -> Result<ValueId, Skip> {
-        let outputs = self.builder.emit(op, inputs, attrs, 1, at)?;
-        self.first(&outputs)
-    }
-
-    /// Returns the first result of a node that was emitted.
-    fn first(&mut self, outputs: &[ValueId]) -> Result<ValueId, Skip> {
-        let value = outputs.first().copied().ok_or("a node without results")?;
-        self.fresh.extend(self.graph().producer(value));
-        Ok(value)
-    }
-
     /// Adds a constant.
-    pub fn tensor(&mut self, tensor: Tensor) -> ValueId {
+    pub(crate) fn tensor(&mut self, tensor: Tensor) -> ValueId {
         self.builder.constant(tensor)
     }
 
     /// Adds a constant of rank zero.
-    pub fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
+    pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
         let tensor = Tensor::scalar(dtype, number);
         Ok(self.tensor(tensor.ok_or("the type cannot represent the number")?))
     }
 
     /// Adds a constant that takes over the name of `parameter`. Only the replaced nodes may read
     /// `parameter`.
-    pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
+    pub(crate) fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = self.builder.graph_mut().take_name(parameter);
         self.named(name, tensor)
     }
 
     /// Adds a constant that the root computed from `parameter`, named after both.
-    pub fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
+    pub(crate) fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = format!("{}/{}", self.graph().value(parameter).name, self.root().op.name);
         self.named(name, tensor)
     }
 
     /// Adds a parameter.
-    pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
+    pub(crate) fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
         self.builder.graph_mut().add_parameter(name, tensor)
     }
 
     /// Returns the sizes `dims` as a vector of 64-bit integers. Symbolic sizes are read from an
     /// input of the root's block, so that equal requests result in the same nodes, or else from
     /// `x`.
-    pub fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
+    pub(crate) fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
         if let Some(known) = Dim::all_known(dims) {
             return Ok(self.i64s(&known));
         }
@@ -418,7 +427,7 @@ impl<'a> Match<'a> {
     }
 
     /// Adds a constant of 64-bit integers with the shape of `like`.
-    pub fn i64s_like(&mut self, values: &[i64], like: ValueId) -> Result<ValueId, Skip> {
+    pub(crate) fn i64s_like(&mut self, values: &[i64], like: ValueId) -> Result<ValueId, Skip> {
         let shape = self.ty(like).static_shape().ok_or("the shape is not known")?;
         let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
         let tensor = Tensor::i64s(values).reshaped(&shape.map_err(|_| "an impossible shape")?);
@@ -426,7 +435,7 @@ impl<'a> Match<'a> {
     }
 
     /// Adds a constant vector of 64-bit integers.
-    pub fn i64s(&mut self, values: &[i64]) -> ValueId {
+    pub(crate) fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)
     }
 }

@@ -28,19 +28,13 @@ pub(crate) trait Rule {
 }
 
 /// A queue of nodes without duplicates.
+#[derive(Default)]
 struct WorkList {
     queue: VecDeque<NodeId>,
     queued: Vec<bool>,
 }
 
 impl WorkList {
-    fn new(nodes: Vec<NodeId>) -> Self {
-        let most = nodes.iter().map(|node| node.index()).max().unwrap_or(0);
-        let mut queued = vec![false; most + 1];
-        nodes.iter().for_each(|node| queued[node.index()] = true);
-        Self { queue: nodes.into(), queued }
-    }
-
     fn push(&mut self, node: NodeId) {
         let index = node.index();
         if index >= self.queued.len() {
@@ -83,7 +77,8 @@ impl<'r, R: Rule> Rules<'r, R> {
         let nodes = edit.graph().all_nodes();
         // Every rule simplifies the graph, so a node is replaced only a few times.
         let limit = 64 * nodes.len() + 4096;
-        let mut work = WorkList::new(nodes);
+        let mut work = WorkList::default();
+        nodes.into_iter().for_each(|node| work.push(node));
         edit.take_touched();
         let mut applied = 0;
         while let Some(id) = work.pop() {
@@ -103,14 +98,4 @@ impl<'r, R: Rule> Rules<'r, R> {
         }
         Ok(Changed::from(applied > 0))
     }
-}
-
-/// Applies `rules`, under the common name `name`, to a fixed point.
-#[cfg(test)]
-pub(crate) fn run<'r, R: Rule + 'r>(
-    edit: &mut Editor<'_>,
-    name: &'static str,
-    rules: impl IntoIterator<Item = &'r R>,
-) -> Result<Changed, Error> {
-    Rules::new(name, rules).run(edit)
 }

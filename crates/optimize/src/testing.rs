@@ -4,13 +4,22 @@ use onnx::text::{parse, print};
 use onnx::{Assumption, Graph};
 use provenance::Origins;
 
-use crate::{Changed, Editor, Form, Forms, Options, Pass, Report, Rewrite, runner};
+use crate::runner::Rules;
+use crate::{Changed, Editor, Error, Form, Forms, Options, Pass, Report, Rewrite};
 
 pub(crate) fn graph(text: &str, origins: &mut Origins) -> Graph {
     match parse(text, origins) {
         Ok(graph) => graph,
         Err(error) => panic!("{error}\n{text}"),
     }
+}
+
+/// Applies `rewrites` to a fixed point.
+pub(crate) fn run(
+    edit: &mut Editor<'_>,
+    rewrites: impl IntoIterator<Item = &'static Rewrite>,
+) -> Result<Changed, Error> {
+    Rules::new("rewrites", rewrites).run(edit)
 }
 
 fn normal(text: &str) -> String {
@@ -44,8 +53,7 @@ fn same(actual: &str, expected: &str) {
 
 /// Asserts that the rewrite, applied to a fixed point, turns `input` into `output`.
 pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) {
-    let (text, changed, report) =
-        edited(input, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
+    let (text, changed, report) = edited(input, |edit| run(edit, [rewrite]).unwrap());
     same(&text, &normal(output));
     assert_eq!(changed, Changed::Yes);
     assert!(report.applied[rewrite.name] > 0);
@@ -69,12 +77,12 @@ pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
 fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, Report) {
     let forms = Forms { default: Form::Native, ..Forms::auto(26) };
     let options = Options { forms, ..Options::default() };
-    edited_with(&options, text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap())
+    edited_with(&options, text, |edit| run(edit, [rewrite]).unwrap())
 }
 
 /// Applies the rewrite to a fixed point, and returns the resulting text.
 pub(crate) fn rewritten(rewrite: &'static Rewrite, text: &str) -> String {
-    edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap()).0
+    edited(text, |edit| run(edit, [rewrite]).unwrap()).0
 }
 
 /// Applies the rewrite under an assumption, and returns the names of the operators.
@@ -87,7 +95,7 @@ pub(crate) fn operators_assuming(
     let mut graph = graph(text, &mut origins);
     graph.assumptions = [assumed].into_iter().collect();
     let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
-    runner::run(&mut edit, "rewrites", [rewrite]).unwrap();
+    run(&mut edit, [rewrite]).unwrap();
     edit.finish();
     onnx::verify(&graph, None).unwrap();
     let ops = graph.nodes_of(Graph::MAIN).map(|id| graph.node(id).op.name);
@@ -96,8 +104,7 @@ pub(crate) fn operators_assuming(
 
 /// Asserts that the rewrite does not apply to `text`.
 pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
-    let (after, changed, report) =
-        edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
+    let (after, changed, report) = edited(text, |edit| run(edit, [rewrite]).unwrap());
     same(&after, &normal(text));
     assert_eq!(changed, Changed::No);
     assert_eq!(report.total(), 0);
@@ -119,7 +126,7 @@ pub(crate) fn operators(rewrite: &'static Rewrite, text: &str) -> Vec<&'static s
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
-    runner::run(&mut edit, "rewrites", [rewrite]).unwrap();
+    run(&mut edit, [rewrite]).unwrap();
     edit.finish();
     graph.all_nodes().into_iter().map(|id| graph.node(id).op.name).collect()
 }

@@ -4,11 +4,9 @@ use onnx::text::print;
 use onnx::{Graph, ValueId, attrs};
 use provenance::Origins;
 
-use crate::Roots;
+use crate::runner::Rules;
 use crate::testing::graph;
-use crate::{
-    Editor, Error, Match, Options, Problem, Report, Rewrite, Skip, Verify, optimize, runner,
-};
+use crate::{Editor, Error, Match, Options, Problem, Report, Rewrite, Skip, Verify, optimize};
 
 fn optimized(text: &str, options: &Options) -> (Graph, Origins, Report) {
     let mut origins = Origins::default();
@@ -202,8 +200,8 @@ fn run_verifying(verify: Verify, try_at: TryAt) -> (String, Result<(), Error>) {
     let mut graph = graph("g (float[2] x) => (float[2] y) { y = Exp (x) }", &mut origins);
     let options = Options { verify, ..Options::default() };
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
-    let rewrite = Rewrite { name: "test", roots: Roots::Named(&["Exp"]), try_at };
-    let result = runner::run(&mut edit, "rewrites", [&rewrite]).map(drop);
+    let rewrite = Rewrite::of("test", &["Exp"], try_at);
+    let result = Rules::new("rewrites", [&rewrite]).run(&mut edit).map(drop);
     drop(edit);
     (print(&graph), result)
 }

@@ -25,9 +25,7 @@ pub(crate) struct Atoms {
 impl Atoms {
     /// Adds a value with its own axes. Rejects empty values, whose layout is meaningless.
     pub(crate) fn add(&mut self, shape: &[Dim]) -> Result<usize, Skip> {
-        if shape.contains(&Dim::Known(0)) {
-            return Err("an axis is empty".into());
-        }
+        Skip::when(shape.contains(&Dim::Known(0)), "an axis is empty")?;
         let layout = shape.iter().map(|dim| self.axis(dim)).collect();
         Ok(self.view(layout))
     }
@@ -262,14 +260,10 @@ impl Atoms {
     /// Plans a `Transpose`, followed by a `Reshape` if necessary.
     fn transposed_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Movement>> {
         let flat = to.concat();
-        let place = |axis: &Vec<usize>| {
-            let start = flat.iter().position(|atom| Some(atom) == axis.first())?;
-            (flat.get(start..start + axis.len())? == axis).then_some(start)
-        };
         let is_unit = |axis: &usize| from[*axis].is_empty();
         let mut order = Vec::new();
         for axis in (0..from.len()).filter(|axis| !is_unit(axis)) {
-            order.push((place(&from[axis])?, axis));
+            order.push((start_of(&from[axis], &flat)?, axis));
         }
         order.sort_unstable();
         let moved: Vec<usize> = order.into_iter().map(|(_, axis)| axis).collect();
@@ -296,11 +290,8 @@ impl Atoms {
         let mut order = Vec::new();
         let mut last = 0;
         for (index, axis) in to.iter().enumerate() {
-            if let Some(first) = axis.first() {
-                last = flat.iter().position(|atom| atom == first)?;
-                if flat.get(last..last + axis.len())? != axis {
-                    return None;
-                }
+            if !axis.is_empty() {
+                last = start_of(axis, &flat)?;
             }
             order.push((last, index));
         }
@@ -334,4 +325,10 @@ impl Atoms {
             self.reshaped(&moved, to)?,
         ])
     }
+}
+
+/// Returns the position of an axis whose atoms are adjacent in `atoms`.
+fn start_of(axis: &[usize], atoms: &[usize]) -> Option<usize> {
+    let start = atoms.iter().position(|atom| Some(atom) == axis.first())?;
+    (atoms.get(start..start + axis.len())? == axis).then_some(start)
 }

@@ -88,9 +88,7 @@ impl Chain {
 /// Returns the operand and attributes of a `Reshape` from one shape to the other.
 pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
     let count = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
-    if count(from) != count(to) {
-        return Err("the number of elements is not known to be the same".into());
-    }
+    Skip::when(count(from) != count(to), "the number of elements is not known to be the same")?;
     let known = Dim::all_known(to);
     if let Some(shape) = known {
         let attrs = if shape.contains(&0) {
@@ -100,9 +98,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
         };
         return Ok((shape, attrs));
     }
-    if to.contains(&Dim::Known(0)) {
-        return Err("one axis is empty and another is symbolic".into());
-    }
+    Skip::when(to.contains(&Dim::Known(0)), "one axis is empty and another is symbolic")?;
     let mut computed = 0;
     let shape = to.iter().enumerate().map(|(i, dim)| match dim.as_known() {
         Some(n) => n,
@@ -114,9 +110,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
         }
     });
     let shape: Vec<i64> = shape.collect();
-    if computed > 1 {
-        return Err("several axes are symbolic".into());
-    }
+    Skip::when(computed > 1, "several axes are symbolic")?;
     let mut others = to.iter().zip(&shape).filter(|(_, size)| **size != -1);
     if computed == 1 && !others.all(|(dim, _)| at_least(dim, 1)) {
         return Err("nothing can be computed from an axis that may be empty".into());
@@ -152,7 +146,8 @@ pub(crate) fn emit(
     steps: &[Movement],
     old: &[NodeId],
 ) -> Result<ValueId, Skip> {
-    for step in steps {
+    let is_change = |step: &&Movement| !matches!(step, Movement::Reshape(from, to) if from == to);
+    for step in steps.iter().filter(is_change) {
         let (op, inputs, attrs): (_, Vec<ValueId>, Attrs) = match step {
             Movement::Transpose(perm) => ("Transpose", vec![value], attrs! { perm: perm.attr() }),
             Movement::Reshape(from, to) => match target(from, to) {
@@ -179,9 +174,6 @@ pub(crate) fn emit(
 /// Emits the reshape of a value to another shape, or returns the value if it has that shape.
 pub(crate) fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Skip> {
     let from = m.ty(value).shape.clone();
-    if from == to {
-        return Ok(value);
-    }
     emit(m, value, &[Movement::Reshape(from, to.to_vec())], &[])
 }
 

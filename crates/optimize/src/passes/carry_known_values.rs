@@ -63,7 +63,7 @@ impl Known {
             let repeats = |other: &&NodeId| {
                 **other != id
                     && computes_alike(graph, id, **other)
-                    && !is_returned(graph, found, **other)
+                    && !found.returns(graph, **other)
             };
             let alike = by_operands.get(operands.as_slice());
             let Some(&later) = alike.and_then(|alike| alike.iter().find(repeats)) else {
@@ -119,11 +119,6 @@ impl Known {
         }
         Ok(())
     }
-}
-
-fn is_returned(graph: &Graph, found: &Loop, id: NodeId) -> bool {
-    let returns = |place| matches!(place, Use::Output(block, _) if block == found.body);
-    graph.node(id).outputs.iter().any(|v| graph.value(*v).uses().any(returns))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Moves loop-invariant nodes in front of the loop.
 
-use onnx::{Graph, NodeId, Use};
+use onnx::{Graph, NodeId};
 
 use super::common_subexpressions::is_repeatable;
 use crate::loops::Loop;
@@ -30,10 +30,9 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 /// Returns `true` if a node of the body can be moved in front of the loop. Results of the body stay
 /// inside.
 fn is_invariant(graph: &Graph, found: &Loop, id: NodeId) -> bool {
-    let node = graph.node(id);
-    let returns = |place| matches!(place, Use::Output(block, _) if block == found.body);
-    let is_returned = node.outputs.iter().any(|v| graph.value(*v).uses().any(returns));
-    is_repeatable(node) && !is_returned && found.varying_operands(graph, id).is_empty()
+    is_repeatable(graph.node(id))
+        && !found.returns(graph, id)
+        && found.varying_operands(graph, id).is_empty()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use onnx::{Attr, Graph, NodeId, ValueId, reversed};
 
 use crate::loops::Loop;
+use crate::movement::set_attr;
 use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "scan_backwards", run };
@@ -20,11 +21,13 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
             continue;
         }
         for index in found.carried..node.inputs.len() {
-            let Some(way) = Way::into(edit.graph(), found.id, index) else { continue };
+            let reversed = into(edit.graph(), found.id, index);
+            let Some((slice, source, (reader, at))) = reversed else { continue };
             if !edit.spend(PASS.name) {
                 return Ok(changed);
             }
-            way.take(edit, found.id, index);
+            edit.set_input(reader, at, Some(source));
+            edit.remove_unread(slice, &[found.id]);
             turn(edit, found.id, "scan_input_directions", index - found.carried);
             changed = Changed::Yes;
         }
@@ -41,35 +44,18 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// The path of a reversed sequence to a scan: directly, or through a transpose.
-struct Way {
-    slice: NodeId,
-    source: ValueId,
-    transpose: Option<NodeId>,
-}
-
-impl Way {
-    fn into(graph: &Graph, scan: NodeId, index: usize) -> Option<Self> {
-        let value = graph.node(scan).input(index)?;
-        let id = graph.producer(value)?;
-        let node = graph.node(id);
-        if node.is("Transpose") && graph.value(value).uses().len() == 1 {
-            let first = usize::try_from(*node.ints("perm")?.first()?).ok()?;
-            let slice = graph.producer(node.input(0)?)?;
-            let source = reversed(graph, graph.node(slice), first)?;
-            return Some(Self { slice, source, transpose: Some(id) });
-        }
-        Some(Self { slice: id, source: reversed(graph, node, 0)?, transpose: None })
+/// Returns the `Slice` that reverses a sequence of a scan, its source, and the operand that reads it:
+/// that of the scan, or of a transpose in between.
+fn into(graph: &Graph, scan: NodeId, index: usize) -> Option<(NodeId, ValueId, (NodeId, usize))> {
+    let value = graph.node(scan).input(index)?;
+    let id = graph.producer(value)?;
+    let node = graph.node(id);
+    if node.is("Transpose") && graph.value(value).uses().len() == 1 {
+        let first = usize::try_from(*node.ints("perm")?.first()?).ok()?;
+        let slice = graph.producer(node.input(0)?)?;
+        return Some((slice, reversed(graph, graph.node(slice), first)?, (id, 0)));
     }
-
-    fn take(self, edit: &mut Editor<'_>, scan: NodeId, index: usize) {
-        let (reader, at) = match self.transpose {
-            Some(transpose) => (transpose, 0),
-            None => (scan, index),
-        };
-        edit.set_input(reader, at, Some(self.source));
-        edit.remove_unread(self.slice, &[scan]);
-    }
+    Some((id, reversed(graph, node, 0)?, (scan, index)))
 }
 
 /// Returns the `Slice` that reverses a stacked result of a scan, and the value that replaces it.
@@ -96,18 +82,10 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
 
 /// Reverses one of the directions in an attribute.
 fn turn(edit: &mut Editor<'_>, scan: NodeId, name: &'static str, index: usize) {
-    let attrs = edit.attrs_mut(scan);
-    if !attrs.iter().any(|(key, _)| *key == name) {
-        attrs.push((name, Attr::Ints(Vec::new())));
-    }
-    for (key, attr) in attrs {
-        if let (true, Attr::Ints(directions)) = (*key == name, attr) {
-            if directions.len() <= index {
-                directions.resize(index + 1, 0);
-            }
-            directions[index] = 1 - directions[index];
-        }
-    }
+    let mut directions = edit.graph().node(scan).ints(name).unwrap_or_default().to_vec();
+    directions.resize(directions.len().max(index + 1), 0);
+    directions[index] = 1 - directions[index];
+    set_attr(edit.attrs_mut(scan), name, Attr::Ints(directions));
 }
 
 #[cfg(test)]

@@ -6,29 +6,24 @@
 use onnx::{ValueId, attrs};
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "activate_groups", roots: Roots::Named(&["Mul"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("activate_groups", &["Mul"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(m.result()?).dtype;
-    if !matches!(dtype, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
-        return Err("it is not rounded to half precision".into());
-    }
-    let (a, b) = (m.operand(0)?, m.operand(1)?);
+    Skip::when(!matches!(dtype, DType::F16 | DType::BF16), "it is not in half precision")?;
+    Skip::when(!m.forms().target.rounds_once, "the target rounds more often")?;
     let sigmoid_of = |v| m.producer(v, &["Sigmoid"]).and_then(|node| node.input(0));
-    let mut orders = [(a, b), (b, a)].into_iter();
     let (x, sigmoid) =
-        orders.find(|(x, y)| sigmoid_of(*y) == Some(*x)).ok_or("it is another product")?;
+        either_order(m.root(), |x, y| sigmoid_of(y) == Some(x)).ok_or("it is another product")?;
     // Groups of channels are rows of a norm, so a reshape follows it.
     let reshape = m.producer(x, &["Reshape"]).cloned().ok_or("it does not follow a group norm")?;
     let groups = reshape.input(0).filter(|groups| m.is_used_once(*groups));
     let norm = groups.and_then(|groups| m.producer(groups, &["LayerNormalization"])).cloned();
     let norm = norm.ok_or("it does not follow a group norm")?;
-    if m.graph().value(x).uses().len() != 2 {
-        return Err("the norm has other readers".into());
-    }
+    Skip::when(m.graph().value(x).uses().len() != 2, "the norm has other readers")?;
     let sigmoid = m.producer(sigmoid, &["Sigmoid"]).cloned().ok_or("it is another product")?;
     let mut inputs = norm.inputs.clone();
     for input in inputs.iter_mut().flatten() {
@@ -44,8 +39,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::edited_with;
-    use crate::{Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Forms, Options, Target};
 
     fn after(body: &str, rounds_once: bool) -> String {
         let is_meant = |target: &Target| target.rounds_once == rounds_once;
@@ -56,7 +51,7 @@ mod tests {
                 to = Constant <value_ints = [0, 4, 3]> ()
                 n = LayerNormalization <axis = -2> (x, s, s) {body} }}"
         );
-        edited_with(&options, &text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     #[test]

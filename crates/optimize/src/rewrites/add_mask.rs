@@ -11,10 +11,9 @@ use tensor::DType;
 
 use super::masked::{Masked, added, shows_some_of_each_row, softmax};
 use super::masked_scores::Scores;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "add_mask", roots: Roots::Named(&["Where"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("add_mask", &["Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let masked = Masked::at(m)?;

@@ -11,36 +11,27 @@
 
 use std::rc::Rc;
 
-use onnx::{NodeId, Use, ValueId};
+use onnx::{NodeId, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::movement::{Atoms, Chain, Layout, Movement, cost, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "arrange_product",
-    roots: Roots::With(|op| op.is_movement() || op.name == "MatMul"),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("arrange_product", |op| op.is_movement() || op.name == "MatMul", try_at);
 
 /// The maximum number of unit axes to prepend.
 const ONES: usize = 2;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
-    if is_moved_on(m, y) {
-        return Err("the result is moved again later".into());
-    }
+    Skip::when(is_moved_on(m, y), "the result is moved again later")?;
     let after = Chain::to(m, y);
     let matmul =
         m.producer(after.source, &["MatMul"]).ok_or("the moved value is not a product")?.clone();
-    if matmul.block() != m.root().block() {
-        return Err("the product is made elsewhere".into());
-    }
+    Skip::when(matmul.block() != m.root().block(), "the product is made elsewhere")?;
     let inner = after.nodes.iter().filter_map(|id| m.graph().node(*id).input(0));
-    if !inner.clone().all(|value| m.is_used_once(value)) {
-        return Err("the product has other readers".into());
-    }
+    Skip::when(!inner.clone().all(|value| m.is_used_once(value)), "the product has other readers")?;
     let [Some(a), Some(b)] = *matmul.inputs else { return Err("an operand is left out".into()) };
     let operands = [Chain::with_repeats(m, a), Chain::with_repeats(m, b)];
     if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
@@ -53,7 +44,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<u64>()
         + after.cost(graph, true);
     let plan = m
-        .memory()
+        .memory
         .arranged
         .cheapest(Question { product, are_constant, now })
         .ok_or("the product is already arranged as well as possible")?;
@@ -70,8 +61,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// Returns `true` if the only consumer of `value` is another data movement, which is the root to
 /// rewrite instead.
 fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
-    let mut uses = m.graph().value(value).uses();
-    let (Some(Use::Operand(reader, 0)), None) = (uses.next(), uses.next()) else { return false };
+    let Some((reader, 0)) = m.graph().value(value).only_consumer() else { return false };
     let reader = m.graph().node(reader);
     reader.is_movement() && reader.block() == m.root().block()
 }
@@ -138,11 +128,9 @@ impl Product {
         atoms.follow(result, m.graph(), after)?;
         let operands = [source_a, source_b].map(|view| atoms.layout(view).clone());
         let result = atoms.layout(result).clone();
-        let [a, b, y] = [&operands[0], &operands[1], &result].map(flat);
+        let [a, b, y] = [&operands[0], &operands[1], &result].map(|layout| layout.concat());
         let repeated = |atom: &usize| a.contains(atom) != b.contains(atom) && !y.contains(atom);
-        if a.iter().chain(&b).any(repeated) {
-            return Err("a summed axis is repeated".into());
-        }
+        Skip::when(a.iter().chain(&b).any(repeated), "a summed axis is repeated")?;
         if !y.iter().all(|atom| a.contains(atom) || b.contains(atom)) {
             return Err("both operands are repeated along the same axis".into());
         }
@@ -202,7 +190,7 @@ impl Product {
     /// Returns the arrangements with a given operand on the left.
     fn with_left(&self, left: usize) -> Vec<Arrangement> {
         let (l, r) = (&self.operands[left], &self.operands[1 - left]);
-        let (has_l, has_r, has_y) = (flat(l), flat(r), flat(&self.result));
+        let (has_l, has_r, has_y) = (l.concat(), r.concat(), self.result.concat());
         let is_row = |atom: &usize| !has_r.contains(atom);
         let is_column = |atom: &usize| !has_l.contains(atom);
         let wanted = only(&has_y, is_column);
@@ -292,7 +280,7 @@ impl Product {
     /// Returns the candidate orders of the result's axes, with columns last: the order of the
     /// result or of an operand, optionally with the batch first.
     fn orders(&self, left: usize, l: &[usize], r: &[usize], y: &[usize]) -> Vec<Vec<usize>> {
-        let of = |side: usize| only(&flat(&self.operands[side]), |atom| y.contains(atom));
+        let of = |side: usize| only(&self.operands[side].concat(), |atom| y.contains(atom));
         let mut orders = Vec::new();
         for by in [y.to_vec(), of(left), of(1 - left)] {
             // An operand lacks the axes that only the other one has. They follow in the order of
@@ -309,10 +297,6 @@ impl Product {
         orders.dedup();
         orders
     }
-}
-
-fn flat(layout: &Layout) -> Vec<usize> {
-    layout.concat()
 }
 
 fn only(atoms: &[usize], keep: impl Fn(&usize) -> bool) -> Vec<usize> {

@@ -6,25 +6,20 @@ use onnx::ValueId;
 use tensor::Dim;
 
 use crate::movement::{Movement, emit, reshaped};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "bias_before_split", roots: Roots::Named(&["Add"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("bias_before_split", &["Add"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (split, bias) = if m.graph().tensor(b).is_some() { (a, b) } else { (b, a) };
-    if m.graph().tensor(bias).is_none() {
-        return Err("neither operand is a constant".into());
-    }
+    let y = m.result()?;
+    let (split, bias) = either_order(m.root(), |_, bias| m.graph().tensor(bias).is_some())
+        .ok_or("neither operand is a constant")?;
     let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;
     let product = reshape.input(0).ok_or("an operand is left out")?;
-    if m.producer(product, &["MatMul"]).is_none() {
-        return Err("the reshaped value is not a product".into());
-    }
-    if !m.is_used_once(split) || !m.is_used_once(product) {
-        return Err("the product has other readers".into());
-    }
+    Skip::when(m.producer(product, &["MatMul"]).is_none(), "the reshaped value is not a product")?;
+    Skip::when(!m.is_used_once(split), "the reshaped value has other readers")?;
+    Skip::when(!m.is_used_once(product), "the product has other readers")?;
     let (whole, parts, tail) = (&m.ty(product).shape, &m.ty(split).shape, &m.ty(bias).shape);
     let Some(lead) = whole.len().checked_sub(1).filter(|lead| *lead <= parts.len()) else {
         return Err("the product is a number".into());
@@ -36,8 +31,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let old = m.graph().producer(split).into_iter().collect::<Vec<_>>();
     let (from, to) = (whole.clone(), m.ty(y).shape.clone());
     let bias = reshaped(m, bias, &[size])?;
-    let root = m.root().clone();
-    let sum = m.like(&root, vec![Some(product), Some(bias)])?;
+    let sum = m.like(&m.root().clone(), vec![Some(product), Some(bias)])?;
     Ok(vec![emit(m, sum, &[Movement::Reshape(from, to)], &old)?])
 }
 

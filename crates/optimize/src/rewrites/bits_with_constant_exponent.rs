@@ -4,10 +4,11 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "bits_with_constant_exponent", roots: Roots::Named(&["BitCast"]), try_at };
+    Rewrite::of("bits_with_constant_exponent", &["BitCast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let to = m.ty(m.result()?).dtype;
@@ -27,13 +28,9 @@ fn parts(m: &Match<'_>, x: ValueId, to: DType, bits: i32) -> Option<(ValueId, i3
     if m.ty(x).dtype.kind() != DTypeKind::Unsigned {
         return None;
     }
-    let node = m.producer(x, &["BitwiseOr"])?;
-    let (a, b) = (node.input(0)?, node.input(1)?);
-    let (fraction, constant) = match (word(m, a), word(m, b)) {
-        (None, Some(constant)) => (a, constant),
-        (Some(constant), None) => (b, constant),
-        _ => return None,
-    };
+    let is_fraction = |x, y| word(m, x).is_none() && word(m, y).is_some();
+    let (fraction, constant) = either_order(m.producer(x, &["BitwiseOr"])?, is_fraction)?;
+    let constant = word(m, constant)?;
     let (biased, below) = (constant >> bits, constant & ((1 << bits) - 1));
     let bias = (1 << (to.bits() as i32 - bits - 2)) - 1;
     let biased = i32::try_from(biased).ok()?;

@@ -9,32 +9,25 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use super::channels::is_spread;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "cast_before_reshape", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("cast_before_reshape", &["Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let shaped = m.operand(0)?;
-    let node = m.producer_with(shaped, |op| op.is_reshape() || op.name == "Expand");
+    let node = m.producer_with(shaped, is_spread);
     let node = node.ok_or("the operand is not just reshaped")?.clone();
-    if node.block() != m.root().block() {
-        return Err("the shape is changed in another block".into());
-    }
-    if !m.is_used_once(shaped) {
-        return Err("the operand has other readers".into());
-    }
+    Skip::when(node.block() != m.root().block(), "the shape is changed in another block")?;
+    Skip::when(!m.is_used_once(shaped), "the operand has other readers")?;
     let x = node.input(0).ok_or("an operand is left out")?;
     let (from, to) = (m.ty(x).dtype, m.ty(m.result()?).dtype);
     let widens = matches!(from, DType::F16 | DType::BF16) && matches!(to, DType::F32 | DType::F64);
     let spreads = node.is("Expand") && to.bits() >= 8 && !matches!(to, DType::F16 | DType::BF16);
     let is_wide = matches!(to, DType::F32 | DType::F64 | DType::I32 | DType::I64);
     let meets = is_wide && from.is_integer() && m.producer(x, &["Cast"]).is_some();
-    if !widens && !spreads && !meets {
-        return Err("the cast is not to a wider float".into());
-    }
-    let cast = m.root().clone();
-    let cast = m.like(&cast, vec![Some(x)])?;
+    Skip::when(!widens && !spreads && !meets, "the cast is not to a wider float")?;
+    let cast = m.like(&m.root().clone(), vec![Some(x)])?;
     Ok(vec![m.like_with(&node, 0, cast)?])
 }
 

@@ -8,10 +8,11 @@
 use onnx::{Attrs, Node, ValueId};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use super::expand_after_movement::has_leading_units;
+use super::keep_reduced_axes::kept_shape;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "center_variance", roots: Roots::Named(&["Sub"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("center_variance", &["Sub"], try_at);
 
 /// The maximum number of nodes that expand the mean of a group.
 const MOST_MOVES: usize = 4;
@@ -22,24 +23,23 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x = squared(m, squares.x).ok_or("the mean is not one of squares")?;
     let mean = squared(m, square).ok_or("the subtrahend is not a square")?;
     let average = Mean::of(m, mean).ok_or("the subtrahend is not the square of a mean")?;
-    let kept = average.kept_shape(m).ok_or("the axes are not known")?;
+    let kept = kept_shape(m, &average.reduction).ok_or("the axes are not known")?;
     if average.x != x
         || average.count != squares.count
-        || squares.kept_shape(m).as_ref() != Some(&kept)
+        || kept_shape(m, &squares.reduction).as_ref() != Some(&kept)
         || m.ty(mean_square) != m.ty(mean)
     {
         return Err("the means are those of different values".into());
     }
-    if !m.is_used_once(mean_square) || !m.is_used_once(squares.x) {
-        return Err("the mean of squares has other readers".into());
-    }
+    Skip::when(!m.is_used_once(mean_square), "the mean of squares has other readers")?;
+    Skip::when(!m.is_used_once(squares.x), "the squares have other readers")?;
     let mean = match subtracted(m, x, mean, &kept) {
         Some(Some(node)) => m.like(&node, node.inputs.clone())?,
         Some(None) => mean,
         None if is_subtracted_from_source(m, x, mean) => {
             let axes =
                 m.facts().reduced_axes(&average.reduction).ok_or("the axes are not known")?;
-            if is_kept(&m.ty(mean).shape, &kept) {
+            if has_leading_units(&m.ty(mean).shape, &kept) {
                 mean
             } else {
                 let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
@@ -78,15 +78,6 @@ impl Mean {
         };
         Some(Self { x: reduction.input(0)?, reduction: reduction.clone(), count })
     }
-
-    /// Returns the shape of the mean if it keeps the reduced axes.
-    fn kept_shape(&self, m: &Match<'_>) -> Option<Vec<Dim>> {
-        let mut kept = m.ty(self.x).shape.clone();
-        for axis in m.facts().reduced_axes(&self.reduction)? {
-            kept[axis] = Dim::Known(1);
-        }
-        Some(kept)
-    }
 }
 
 /// Returns the value whose square is `value`.
@@ -106,7 +97,7 @@ fn subtracted(m: &Match<'_>, x: ValueId, mean: ValueId, kept: &[Dim]) -> Option<
                 && (node.input(0), node.input(1)) == (Some(x), Some(mean))
         })
     };
-    if is_kept(&m.ty(mean).shape, kept) && is_subtracted(mean) {
+    if has_leading_units(&m.ty(mean).shape, kept) && is_subtracted(mean) {
         return Some(None);
     }
     m.graph().value(mean).consumers().find_map(|reader| {
@@ -116,7 +107,7 @@ fn subtracted(m: &Match<'_>, x: ValueId, mean: ValueId, kept: &[Dim]) -> Option<
             && node.input(0) == Some(mean)
             && m.constant(node.input(1)?).is_some();
         let restored = *node.outputs.first().filter(|_| restores)?;
-        (is_kept(&m.ty(restored).shape, kept) && is_subtracted(restored))
+        (has_leading_units(&m.ty(restored).shape, kept) && is_subtracted(restored))
             .then(|| Some(node.clone()))
     })
 }
@@ -142,14 +133,6 @@ fn is_subtracted_from_source(m: &Match<'_>, x: ValueId, mean: ValueId) -> bool {
         value = *moved;
     }
     false
-}
-
-/// Returns `true` if a shape broadcasts as the one that keeps all axes.
-fn is_kept(shape: &[Dim], kept: &[Dim]) -> bool {
-    let missing = kept.len().checked_sub(shape.len());
-    missing.is_some_and(|missing| {
-        kept[missing..] == *shape && kept[..missing].iter().all(|dim| *dim == Dim::Known(1))
-    })
 }
 
 #[cfg(test)]

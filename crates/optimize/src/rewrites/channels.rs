@@ -6,21 +6,6 @@ use tensor::Dim;
 
 use crate::{Match, Skip};
 
-/// Returns a vector with the elements of `value`, which must broadcast along axis `axis` of `rank`
-/// axes only. If `value` is a reshaped vector, that vector is returned.
-pub(super) fn of_channels(
-    m: &mut Match<'_>,
-    value: ValueId,
-    rank: usize,
-    axis: usize,
-    channels: &Dim,
-) -> Result<ValueId, Skip> {
-    if !is_of_channels(m, value, rank, axis, channels) {
-        return Err("an operand is not one number for each channel".into());
-    }
-    vector(m, value, channels)
-}
-
 /// Returns `true` if `value` broadcasts along axis `axis` of `rank` axes only, and has one element
 /// per channel.
 pub(crate) fn is_of_channels(

@@ -4,10 +4,9 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, DTypeKind};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_casts", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("compose_casts", &["Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
@@ -27,15 +26,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             false => Err("the first cast may lose something".into()),
         };
     }
-    if !is_exact(from, through) && !fits() {
-        return Err("the first cast may lose something".into());
-    }
+    Skip::when(!is_exact(from, through) && !fits(), "the first cast may lose something")?;
     if from == to {
         return Ok(vec![x]);
     }
-    if !is_direct(from, through, to) {
-        return Err("the casts do not compose".into());
-    }
+    Skip::when(!is_direct(from, through, to), "the casts do not compose")?;
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
 }
 
@@ -48,36 +43,18 @@ fn cast_floor(m: &mut Match<'_>, x: ValueId) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
 }
 
-/// Returns the number of bits of a float's significand.
-fn precision(dtype: DType) -> Option<u32> {
-    match dtype {
-        DType::F16 => Some(11),
-        DType::BF16 => Some(8),
-        DType::F32 => Some(24),
-        DType::F64 => Some(53),
-        _ => None,
-    }
-}
-
 /// Returns `true` if `to` can represent every value of `from`.
 fn is_exact(from: DType, to: DType) -> bool {
-    match (from.kind(), to.kind()) {
-        (DTypeKind::Bool, DTypeKind::Bool | DTypeKind::Signed | DTypeKind::Unsigned) => true,
-        (DTypeKind::Bool, DTypeKind::Float) => precision(to).is_some(),
-        (DTypeKind::Signed | DTypeKind::Unsigned, DTypeKind::Signed | DTypeKind::Unsigned) => {
-            match (from.int_range(), to.int_range()) {
-                (Some((low, high)), Some((least, most))) => least <= low && high <= most,
-                _ => false,
-            }
+    let range = |dtype: DType| if dtype == DType::Bool { Some((0, 1)) } else { dtype.int_range() };
+    match (from.float_fields(), to.float_fields()) {
+        (Some((exponent, fraction)), Some((wider, longer))) => {
+            exponent <= wider && fraction <= longer
         }
-        (DTypeKind::Signed | DTypeKind::Unsigned, DTypeKind::Float) => {
-            precision(to).is_some_and(|bits| from.bits() <= bits)
-        }
-        (DTypeKind::Float, DTypeKind::Float) => matches!(
-            (from, to),
-            (DType::F16 | DType::BF16, DType::F32 | DType::F64) | (DType::F32, DType::F64)
-        ),
-        _ => false,
+        (None, Some((_, fraction))) => range(from).is_some() && from.bits() <= fraction + 1,
+        (_, None) => match (range(from), range(to)) {
+            (Some((low, high)), Some((least, most))) => least <= low && high <= most,
+            _ => false,
+        },
     }
 }
 
@@ -86,13 +63,12 @@ fn is_exact(from: DType, to: DType) -> bool {
 /// source type.
 fn is_direct(from: DType, through: DType, to: DType) -> bool {
     let plain =
-        |dtype: DType| dtype.bits() >= 8 && (!dtype.is_float() || precision(dtype).is_some());
+        |dtype: DType| dtype.bits() >= 8 && (!dtype.is_float() || dtype.float_fields().is_some());
     if !plain(from) || !plain(to) {
         return false;
     }
     match to.kind() {
-        DTypeKind::Bool => true,
-        DTypeKind::Float => true,
+        DTypeKind::Bool | DTypeKind::Float => true,
         DTypeKind::Signed | DTypeKind::Unsigned => {
             from.kind() == DTypeKind::Bool
                 || (from.is_integer() && (through.is_integer() || is_exact(from, to)))

@@ -4,10 +4,9 @@
 use onnx::{Node, ValueId, attrs, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_concats", roots: Roots::Named(&["Concat"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("compose_concats", &["Concat"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let rank = m.ty(m.result()?).rank();
@@ -32,9 +31,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let all = parts.len();
     parts.retain(|part| m.ty(*part).shape[axis] != Dim::Known(0));
-    if !composed && parts.len() == all {
-        return Err("no operand is a Concat along the axis".into());
-    }
+    Skip::when(!composed && parts.len() == all, "no operand is a Concat along the axis")?;
     match *parts.as_slice() {
         [] => return Err("all operands are empty".into()),
         [only] => return Ok(vec![only]),

@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 use tensor::Dim;
 
 use crate::movement::{Atoms, Chain, Movement, cost, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_movements", roots: Roots::With(Operator::is_movement), try_at };
+    Rewrite::with("compose_movements", Operator::is_movement, try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, kind) = (m.result()?, m.root().operator().axes);
@@ -69,11 +69,11 @@ impl Movements {
 /// analysed.
 fn cheapest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Movement]>> {
     let movements = Movements::of(m.graph(), chain);
-    if let Some(known) = m.memory().composed.0.get(&movements) {
+    if let Some(known) = m.memory.composed.0.get(&movements) {
         return known.clone();
     }
     let plan = planned(m.graph(), chain).map(Rc::from);
-    m.memory().composed.0.insert(movements, plan.clone());
+    m.memory.composed.0.insert(movements, plan.clone());
     plan
 }
 

@@ -4,61 +4,40 @@
 //! whose tensors are not parameters. Runtimes fuse sums and products into a convolution, but not
 //! differences.
 
-use onnx::{Node, ValueId};
+use onnx::{Attrs, ValueId};
 use tensor::Dim;
 
-use super::channels::{is_of_channels, of_channels};
-use crate::{Match, Rewrite, Roots, Skip};
+use super::channels::{is_of_channels, vector};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "conv_bias", roots: Roots::Named(&["Add", "Sub"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("conv_bias", &["Add", "Sub"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    if m.root().is("Sub") {
-        return difference(m);
-    }
-    let (a, b) = (m.operand(0)?, m.operand(1)?);
-    let is_conv = |v| m.producer(v, &["Conv", "ConvTranspose"]).is_some();
-    let (product, bias) = match (is_conv(a), is_conv(b)) {
-        (true, false) => (a, b),
-        (false, true) => (b, a),
-        _ => return Err("not exactly one operand is a convolution".into()),
-    };
-    if !m.is_used_once(product) {
-        return Err("the convolution has other readers".into());
-    }
-    let conv = m.producer(product, &["Conv", "ConvTranspose"]).cloned();
-    let conv: Node = conv.ok_or("the operand is not a convolution")?;
-    if conv.input(2).is_some() {
-        return Err("the convolution has a bias".into());
-    }
-    if m.ty(m.result()?).shape != m.ty(product).shape {
-        return Err("the sum broadcasts the convolution".into());
-    }
+    let conv = |v| m.producer(v, &["Conv", "ConvTranspose"]);
+    let (product, other) = either_order(m.root(), |a, b| conv(a).is_some() && conv(b).is_none())
+        .ok_or("not exactly one operand is a convolution")?;
+    let conv = conv(product).cloned().ok_or("the operand is not a convolution")?;
+    Skip::when(!m.is_used_once(product), "the convolution has other readers")?;
     let shape = m.ty(product).shape.clone();
     let channels: &Dim = shape.get(1).ok_or("the convolution has no channels")?;
-    let bias = of_channels(m, bias, shape.len(), 1, channels)?;
+    if !is_of_channels(m, other, shape.len(), 1, channels) {
+        return Err("an operand is not one number for each channel".into());
+    }
+    if m.root().is("Sub") {
+        if m.operand(0)? != product || m.constant(other).is_none() {
+            return Err("no constant is subtracted from the convolution".into());
+        }
+        let added = m.op("Neg", &[other], Attrs::new())?;
+        return Ok(vec![m.op("Add", &[product, added], Attrs::new())?]);
+    }
+    Skip::when(conv.input(2).is_some(), "the convolution has a bias")?;
+    Skip::when(m.ty(m.result()?).shape != shape, "the sum broadcasts the convolution")?;
+    let bias = vector(m, other, channels)?;
     let mut inputs = conv.inputs.clone();
     inputs.truncate(2);
     inputs.push(Some(bias));
     Ok(vec![m.like(&conv, inputs)?])
-}
-
-fn difference(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (product, subtracted) = (m.operand(0)?, m.operand(1)?);
-    if m.producer(product, &["Conv", "ConvTranspose"]).is_none() || !m.is_used_once(product) {
-        return Err("nothing is subtracted from a convolution".into());
-    }
-    if m.constant(subtracted).is_none() {
-        return Err("the subtrahend is not a constant".into());
-    }
-    let shape = &m.ty(product).shape;
-    let channels = shape.get(1).ok_or("the convolution has no channels")?;
-    if !is_of_channels(m, subtracted, shape.len(), 1, channels) {
-        return Err("an operand is not one number for each channel".into());
-    }
-    let added = m.op("Neg", &[subtracted], onnx::Attrs::new())?;
-    Ok(vec![m.op("Add", &[product, added], onnx::Attrs::new())?])
 }
 
 #[cfg(test)]

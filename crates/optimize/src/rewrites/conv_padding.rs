@@ -4,48 +4,36 @@
 use onnx::{Attr, Use, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use super::padding::Padding;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "conv_padding", roots: Roots::Named(&["Conv"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("conv_padding", &["Conv"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let padded = m.operand(0)?;
-    let pad = m.producer(padded, &["Pad"]).ok_or("nothing is padded")?;
-    let is_constant = pad.attr("mode").is_none_or(|mode| *mode == Attr::from("constant"));
-    if !is_constant || pad.input(3).is_some() {
-        return Err("the padding is of another kind".into());
-    }
+    let Padding { x, amounts, number } =
+        Padding::of(m, padded).ok_or("nothing is padded by known amounts")?;
     let is_zero = |v: ValueId| {
         let numbers = m.constant(v).and_then(Tensor::to_f64s);
         numbers.is_some_and(|numbers| numbers.iter().all(|n| n.to_bits() == 0))
     };
-    if !pad.input(2).is_none_or(is_zero) {
-        return Err("it is padded with another number".into());
-    }
-    let (x, amounts) = (pad.input(0), pad.input(1));
-    let x = x.ok_or("an operand is left out")?;
-    let amounts = amounts.and_then(|v| m.ints(v)).ok_or("the amounts are not known")?;
+    Skip::when(!number.is_none_or(is_zero), "it is padded with another number")?;
     let is_convolved = |place: Use| {
         let Use::Operand(id, 0) = place else { return false };
         let node = m.graph().node(id);
-        node.is("Conv") && node.op.domain.is_empty() && node.attr("auto_pad").is_none()
+        node.is("Conv") && node.attr("auto_pad").is_none()
     };
     if !m.graph().value(padded).uses().all(is_convolved) {
         return Err("the padded value has other consumers".into());
     }
-    let rank = m.ty(x).rank();
-    if amounts.len() != 2 * rank || rank < 3 {
-        return Err("the amounts are not known".into());
-    }
-    let (before, after) = amounts.split_at(rank);
-    let is_spatial = [before, after].iter().all(|side| side[..2].iter().all(|n| *n == 0));
-    if !is_spatial || amounts.iter().any(|n| *n < 0) {
+    let (outer, spatial) = amounts.split_at_checked(2).ok_or("there are no channels")?;
+    if outer.iter().any(|sides| *sides != (0, 0)) || spatial.iter().any(|(a, b)| *a.min(b) < 0) {
         return Err("other axes are padded, or something is cut off".into());
     }
-    let more = before[2..].iter().chain(&after[2..]);
+    let more =
+        spatial.iter().map(|(before, _)| before).chain(spatial.iter().map(|(_, after)| after));
     let mut conv = m.root().clone();
-    let own = conv.ints("pads").map_or_else(|| vec![0; 2 * (rank - 2)], <[i64]>::to_vec);
+    let own = conv.ints("pads").map_or_else(|| vec![0; 2 * spatial.len()], <[i64]>::to_vec);
     let pads: Vec<i64> = own.iter().zip(more).map(|(own, more)| own + more).collect();
     conv.attrs.retain(|(name, _)| *name != "pads");
     conv.attrs.push(("pads", Attr::Ints(pads)));

@@ -1,19 +1,19 @@
 //! Running products → `CumProd`: the products of one element after the other, of blocks and the
 //! products before them, and those of a padded axis.
 
-use onnx::{Attrs, Node, Part, ValueId, attrs};
+use onnx::{Attrs, Part, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
+use super::padding::Padding;
 use crate::recognize::check_unmeasured;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "CumProd", roots: Roots::Named(&["Concat", "Reshape", "Slice"]), try_at };
+    Rewrite::of("CumProd", &["Concat", "Reshape", "Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    if !m.forms().of("CumProd").is_native() {
-        return Err("it was not requested".into());
-    }
+    Skip::when(!m.forms().of("CumProd").is_native(), "it was not requested")?;
     let found = match m.root().op.name {
         "Concat" => of_elements(m),
         "Reshape" => of_blocks(m),
@@ -68,10 +68,9 @@ fn of_elements(m: &Match<'_>) -> Option<Products> {
 /// Follows the products of all elements of an axis from the last one back to the first factor.
 /// Returns the products in the order in which they are computed.
 fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<ValueId>)> {
-    let product = m.producer(last, &["Mul"])?;
-    let split = [product.input(0)?, product.input(1)?]
-        .into_iter()
-        .find_map(|factor| m.producer(factor, &["Split"]))?;
+    let is_split = |factor, _| m.producer(factor, &["Split"]).is_some();
+    let (factor, _) = either_order(m.producer(last, &["Mul"])?, is_split)?;
+    let split = m.producer(factor, &["Split"])?;
     let x = split.input(0)?;
     let axis = Part::of(m.graph(), split, *split.outputs.first()?)?.axis;
     let mut factors = split.outputs.clone();
@@ -86,12 +85,7 @@ fn chain(m: &Match<'_>, last: ValueId, reverse: bool) -> Option<(Products, Vec<V
     let mut products = vec![last];
     let mut value = last;
     for &factor in others.iter().rev() {
-        let node = m.producer(value, &["Mul"])?;
-        value = match (node.input(0)?, node.input(1)?) {
-            (other, last) if last == factor => other,
-            (last, other) if last == factor => other,
-            _ => return None,
-        };
+        (value, _) = either_order(m.producer(value, &["Mul"])?, |_, last| last == factor)?;
         products.push(value);
     }
     products.reverse();
@@ -151,18 +145,11 @@ struct Padded {
 
 impl Padded {
     fn of(m: &Match<'_>, value: ValueId) -> Option<Self> {
-        let pad: &Node = m.producer(value, &["Pad"])?;
-        let is_constant = pad.string("mode", "constant") == "constant";
-        let is_one = m.number(pad.input(2)?) == Some(1.0);
-        let pads = m.ints(pad.input(1)?)?;
-        let sides = pads.len() / 2;
-        let axis = pads.iter().position(|pad| *pad != 0)? % sides;
-        let others = (0..pads.len()).filter(|i| i % sides != axis);
-        let is_along_axis = others.into_iter().all(|i| pads.get(i) == Some(&0));
-        let (low, high) = (*pads.get(axis)?, *pads.get(axis + sides)?);
-        let is_added = low >= 0 && high >= 0 && pad.input(3).is_none();
-        let found = Self { x: pad.input(0)?, axis, low, high };
-        (is_constant && is_one && is_along_axis && is_added).then_some(found)
+        let Padding { x, amounts, number } = Padding::of(m, value)?;
+        let is_one = m.number(number?) == Some(1.0);
+        let mut padded = amounts.into_iter().enumerate().filter(|(_, sides)| *sides != (0, 0));
+        let (Some((axis, (low, high))), None) = (padded.next(), padded.next()) else { return None };
+        (is_one && low >= 0 && high >= 0).then_some(Self { x, axis, low, high })
     }
 }
 

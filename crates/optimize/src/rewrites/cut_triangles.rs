@@ -13,10 +13,9 @@ use tensor::{DType, Tensor};
 
 use super::masked::{Masked, added, softmax};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "Trilu", roots: Roots::Named(&["Where"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("Trilu", &["Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.constant(m.operand(1)?).is_some() && m.constant(m.operand(2)?).is_some() {

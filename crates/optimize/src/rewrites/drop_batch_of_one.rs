@@ -3,34 +3,26 @@
 
 use onnx::ValueId;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_batch_of_one", roots: Roots::Named(&["MatMul"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("drop_batch_of_one", &["MatMul"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, w) = (m.operand(0)?, m.operand(1)?);
-    if m.graph().tensor(w).is_none() {
-        return Err("the right operand is not a constant".into());
-    }
+    Skip::when(m.graph().tensor(w).is_none(), "the right operand is not a constant")?;
     let shape = m.ty(w).static_shape().ok_or("the constant has no static shape")?;
-    let Some((matrix, batch)) = shape.len().checked_sub(2).map(|at| (&shape[at..], &shape[..at]))
-    else {
+    let [batch @ .., rows, columns] = shape.as_slice() else {
         return Err("the constant is a vector".into());
     };
     if batch.is_empty() || batch.iter().any(|size| *size != 1) {
         return Err("the constant has no batch of one".into());
     }
-    if matrix.contains(&0) {
-        return Err("the constant is empty".into());
-    }
-    if m.ty(x).rank() < shape.len() {
-        return Err("the batch is an axis of the result".into());
-    }
-    let target = m.i64s(matrix);
+    let matrix = [*rows, *columns];
+    Skip::when(matrix.contains(&0), "the constant is empty")?;
+    Skip::when(m.ty(x).rank() < shape.len(), "the batch is an axis of the result")?;
+    let target = m.i64s(&matrix);
     let matrix = m.op("Reshape", &[w, target], onnx::Attrs::new())?;
-    let root = m.root().clone();
-    Ok(vec![m.like(&root, vec![Some(x), Some(matrix)])?])
+    Ok(vec![m.like(&m.root().clone(), vec![Some(x), Some(matrix)])?])
 }
 
 #[cfg(test)]

@@ -3,26 +3,22 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::operands;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_choice_of_truth", roots: Roots::Named(&["Cast", "Where"]), try_at };
+    Rewrite::of("drop_choice_of_truth", &["Cast", "Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
-    if m.ty(y).dtype != DType::Bool {
-        return Err("the result is not a boolean".into());
-    }
+    Skip::when(m.ty(y).dtype != DType::Bool, "the result is not a boolean")?;
     let choice = if m.root().is("Where") {
         m.root()
     } else {
         m.producer(m.operand(0)?, &["Where"]).ok_or("the operand is not a Where")?
     };
-    let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
-        return Err("an operand is left out".into());
-    };
-    let all = |value| m.number(value);
-    match (all(yes), all(no)) {
+    let [condition, yes, no] = operands(choice)?;
+    match (m.number(yes), m.number(no)) {
         (Some(1.0), Some(0.0)) if m.ty(condition) == m.ty(y) => Ok(vec![condition]),
         _ => Err("the choice is not between one and zero".into()),
     }

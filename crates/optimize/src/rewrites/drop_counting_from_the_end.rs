@@ -6,13 +6,10 @@ use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
 use super::gather_from_the_end::counted_from_end;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_counting_from_the_end",
-    roots: Roots::With(|op| op.has(Trait::Indexes)),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("drop_counting_from_the_end", |op| op.has(Trait::Indexes), try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // Otherwise, indices out of range are clamped, or the elements that they read become NaN.

@@ -9,13 +9,10 @@ use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::expand_after_movement::with_unit_axes;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_known_guard",
-    roots: Roots::Named(&["Abs", "Clip", "Max", "Min", "Relu", "Where"]),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::of("drop_known_guard", &["Abs", "Clip", "Max", "Min", "Relu", "Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let kept = match m.root().op.name {

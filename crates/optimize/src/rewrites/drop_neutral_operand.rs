@@ -9,13 +9,10 @@ use onnx::{ValueId, attrs};
 use tensor::Tensor;
 
 use super::expand_after_movement::{repeats, with_unit_axes};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_neutral_operand",
-    roots: Roots::With(|op| op.neutral().is_some()),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("drop_neutral_operand", |op| op.neutral().is_some(), try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, node) = (m.result()?, m.root());
@@ -27,14 +24,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
     // A computed operand is neutral if it is always zero. The cheap test comes first because this
     // is rare and the analysis is slow.
-    let is_zero = |v, other| match op.name {
-        _ if !is_multiple_of_zero(m, v) => false,
-        "Sub" => m.facts().float_interval(v, shape).is(0.0),
-        "Add" => {
-            m.facts().float_interval(v, shape).is(0.0)
-                && !m.facts().float_interval(other, shape).has_negative_zero
-        }
-        _ => false,
+    let is_zero = |v, other| {
+        matches!(op.name, "Add" | "Sub")
+            && is_multiple_of_zero(m, v)
+            && m.facts().float_interval(v, shape).is(0.0)
+            && (op.name == "Sub" || !m.facts().float_interval(other, shape).has_negative_zero)
     };
     let is_neutral = |v, other| is_constant(v) || is_zero(v, other);
     let (x, neutral) = if is_neutral(b, a) {

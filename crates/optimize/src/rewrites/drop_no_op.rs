@@ -3,10 +3,9 @@
 use onnx::operators::{Axes, Operator};
 use onnx::{Node, ValueId};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_no_op", roots: Roots::With(may_be_no_op), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::with("drop_no_op", may_be_no_op, try_at);
 
 fn may_be_no_op(op: &Operator) -> bool {
     let moves = matches!(op.name, "Expand" | "Pad" | "Slice" | "Tile");

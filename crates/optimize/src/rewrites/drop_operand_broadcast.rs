@@ -5,27 +5,24 @@
 //! specially. `Max` and `Min` of floats are excluded because their choice between two zeros may
 //! depend on the layout.
 
-use onnx::{Node, ValueId};
+use onnx::ValueId;
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use super::expand_after_movement::has_leading_units;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "drop_operand_broadcast",
-    roots: Roots::With(|op| op.broadcasts() && !matches!(op.name, "PRelu" | "Pow")),
+pub(crate) static REWRITE: Rewrite = Rewrite::with(
+    "drop_operand_broadcast",
+    |op| op.broadcasts() && !matches!(op.name, "PRelu" | "Pow"),
     try_at,
-};
+);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let is_choice = matches!(m.root().op.name, "Max" | "Min");
-    if is_choice && m.ty(y).dtype.is_float() {
-        return Err("the sign of zero may change".into());
-    }
+    Skip::when(is_choice && m.ty(y).dtype.is_float(), "the sign of zero may change")?;
     let sources = |v: &Option<ValueId>| v.is_some_and(|v| source(m, v).is_some());
-    if !m.root().inputs.iter().any(sources) {
-        return Err("no operand is broadcast before".into());
-    }
+    Skip::when(!m.root().inputs.iter().any(sources), "no operand is broadcast before")?;
     let mut inputs = m.root().inputs.clone();
     // Expanded operands come first, because dropping a reshape does not reduce the size of a value.
     let is_reshaped =
@@ -45,24 +42,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             inputs[i] = kept;
         }
     }
-    if inputs == m.root().inputs {
-        return Err("the broadcast decides the shape".into());
-    }
-    let node = m.root().clone();
-    Ok(vec![m.like(&node, inputs)?])
+    Skip::when(inputs == m.root().inputs, "the broadcast decides the shape")?;
+    Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 
 /// Returns the value that `value` broadcasts.
 fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
-    let node: &Node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
+    let node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
     let source = node.input(0)?;
-    if node.is("Expand") {
-        return Some(source);
-    }
-    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
-    let added = to.len().checked_sub(from.len())?;
-    let (front, rest) = to.split_at(added);
-    (rest == from.as_slice() && front.iter().all(|d| *d == Dim::Known(1))).then_some(source)
+    let fits = node.is("Expand") || has_leading_units(&m.ty(source).shape, &m.ty(value).shape);
+    fits.then_some(source)
 }
 
 /// Returns `true` if the operands broadcast to `shape`.

@@ -4,24 +4,21 @@
 use onnx::ValueId;
 use tensor::Dim;
 
+use super::padding::Padding;
 use crate::index_vectors::Element;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_unused_padding", roots: Roots::Named(&["Slice"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("drop_unused_padding", &["Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let scatter = m.producer(m.operand(0)?, &["ScatterND"]).ok_or("nothing is written")?.clone();
     let padded = scatter.input(0).ok_or("an operand is missing")?;
     let indices = scatter.input(1).ok_or("an operand is missing")?;
-    let pad = m.producer(padded, &["Pad"]).ok_or("nothing is padded")?;
-    let x = pad.input(0).ok_or("an operand is missing")?;
-    let is_constant = pad.string("mode", "constant") == "constant";
-    let rank = m.ty(x).rank();
-    let pads = pad.input(1).and_then(|pads| m.ints(pads)).ok_or("the padding is computed")?;
-    let is_behind =
-        pads.len() == 2 * rank && pads.iter().enumerate().all(|(i, n)| i == rank || *n == 0);
-    if !is_constant || !is_behind || pad.input(3).is_some() {
+    let Padding { x, amounts, .. } =
+        Padding::of(m, padded).ok_or("nothing is padded by known amounts")?;
+    if amounts.iter().skip(1).any(|sides| *sides != (0, 0))
+        || amounts.first().is_none_or(|first| first.0 != 0)
+    {
         return Err("something else is padded".into());
     }
     // The slice starts at zero, so a result with the shape of `x` has the position of `x`.
@@ -29,9 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let steps = m.root().input(4).map(|steps| m.ints(steps).ok_or("the cut is computed"));
     let steps = steps.transpose()?.unwrap_or_default();
     let is_start = starts.iter().all(|start| *start == 0) && steps.iter().all(|step| *step == 1);
-    if !is_start || m.ty(m.result()?) != m.ty(x) {
-        return Err("something else is cut off".into());
-    }
+    Skip::when(!is_start || m.ty(m.result()?) != m.ty(x), "something else is cut off")?;
     let element = Element::of(m.graph(), indices, 0).ok_or("places are computed otherwise")?;
     let extent = m.ty(x).shape[0].clone();
     let counted = element.along.iter().try_fold(Dim::Known(1), |n, axis| {
@@ -44,9 +39,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             element.is_at_least(m.graph(), &Dim::Known(0)) && element.is_at_most(m.graph(), &last)
         }
     };
-    if !is_inside {
-        return Err("something may be written outside".into());
-    }
+    Skip::when(!is_inside, "something may be written outside")?;
     Ok(vec![m.like_with(&scatter, 0, x)?])
 }
 

@@ -6,32 +6,25 @@ use onnx::{ValueId, attrs};
 use tensor::Dim;
 
 use crate::movement::{AxisMap, Movement, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "expand_after_movement", roots: Roots::With(Operator::is_movement), try_at };
+    Rewrite::with("expand_after_movement", Operator::is_movement, try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, y) = (m.operand(0)?, m.result()?);
     let node = m.producer(wide, &["Expand"]).ok_or("the operand is not expanded")?;
     let x = node.input(0).ok_or("an operand is missing")?;
-    if node.block() != m.root().block() || !m.is_used_once(wide) {
-        return Err("the expanded value has other readers".into());
-    }
+    Skip::when(node.block() != m.root().block(), "it is expanded in another block")?;
+    Skip::when(!m.is_used_once(wide), "the expanded value has other readers")?;
     let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
-    if narrow.len() > expanded.len() {
-        return Err("the operand has more axes".into());
-    }
+    Skip::when(narrow.len() > expanded.len(), "the operand has more axes")?;
     let one = Dim::Known(1);
     let missing = expanded.len() - narrow.len();
     let full = [vec![one.clone(); missing], narrow.clone()].concat();
     let (steps, moved) = if let Some(order) = AxisMap::of(m.graph(), m.root()) {
         let moved = order.apply(&full);
-        let mut steps = vec![Movement::Transpose(order)];
-        if missing > 0 {
-            steps.insert(0, Movement::Reshape(narrow, full));
-        }
-        (steps, moved)
+        (vec![Movement::Reshape(narrow, full), Movement::Transpose(order)], moved)
     } else {
         let mut axes = full.iter().zip(&expanded).filter(|(_, wide)| **wide != one);
         let mut moved = Vec::new();
@@ -40,68 +33,57 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
                 one.clone()
             } else {
                 let (narrow, wide) = axes.next().ok_or("elements change places")?;
-                if wide != dim {
-                    return Err("elements change places".into());
-                }
+                Skip::when(wide != dim, "elements change places")?;
                 narrow.clone()
             });
         }
-        if axes.next().is_some() {
-            return Err("elements change places".into());
-        }
-        let is_same = moved == narrow;
-        let steps =
-            if is_same { Vec::new() } else { vec![Movement::Reshape(narrow, moved.clone())] };
-        (steps, moved)
+        Skip::when(axes.next().is_some(), "elements change places")?;
+        (vec![Movement::Reshape(narrow, moved.clone())], moved)
     };
     let (sizes, shape) = (node.input(1), m.ty(y).shape.clone());
     let sizes = sizes.ok_or("an operand is missing")?;
-    let told = Told::of(m, sizes, &moved, &shape).ok_or("a symbolic size is expanded to")?;
+    let sizes = told(m, sizes, &moved, &shape).ok_or("a symbolic size is expanded to")?;
     let moved = emit(m, x, &steps, &[m.id()])?;
-    let target = told.emit(m)?;
+    let mut parts: Vec<ValueId> = Vec::new();
+    for run in sizes.chunk_by(|a, b| a.is_ok() && b.is_ok()) {
+        let numbers: Result<Vec<i64>, ValueId> = run.iter().copied().collect();
+        parts.push(numbers.map_or_else(|part| part, |numbers| m.i64s(&numbers)));
+    }
+    let target = match parts[..] {
+        [] => m.i64s(&[]),
+        [whole] => whole,
+        _ => m.op("Concat", &parts, attrs! { axis: 0 })?,
+    };
     Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
 }
 
-/// The shape operand of an `Expand`: numbers, and values that hold one size each.
-struct Told(Vec<Result<i64, ValueId>>);
-
-impl Told {
-    /// Returns the shape operand of an `Expand` between the given shapes, based on `sizes`, the
-    /// shape operand of the original one.
-    fn of(m: &Match<'_>, sizes: ValueId, from: &[Dim], to: &[Dim]) -> Option<Self> {
-        if let Some(known) = repeats(from, to) {
-            return Some(Self(known.into_iter().map(Ok).collect()));
-        }
-        let concat = m.producer(sizes, &["Concat"]);
-        let parts = concat.map_or(vec![Some(sizes)], |concat| concat.inputs.clone());
-        let part = |dim: &Dim| {
-            let holds = |part: &ValueId| {
-                m.graph().content(*part).is_some_and(|held| held == std::slice::from_ref(dim))
-            };
-            parts.iter().flatten().copied().find(holds)
-        };
-        let missing = to.len().checked_sub(from.len())?;
-        let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
-        let told = |(from, to): (&Dim, &Dim)| match to.as_known() {
-            _ if from == to => Some(Ok(1)),
-            Some(known) => Some(Ok(known)),
-            None => part(to).map(Err),
-        };
-        from.zip(to).map(told).collect::<Option<Vec<_>>>().map(Self)
+/// Returns the shape operand of an `Expand` between the given shapes: numbers, and values that hold
+/// one size each. They are parts of `sizes`, the shape operand of the original one.
+fn told(
+    m: &Match<'_>,
+    sizes: ValueId,
+    from: &[Dim],
+    to: &[Dim],
+) -> Option<Vec<Result<i64, ValueId>>> {
+    if let Some(known) = repeats(from, to) {
+        return Some(known.into_iter().map(Ok).collect());
     }
-
-    fn emit(self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
-        let mut parts: Vec<ValueId> = Vec::new();
-        for run in self.0.chunk_by(|a, b| a.is_ok() && b.is_ok()) {
-            let numbers: Result<Vec<i64>, ValueId> = run.iter().copied().collect();
-            parts.push(numbers.map_or_else(|part| part, |numbers| m.i64s(&numbers)));
-        }
-        match parts[..] {
-            [] => Ok(m.i64s(&[])),
-            [whole] => Ok(whole),
-            _ => Ok(m.op("Concat", &parts, attrs! { axis: 0 })?),
-        }
-    }
+    let concat = m.producer(sizes, &["Concat"]);
+    let parts = concat.map_or(vec![Some(sizes)], |concat| concat.inputs.clone());
+    let part = |dim: &Dim| {
+        let holds = |part: &ValueId| {
+            m.graph().content(*part).is_some_and(|held| held == std::slice::from_ref(dim))
+        };
+        parts.iter().flatten().copied().find(holds)
+    };
+    let missing = to.len().checked_sub(from.len())?;
+    let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
+    let told = |(from, to): (&Dim, &Dim)| match to.as_known() {
+        _ if from == to => Some(Ok(1)),
+        Some(known) => Some(Ok(known)),
+        None => part(to).map(Err),
+    };
+    from.zip(to).map(told).collect()
 }
 
 /// Returns `true` if `to` is `from` with leading unit axes, or none.
@@ -119,8 +101,7 @@ pub(super) fn with_unit_axes(
     if !has_leading_units(&from, &to) {
         return Ok(None);
     }
-    let steps = if from == to { Vec::new() } else { vec![Movement::Reshape(from, to)] };
-    emit(m, x, &steps, &[m.id()]).map(Some)
+    emit(m, x, &[Movement::Reshape(from, to)], &[m.id()]).map(Some)
 }
 
 /// Returns the shape operand of an `Expand` between the given shapes, if it is known: all sizes of

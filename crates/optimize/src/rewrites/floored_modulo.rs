@@ -4,38 +4,29 @@
 use onnx::{Attr, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::movement::set_attr;
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "floored_modulo", roots: Roots::Named(&["Where"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("floored_modulo", &["Where"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (condition, sum, rest) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
     let modulo = m.producer(rest, &["Mod"]).ok_or("the choice is not a remainder")?.clone();
     let splat = |value: Option<ValueId>| m.constant(value?).and_then(Tensor::splat);
     let by = modulo.input(1);
-    if modulo.int("fmod", 0) != 1 || !m.ty(rest).dtype.is_integer() {
-        return Err("the remainder is already rounded down".into());
-    }
-    if splat(by).is_none_or(|by| by <= 0.0) {
-        return Err("the divisor is not known to be positive".into());
-    }
+    Skip::when(modulo.int("fmod", 0) != 1, "the remainder is already rounded down")?;
+    Skip::when(!m.ty(rest).dtype.is_integer(), "the remainder is not an integer")?;
+    Skip::when(splat(by).is_none_or(|by| by <= 0.0), "the divisor is not known to be positive")?;
     let less = m.producer(condition, &["Less"]).ok_or("the condition is different")?;
-    if less.input(0) != Some(rest) || splat(less.input(1)) != Some(0.0) {
-        return Err("the condition is different".into());
-    }
+    Skip::when(less.input(0) != Some(rest), "the condition is about another value")?;
+    Skip::when(splat(less.input(1)) != Some(0.0), "the remainder is not compared with zero")?;
     let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
-    let (a, b) = (add.input(0), add.input(1));
-    let adds =
-        (a == Some(rest) && splat(b) == splat(by)) || (b == Some(rest) && splat(a) == splat(by));
-    if !adds || m.ty(rest) != m.ty(m.result()?) {
-        return Err("something else is added".into());
-    }
+    let adds = either_order(add, |a, b| a == rest && splat(Some(b)) == splat(by));
+    Skip::when(adds.is_none() || m.ty(rest) != m.ty(m.result()?), "something else is added")?;
     let mut node = modulo;
-    node.attrs.retain(|(name, _)| *name != "fmod");
-    node.attrs.push(("fmod", Attr::Int(0)));
-    let inputs = node.inputs.clone();
-    Ok(vec![m.like(&node, inputs)?])
+    set_attr(&mut node.attrs, "fmod", Attr::Int(0));
+    Ok(vec![m.like(&node, node.inputs.clone())?])
 }
 
 #[cfg(test)]

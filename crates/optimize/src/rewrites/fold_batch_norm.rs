@@ -11,13 +11,11 @@ use std::sync::Arc;
 use onnx::{Node, ValueId};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::operands;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "fold_batch_norm",
-    roots: Roots::Named(&["BatchNormalization", "Cast"]),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::of("fold_batch_norm", &["BatchNormalization", "Cast"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(m.result()?).dtype;
@@ -28,25 +26,27 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         true => (m.root().clone(), m.operand(0)?),
         false => {
             let norm = only_producer(m, m.operand(0)?, "BatchNormalization")?;
-            let widened = only_producer(m, operand(&norm, 0)?, "Cast")?;
-            (norm, operand(&widened, 0)?)
+            let [product] = operands(&norm)?;
+            let widened = only_producer(m, product, "Cast")?;
+            let [product] = operands(&widened)?;
+            (norm, product)
         }
     };
     let conv = only_producer(m, product, "Conv")?;
-    if m.ty(product).dtype != dtype || norm.outputs.len() != 1 {
-        return Err("the convolution has another type".into());
-    }
-    let kernel = operand(&conv, 1)?;
-    let [scales, offsets, means, variances] = [1, 2, 3, 4].map(|i| numbers(m, &norm, i));
-    let (scales, offsets, means, variances) = (scales?, offsets?, means?, variances?);
+    Skip::when(m.ty(product).dtype != dtype, "the convolution has another type")?;
+    Skip::when(norm.outputs.len() != 1, "the norm has several results")?;
+    let [_, kernel] = operands(&conv)?;
+    let [_, scale, bias, mean, variance] = operands(&norm)?;
+    let (scales, offsets) = (numbers(m, scale)?, numbers(m, bias)?);
+    let (means, variances) = (numbers(m, mean)?, numbers(m, variance)?);
     let biases = match conv.input(2) {
-        Some(_) => numbers(m, &conv, 2)?,
+        Some(bias) => numbers(m, bias)?,
         None => vec![0.0; scales.len()],
     };
     let epsilon = norm.float("epsilon", 1e-5);
     let factors: Vec<f64> =
         scales.iter().zip(&variances).map(|(s, v)| s / (v + epsilon).sqrt()).collect();
-    let mut weights = numbers(m, &conv, 1)?;
+    let mut weights = numbers(m, kernel)?;
     let per_channel = weights.len() / factors.len().max(1);
     for (channel, factor) in weights.chunks_mut(per_channel.max(1)).zip(&factors) {
         channel.iter_mut().for_each(|weight| *weight *= factor);
@@ -68,7 +68,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut inputs = conv.inputs.clone();
     inputs.truncate(2);
     inputs[1] = Some(parameter(m, kernel, weights));
-    inputs.push(Some(parameter(m, operand(&norm, 2)?, sums)));
+    inputs.push(Some(parameter(m, bias, sums)));
     Ok(vec![m.like(&conv, inputs)?])
 }
 
@@ -77,23 +77,18 @@ const MOST_ERROR: f64 = 1.2;
 
 const UNKNOWN: &str = "a parameter is not known";
 
-fn operand(node: &Node, index: usize) -> Result<ValueId, Skip> {
-    node.input(index).ok_or_else(|| "an operand is missing".into())
-}
-
 /// Returns the producer of a value that nothing else reads.
 fn only_producer(m: &Match<'_>, value: ValueId, op: &str) -> Result<Node, Skip> {
     let node = m.producer(value, &[op]).ok_or("it is not a rounded batch norm of a convolution")?;
-    if !m.is_used_once(value) || node.block() != m.root().block() {
-        return Err("an operand has other readers".into());
-    }
+    Skip::when(!m.is_used_once(value), "an operand has other readers")?;
+    Skip::when(node.block() != m.root().block(), "an operand is computed elsewhere")?;
     Ok(node.clone())
 }
 
 /// Returns the elements of a parameter or constant, as they were before they were rounded: they are
 /// multiplied and rounded again.
-fn numbers(m: &Match<'_>, node: &Node, index: usize) -> Result<Vec<f64>, Skip> {
-    let tensor = m.graph().tensor(operand(node, index)?).ok_or(UNKNOWN)?;
+fn numbers(m: &Match<'_>, value: ValueId) -> Result<Vec<f64>, Skip> {
+    let tensor = m.graph().tensor(value).ok_or(UNKNOWN)?;
     let exact = tensor.cast_from();
     Ok(exact.as_ref().unwrap_or(tensor).to_f64s().ok_or(UNKNOWN)?)
 }
@@ -106,11 +101,8 @@ fn rounded(values: &[f64], shape: &[usize], dtype: DType, size: usize) -> Result
     let wide = Tensor::new(DType::F32, shape, Arc::new(bytes)).map_err(|_| UNKNOWN)?;
     let tensor = wide.cast(dtype).map_err(|_| UNKNOWN)?;
     let found = tensor.to_f64s().ok_or(UNKNOWN)?;
-    let unit = match dtype {
-        DType::F16 => 2f64.powi(-11),
-        DType::BF16 => 2f64.powi(-8),
-        _ => 2f64.powi(-24),
-    };
+    let (_, fraction) = dtype.float_fields().ok_or(UNKNOWN)?;
+    let unit = (-1.0 - f64::from(fraction)).exp2();
     let mut groups = values.chunks(size.max(1)).zip(found.chunks(size.max(1)));
     let is_close = groups.all(|(exact, found)| {
         let errors: Vec<f64> = exact.iter().zip(found).map(|(one, other)| one - other).collect();
@@ -138,12 +130,12 @@ fn parameter(m: &mut Match<'_>, source: ValueId, tensor: Tensor) -> ValueId {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::edited_with;
-    use crate::{Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Forms, Options, Target};
 
     fn after(text: &str, target: Target) -> String {
         let options = Options { forms: Forms { target, ..Forms::auto(23) }, ..Options::default() };
-        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn rounding_once() -> Target {

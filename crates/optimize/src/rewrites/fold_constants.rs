@@ -10,21 +10,15 @@ use onnx::{Attrs, Graph, Node, Producer, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 /// Folds results that are identical bit for bit in every implementation.
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "fold_constants",
-    roots: Roots::With(Operator::folds),
-    try_at: |m| try_at(m, Exactness::EachBit),
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("fold_constants", Operator::folds, |m| try_at(m, Exactness::EachBit));
 
 /// Also folds sums and functions whose last bits depend on the implementation.
-pub(crate) static ROUNDED: Rewrite = Rewrite {
-    name: "fold_rounded_constants",
-    roots: Roots::With(Operator::folds),
-    try_at: |m| try_at(m, Exactness::Rounded),
-};
+pub(crate) static ROUNDED: Rewrite =
+    Rewrite::with("fold_rounded_constants", Operator::folds, |m| try_at(m, Exactness::Rounded));
 
 /// The size of a result that is always acceptable, in bytes.
 const LIMIT: usize = 4096;
@@ -54,7 +48,7 @@ fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip>
     for (tensor, growth) in tensors {
         let value = m.tensor(tensor);
         if growth > 0 {
-            m.memory().folded.grown.push((value, growth));
+            m.memory.folded.grown.push((value, growth));
         }
         values.push(value);
     }
@@ -77,16 +71,9 @@ fn static_shape(ty: &Type) -> Option<Vec<usize>> {
 /// Returns an integer vector or scalar whose elements all follow from shapes.
 fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     let ty = graph.ty(value);
-    let content = graph.value(value).content.as_deref()?;
-    let known: Vec<i64> = content.iter().map(Dim::as_known).collect::<Option<_>>()?;
-    if ty.dtype != DType::I64 {
-        return None;
-    }
-    match ty.rank() {
-        0 => Tensor::i64s(&known).reshaped(&[]).ok(),
-        1 => Some(Tensor::i64s(&known)),
-        _ => None,
-    }
+    let known = Dim::all_known(graph.value(value).content.as_deref()?)?;
+    let shape = static_shape(ty).filter(|_| ty.dtype == DType::I64)?;
+    Tensor::i64s(&known).reshaped(&shape).ok()
 }
 
 /// The results so far. The layers of a model compute the same masks.
@@ -150,7 +137,7 @@ fn evaluate(
         result: index,
         exactness,
     };
-    if let Some(known) = m.known().folded.get(&operation) {
+    if let Some(known) = m.memory.folded.get(&operation) {
         return Ok((known, 0));
     }
     let is_small = is_within(ty.dtype, &shape, limit);
@@ -172,7 +159,7 @@ fn evaluate(
     let key = Folded::key(&operation);
     let attrs = node.attrs.clone();
     let fold = Fold { attrs, inputs, index, result: result.clone() };
-    m.memory().folded.known.entry(key).or_default().push(fold);
+    m.memory.folded.known.entry(key).or_default().push(fold);
     Ok((result, growth))
 }
 
@@ -187,7 +174,7 @@ fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
     let freed = operands.filter_map(|value| m.constant(*value)).map(Tensor::byte_len);
     let growth = dtype.byte_len(shape.iter().product()).saturating_sub(freed.sum());
     let is_read = |value: ValueId| m.graph().value(value).uses().next().is_some();
-    let grown = m.known().folded.grown.iter().filter(|(value, _)| is_read(*value));
+    let grown = m.memory.folded.grown.iter().filter(|(value, _)| is_read(*value));
     let grown: usize = grown.map(|(_, bytes)| bytes).sum();
     (grown + growth <= GROWTH).then_some(growth)
 }
@@ -240,9 +227,7 @@ fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
 fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
     let Some(node) = repeating(m.graph(), value) else { return stored(m, value).cloned() };
     let shape = folded_shape(m.ty(value))?;
-    if !is_within(m.ty(value).dtype, &shape, COMPUTED) {
-        return Err("an operand is large".into());
-    }
+    Skip::when(!is_within(m.ty(value).dtype, &shape, COMPUTED), "an operand is large")?;
     let inputs = node.inputs.iter().flatten().map(|input| stored(m, *input).map(Some));
     let inputs: Vec<Option<&Tensor>> = inputs.collect::<Result<_, _>>()?;
     let dtype = m.ty(value).dtype;

@@ -11,13 +11,12 @@
 use onnx::ValueId;
 
 use super::fold_constants::{folded_shape, is_within};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 use onnx::fold::{self, Exactness, Operation};
 use onnx::operators::Operator;
 use tensor::DType;
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "fold_parameters", roots: Roots::With(Operator::folds), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::with("fold_parameters", Operator::folds, try_at);
 
 /// The maximum size of a result that is computed at export, in bytes.
 const LIMIT: usize = 1 << 16;
@@ -29,9 +28,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (result, node) = (m.result()?, m.root().clone());
     let graph = m.graph();
     let operands = || node.inputs.iter().flatten().copied();
-    if !operands().all(|v| graph.tensor(v).is_some()) {
-        return Err("an operand is not a constant".into());
-    }
+    Skip::when(!operands().all(|v| graph.tensor(v).is_some()), "an operand is not a constant")?;
     let named = |v: &ValueId| graph.parameter(*v).is_some();
     let parameter = operands().find(named).ok_or("no operand is a parameter")?;
     if node.is("Concat") && operands().filter(named).nth(1).is_some() {
@@ -72,15 +69,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     if m.ty(parameter).dtype.is_integer() {
         // Equinox's batch norms compare a counter to find out if the model was trained.
-        if dtype != DType::Bool || m.ty(parameter).rank() != 0 {
-            return Err("keys and counters are state that people look for".into());
-        }
+        let is_test_of_counter = dtype == DType::Bool && m.ty(parameter).rank() == 0;
+        Skip::when(!is_test_of_counter, "keys and counters are state that people look for")?;
         let tensor = fold::evaluate(&operation)?;
         return Ok(vec![m.tensor(tensor)]);
     }
-    if !is_small {
-        return Err("the result is large".into());
-    }
+    Skip::when(!is_small, "the result is large")?;
     let tensor = fold::evaluate(&operation)?;
     Ok(vec![m.derived(parameter, tensor)])
 }

@@ -4,10 +4,9 @@
 use onnx::{ValueId, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_constant_indices", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_constant_indices", &["Gather"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
@@ -29,8 +28,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let from_end = (content - size).as_known().filter(|n| *n < 0);
     let from_end = from_end.ok_or("the index is not a fixed distance from the end")?;
     let known = m.i64s_like(&vec![from_end; count], indices)?;
-    let root = m.root().clone();
-    Ok(vec![m.like_with(&root, 1, known)?])
+    Ok(vec![m.like_with(&m.root().clone(), 1, known)?])
 }
 
 #[cfg(test)]

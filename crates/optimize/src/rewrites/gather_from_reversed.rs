@@ -2,10 +2,9 @@
 
 use onnx::{ValueId, fold, reversed};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_from_reversed", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_from_reversed", &["Gather"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
@@ -16,8 +15,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // Indices count from either end, so those out of range stay out of range.
     let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();
     let places = m.i64s_like(&places, indices)?;
-    let root = m.root().clone();
-    Ok(vec![m.like(&root, vec![Some(source), Some(places)])?])
+    Ok(vec![m.like(&m.root().clone(), vec![Some(source), Some(places)])?])
 }
 
 #[cfg(test)]

@@ -8,13 +8,11 @@ use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
 use super::expand_after_movement::has_leading_units;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "gather_from_the_end",
-    roots: Roots::With(|op| op.has(Trait::Indexes) || op.name == "Equal"),
-    try_at,
-};
+pub(crate) static REWRITE: Rewrite =
+    Rewrite::with("gather_from_the_end", |op| op.has(Trait::Indexes) || op.name == "Equal", try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let root = m.root().clone();
@@ -22,12 +20,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let (a, b) = (m.operand(0)?, m.operand(1)?);
         let clipped = Clipped::read(m, b)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-        if !is_same(m, a, clipped.x) {
-            return Err("the compared value is not the clipped one".into());
-        }
-        if !is_looked_up_only(m, b) {
-            return Err("the clipped index is needed elsewhere".into());
-        }
+        Skip::when(!is_same(m, a, clipped.x), "the compared value is not the clipped one")?;
+        Skip::when(!is_looked_up_only(m, b), "the clipped index is needed elsewhere")?;
         let inside = wrapped.clipped(m, &clipped.size)?;
         let same = m.like(&root, vec![Some(wrapped.index), Some(inside)])?;
         let graph = m.graph();
@@ -47,9 +41,7 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
         let (value, after) = moved_from(m, indices);
         let clipped = Clipped::read(m, value)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-        if *size != clipped.size {
-            return Err("the index is clipped to something else".into());
-        }
+        Skip::when(*size != clipped.size, "the index is clipped to something else")?;
         let inside = wrapped.clipped(m, &clipped.size)?;
         let inside = replay(m, inside, &wrapped.moved)?;
         return replay(m, inside, &after);
@@ -176,11 +168,7 @@ pub(super) fn counted_from_end(
     };
     let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
     let is = |value, dim: &Dim| m.facts().interval(value).single().as_ref() == Some(dim);
-    let added = match *add.inputs {
-        [Some(a), Some(b)] if a == index => b,
-        [Some(a), Some(b)] if b == index => a,
-        _ => return None,
-    };
+    let (_, added) = either_order(add, |value, _| value == index)?;
     let tests = less.input(0) == Some(index) && is(less.input(1)?, &Dim::Known(0));
     // A constant may broadcast; the index determines the shape.
     (tests && is(added, size) && m.ty(index) == m.ty(value)).then_some((index, added))
@@ -204,27 +192,18 @@ impl Wrapped {
 
     /// Clips the index to the range that ONNX accepts from either end.
     fn clipped(&self, m: &mut Match<'_>, size: &Dim) -> Result<ValueId, Skip> {
-        match size {
-            Dim::Known(size) => self.clip(m, *size),
-            Dim::Symbolic(_) => self.limit(m),
-        }
-    }
-
-    fn clip(&self, m: &mut Match<'_>, size: i64) -> Result<ValueId, Skip> {
-        let bound = |n: i64| Tensor::int_scalar(m.ty(self.index).dtype, i128::from(n));
-        let (low, high) = bound(-size).zip(bound(size - 1)).ok_or("the bounds do not fit")?;
-        let (low, high) = (m.tensor(low), m.tensor(high));
-        m.op("Clip", &[self.index, low, high], attrs! {})
-    }
-
-    /// Does the same as [`Self::clip`] for a computed size.
-    fn limit(&self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
         let dtype = m.ty(self.index).dtype;
+        let number =
+            |n: i64| Tensor::int_scalar(dtype, i128::from(n)).ok_or("the bounds do not fit");
+        if let Some(size) = size.as_known() {
+            let (low, high) = (number(-size)?, number(size - 1)?);
+            let (low, high) = (m.tensor(low), m.tensor(high));
+            return m.op("Clip", &[self.index, low, high], attrs! {});
+        }
         if m.ty(self.size).rank() != 0 || !matches!(dtype, DType::I32 | DType::I64) {
             return Err("the size is not a number of that type".into());
         }
-        let minus_one = Tensor::int_scalar(dtype, -1).ok_or("the bounds do not fit")?;
-        let minus_one = m.tensor(minus_one);
+        let minus_one = m.tensor(number(-1)?);
         let low = m.op("Neg", &[self.size], attrs! {})?;
         let high = m.op("Add", &[self.size, minus_one], attrs! {})?;
         let above = m.op("Max", &[self.index, low], attrs! {})?;

@@ -8,10 +8,9 @@
 use onnx::{Node, Part, Use, ValueId, attrs, fold};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_single_slice", roots: Roots::Named(&["Squeeze"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("gather_single_slice", &["Squeeze"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let part = m.operand(0)?;
@@ -22,19 +21,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         [axis] => fold::axis(axis, m.ty(x).rank())?,
         _ => return Err("several axes are squeezed".into()),
     };
-    if m.graph().tensor(x).is_some() {
-        return Err("what is cut out is a constant".into());
-    }
-    if node.is("Slice") && !m.is_used_once(part) {
-        return Err("the slice is read elsewhere".into());
-    }
+    Skip::when(m.graph().tensor(x).is_some(), "what is cut out is a constant")?;
+    Skip::when(node.is("Slice") && !m.is_used_once(part), "the slice is read elsewhere")?;
     if node.is("Split") {
         check_split(m, &node, x, axis)?;
     }
     let found = Part::of(m.graph(), &node, part).ok_or("the place is not known")?;
-    if found.axis != axis {
-        return Err("another axis is squeezed".into());
-    }
+    Skip::when(found.axis != axis, "another axis is squeezed")?;
     let index =
         Tensor::i64s(&[found.start]).reshaped(&[]).map_err(|_| "a number has one element")?;
     let index = m.tensor(index);

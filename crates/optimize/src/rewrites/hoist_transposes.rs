@@ -6,10 +6,9 @@ use onnx::operators::{Operator, Trait};
 use onnx::{Node, ValueId, fold};
 
 use crate::movement::{AxisMap, Change, Pushed, push};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "hoist_transposes", roots: Roots::Named(&["Transpose"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("hoist_transposes", &["Transpose"], try_at);
 
 /// The maximum number of operators between the transpose and the node that absorbs it.
 const REACH: usize = 8;

@@ -1,36 +1,36 @@
 //! A reduction whose axes are restored with size one → the same reduction with `keepdims`.
 
 use onnx::operators::Operator;
-use onnx::{Attr, ValueId};
+use onnx::{Attr, Node, ValueId};
 use tensor::Dim;
 
 use crate::movement::set_attr;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "keep_reduced_axes", roots: Roots::Named(&["Reshape", "Unsqueeze"]), try_at };
+    Rewrite::of("keep_reduced_axes", &["Reshape", "Unsqueeze"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (reduced, y) = (m.operand(0)?, m.result()?);
     let node =
         m.producer_with(reduced, Operator::is_reduction).ok_or("the operand is not a reduction")?;
-    if node.int("keepdims", 1) != 0 {
-        return Err("the axes are already kept".into());
-    }
-    if !m.is_used_once(reduced) {
-        return Err("the reduction has other readers".into());
-    }
-    let x = node.input(0).ok_or("an operand is missing")?;
-    let mut kept = m.ty(x).shape.clone();
-    for axis in m.facts().reduced_axes(node).ok_or("the axes are not known")? {
-        kept[axis] = Dim::Known(1);
-    }
-    if kept != m.ty(y).shape {
+    Skip::when(node.int("keepdims", 1) != 0, "the axes are already kept")?;
+    Skip::when(!m.is_used_once(reduced), "the reduction has other readers")?;
+    if kept_shape(m, node).ok_or("the axes are not known")? != m.ty(y).shape {
         return Err("the axes are not put back".into());
     }
     let mut node = node.clone();
     set_attr(&mut node.attrs, "keepdims", Attr::Int(1));
     Ok(vec![m.like(&node, node.inputs.clone())?])
+}
+
+/// Returns the shape of a reduction that keeps the reduced axes.
+pub(super) fn kept_shape(m: &Match<'_>, reduction: &Node) -> Option<Vec<Dim>> {
+    let mut kept = m.ty(reduction.input(0)?).shape.clone();
+    for axis in m.facts().reduced_axes(reduction)? {
+        kept[axis] = Dim::Known(1);
+    }
+    Some(kept)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Masked numbers: `Where` with a constant branch, and the equivalent addition of a mask.
 
-use onnx::{Attrs, Node, Use, ValueId};
+use onnx::{Attrs, Node, ValueId};
 
 use crate::recognize::Form;
 use crate::{Match, Skip};
@@ -19,15 +19,12 @@ impl Masked {
     /// Reads the root, if the mask does not broadcast the operand.
     pub(super) fn at(m: &Match<'_>) -> Result<Self, Skip> {
         let (mask, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-        let number = |value| m.number(value);
-        let (x, is_shown, fill) = match (number(yes), number(no)) {
+        let (x, is_shown, fill) = match (m.number(yes), m.number(no)) {
             (None, Some(fill)) => (yes, true, fill),
             (Some(fill), None) => (no, false, fill),
             _ => return Err("it is not a choice between numbers and a constant".into()),
         };
-        if m.ty(x) != m.ty(m.result()?) {
-            return Err("what is masked is broadcast".into());
-        }
+        Skip::when(m.ty(x) != m.ty(m.result()?), "what is masked is broadcast")?;
         Ok(Self { mask, x, is_shown, fill })
     }
 }
@@ -61,12 +58,8 @@ pub(super) fn shows_some_of_each_row(m: &Match<'_>, masked: &Masked) -> bool {
 
 /// Returns the softmax that is the only consumer of the root, if both remain elementary operators.
 pub(super) fn softmax<'m>(m: &'m Match<'_>) -> Result<&'m Node, Skip> {
-    let graph = m.graph();
-    let mut uses = graph.value(m.result()?).uses();
-    let node = match (uses.next(), uses.next()) {
-        (Some(Use::Operand(node, _)), None) => graph.node(node),
-        _ => return Err("the masked value has several consumers".into()),
-    };
+    let reader = m.graph().only_reader(m.result()?);
+    let node = reader.ok_or("the masked value has several consumers")?;
     if !["LogSoftmax", "Softmax"].iter().any(|op| node.is(op)) {
         return Err("the consumer of the masked value is not a softmax".into());
     }

@@ -5,7 +5,7 @@
 //! regardless of the mask: zero times NaN is NaN.
 
 use onnx::facts::{Factor, NanSpread, NormBound, ScoreBound};
-use onnx::{Graph, Node, Use, ValueId};
+use onnx::{Graph, Node, ValueId};
 
 /// Bounds of scores.
 pub(crate) struct Scores {
@@ -48,17 +48,14 @@ impl Scores {
 /// Returns the values that are averaged by `weights`, if these have no other use.
 fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
     loop {
-        let mut uses = graph.value(weights).uses();
-        let (Some(Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else { return None };
+        let (id, 0) = graph.value(weights).only_consumer()? else { return None };
         let node = graph.node(id);
         if node.is("MatMul") {
             return node.input(1);
         }
-        let is_same = node.is("Identity") || (node.is("Cast") && result(graph, node)?.is_float());
-        weights = is_same.then(|| node.outputs.first().copied()).flatten()?;
+        weights = *node.outputs.first()?;
+        if !(node.is("Identity") || node.is("Cast") && graph.ty(weights).dtype.is_float()) {
+            return None;
+        }
     }
-}
-
-fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
-    Some(graph.ty(*node.outputs.first()?).dtype)
 }

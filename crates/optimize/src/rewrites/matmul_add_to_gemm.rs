@@ -8,31 +8,23 @@
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::{either_order, operands};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "matmul_add_to_gemm", roots: Roots::Named(&["Add"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("matmul_add_to_gemm", &["Add"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (left, right, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    let (product, bias) =
-        if m.producer(left, &["MatMul"]).is_some() { (left, right) } else { (right, left) };
+    let y = m.result()?;
+    let (product, bias) = either_order(m.root(), |x, _| m.producer(x, &["MatMul"]).is_some())
+        .ok_or("no operand is a MatMul")?;
     let matmul = m.producer(product, &["MatMul"]).ok_or("no operand is a MatMul")?;
-    let (Some(a), Some(b)) = (matmul.input(0), matmul.input(1)) else {
-        return Err("an operand is missing".into());
-    };
-    if m.ty(a).rank() != 2 || m.ty(b).rank() != 2 {
-        return Err("rank is not 2".into());
-    }
+    let [a, b] = operands(matmul)?;
+    Skip::when(m.ty(a).rank() != 2 || m.ty(b).rank() != 2, "rank is not 2")?;
     if !matches!(m.ty(y).dtype, DType::F32 | DType::F64) {
         return Err("a Gemm of the type does not run everywhere".into());
     }
-    if !m.is_used_once(product) {
-        return Err("the product has other readers".into());
-    }
-    if m.ty(y) != m.ty(product) {
-        return Err("the bias broadcasts the product".into());
-    }
+    Skip::when(!m.is_used_once(product), "the product has other readers")?;
+    Skip::when(m.ty(y) != m.ty(product), "the bias broadcasts the product")?;
     let bias_dims = m.ty(bias).shape.iter().rev();
     let fits = |(c, y): (&Dim, &Dim)| *c == Dim::Known(1) || c == y;
     if !bias_dims.zip(m.ty(y).shape.iter().rev()).all(fits) {

@@ -4,10 +4,9 @@
 use onnx::ValueId;
 
 use crate::movement::{Atoms, Chain, emit};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "merge_before_transpose", roots: Roots::Named(&["Reshape"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("merge_before_transpose", &["Reshape"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (moved, result) = (m.operand(0)?, m.result()?);
@@ -16,17 +15,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x =
         m.graph().node(transpose).input(0).filter(|_| m.graph().node(transpose).is("Transpose"));
     let x = x.ok_or("nothing is transposed")?;
-    if !m.is_used_once(moved) {
-        return Err("the transposed value has other readers".into());
-    }
+    Skip::when(!m.is_used_once(moved), "the transposed value has other readers")?;
     let nodes = [transpose, m.id()];
     let (atoms, from, to) = Atoms::moved(m.graph(), x, &nodes)?;
     let (from, to) = (atoms.layout(from), atoms.layout(to));
     let is_inside =
         |axis: &Vec<usize>| to.iter().any(|all| axis.iter().all(|atom| all.contains(atom)));
-    if to.len() >= from.len() || !from.iter().all(is_inside) {
-        return Err("no axes are merged".into());
-    }
+    Skip::when(to.len() >= from.len() || !from.iter().all(is_inside), "no axes are merged")?;
     let steps = atoms.reshaped_first(from, to).ok_or("axes are merged that were apart")?;
     Ok(vec![emit(m, x, &steps, &[m.id(), transpose])?])
 }

@@ -42,6 +42,7 @@ mod move_blocks;
 mod narrow_gather_indices;
 mod normalize_groups;
 mod pad_with_one_number;
+mod padding;
 mod pool_average;
 mod reduce_after_movement;
 mod repeat_pixels;

@@ -6,12 +6,12 @@ use onnx::{Use, ValueId, attrs};
 
 use crate::movement::{Atoms, Chain, Layout};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static DEPTH_TO_SPACE: Rewrite =
-    Rewrite { name: "DepthToSpace", roots: Roots::Named(&["Reshape"]), try_at: depth_to_space };
+    Rewrite::of("DepthToSpace", &["Reshape"], depth_to_space);
 pub(crate) static SPACE_TO_DEPTH: Rewrite =
-    Rewrite { name: "SpaceToDepth", roots: Roots::Named(&["Reshape"]), try_at: space_to_depth };
+    Rewrite::of("SpaceToDepth", &["Reshape"], space_to_depth);
 
 fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;
@@ -25,25 +25,24 @@ fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     check_movement(m.forms(), "DepthToSpace", mode, m.ty(x).dtype)?;
     let image = m.op("DepthToSpace", &[x], attrs)?;
-    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
+    turned_back(m, image, is_turned)
 }
 
 fn space_to_depth(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     check_movement(m.forms(), "SpaceToDepth", "", m.ty(m.result()?).dtype)?;
     let Moved { x, atoms, from, to, is_turned } = Moved::to(m)?;
     let blocks = Blocks::new(&atoms, &to, &from)?;
-    if !blocks.are_first() {
-        return Err("channels are moved otherwise".into());
-    }
+    Skip::when(!blocks.are_first(), "channels are moved otherwise")?;
     let image = m.op("SpaceToDepth", &[x], attrs! { blocksize: blocks.size })?;
-    Ok(vec![if is_turned { turned_back(m, image)? } else { image }])
+    turned_back(m, image, is_turned)
 }
 
 /// The permutation that moves the channels of an image from the second axis to the last.
 const CHANNELS_LAST: [i64; 4] = [0, 2, 3, 1];
 
-fn turned_back(m: &mut Match<'_>, image: ValueId) -> Result<ValueId, Skip> {
-    m.op("Transpose", &[image], attrs! { perm: CHANNELS_LAST.to_vec() })
+fn turned_back(m: &mut Match<'_>, image: ValueId, is_turned: bool) -> Result<Vec<ValueId>, Skip> {
+    let perm = attrs! { perm: CHANNELS_LAST.to_vec() };
+    Ok(vec![if is_turned { m.op("Transpose", &[image], perm)? } else { image }])
 }
 
 /// An image that three nodes move to the root: its axes before and after, channels second.
@@ -75,9 +74,7 @@ impl Moved {
         let x = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let (atoms, from, to) = Atoms::moved(graph, x, nodes)?;
         let (mut from, mut to) = (atoms.layout(from).clone(), atoms.layout(to).clone());
-        if from.len() != 4 || to.len() != 4 {
-            return Err("it is not a picture".into());
-        }
+        Skip::when(from.len() != 4 || to.len() != 4, "it is not a picture")?;
         let others = graph.value(x).uses().filter(|by| match by {
             Use::Operand(node, _) => *node != nodes[0] && !graph.node(*node).is("Shape"),
             Use::Output(..) => true,

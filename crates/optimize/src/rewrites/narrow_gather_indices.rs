@@ -5,13 +5,14 @@ use onnx::facts::Interval;
 use onnx::{Assumption, ValueId, fold};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::operands;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "narrow_gather_indices",
-    roots: Roots::Named(&["Gather", "GatherElements", "ScatterElements", "Squeeze"]),
+pub(crate) static REWRITE: Rewrite = Rewrite::of(
+    "narrow_gather_indices",
+    &["Gather", "GatherElements", "ScatterElements", "Squeeze"],
     try_at,
-};
+);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.root().is("Squeeze") { single(m) } else { narrow(m) }
@@ -20,9 +21,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let cast = m.producer(m.operand(1)?, &["Cast"]).ok_or("the index is not cast")?;
     let index = cast.input(0).ok_or("nothing is cast")?;
-    if cast.block() != m.root().block() {
-        return Err("it is cast elsewhere".into());
-    }
+    Skip::when(cast.block() != m.root().block(), "it is cast elsewhere")?;
     let Interval { low, high } = m.facts().interval(index);
     let fits = |bound: Option<Dim>| match bound {
         Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
@@ -36,16 +35,13 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         DType::I64 if m.graph().assumptions.contains(Assumption::IndicesInRange) => {}
         _ => return Err("the index may be another one without the cast".into()),
     }
-    let root = m.root().clone();
-    Ok(vec![m.like_with(&root, 1, index)?])
+    Ok(vec![m.like_with(&m.root().clone(), 1, index)?])
 }
 
 fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let axes = m.ints(m.operand(1)?).ok_or("the axes are not known")?;
     let gather = m.producer(m.operand(0)?, &["Gather"]).ok_or("nothing is gathered")?.clone();
-    let (Some(data), Some(index)) = (gather.input(0), gather.input(1)) else {
-        return Err("an operand is missing".into());
-    };
+    let [data, index] = operands(&gather)?;
     let axis = fold::axis(gather.int("axis", 0), m.ty(data).rank())?;
     let result = m.ty(gather.outputs[0]).rank();
     let of_index = |along: &i64| {
@@ -54,9 +50,7 @@ fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let axes: Option<Vec<i64>> = axes.iter().map(of_index).collect();
     let axes = axes.ok_or("the axis is not one of the indices")?;
-    if !m.is_used_once(gather.outputs[0]) {
-        return Err("the axis of size one is used elsewhere".into());
-    }
+    Skip::when(!m.is_used_once(gather.outputs[0]), "the axis of size one is used elsewhere")?;
     let scalar = m.producer(index, &["Unsqueeze", "Reshape"]).and_then(|node| node.input(0));
     let is_scalar = |place: &ValueId| m.ty(*place).rank() == 0 && axes.len() == m.ty(index).rank();
     let place = match (scalar.filter(is_scalar), m.constant(index)) {

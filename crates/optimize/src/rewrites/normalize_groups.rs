@@ -8,10 +8,11 @@ use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, is_spread, vector};
 use crate::recognize::is_slow_by_rows;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::{either_order, operands};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "normalize_groups", roots: Roots::Named(&["Add", "Mul", "Reshape"]), try_at };
+    Rewrite::of("normalize_groups", &["Add", "Mul", "Reshape"], try_at);
 
 /// The largest group. One block of threads normalises it, so larger groups leave the GPU idle.
 const MOST: i64 = 1 << 15;
@@ -22,9 +23,7 @@ const MOST_IN_HALF: i64 = 1 << 16;
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let ty = m.ty(y).clone();
-    if is_slow_by_rows(m.forms(), ty.dtype) {
-        return Err("the target has no fast kernel for it".into());
-    }
+    Skip::when(is_slow_by_rows(m.forms(), ty.dtype), "the target has no fast kernel for it")?;
     let [batch, Dim::Known(channels), pixels @ ..] = &*ty.shape else {
         return Err("the number of channels is not known".into());
     };
@@ -56,9 +55,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let node = m.producer(normalized, &["InstanceNormalization"]).ok_or("it is not a norm")?;
     let epsilon = node.attr("epsilon").cloned();
-    let [Some(x), Some(one), Some(zero)] = *node.inputs else {
-        return Err("an operand is missing".into());
-    };
+    let [x, one, zero] = operands(node)?;
     if (m.number(one), m.number(zero)) != (Some(1.0), Some(0.0)) {
         return Err("the groups have a scale or a bias".into());
     }
@@ -106,18 +103,17 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// and the constant.
 fn of_each_channel(m: &Match<'_>, value: ValueId, op: &str) -> Option<(ValueId, ValueId)> {
     let ty = m.ty(value);
-    let [Some(a), Some(b)] = *m.producer(value, &[op])?.inputs else { return None };
     let channels = ty.shape.get(1)?;
-    [(a, b), (b, a)].into_iter().find(|(x, constant)| {
-        let mut source = *constant;
+    either_order(m.producer(value, &[op])?, |x, constant| {
+        let mut source = constant;
         while let Some(node) = m.producer_with(source, is_spread)
             && let Some(operand) = node.input(0)
         {
             source = operand;
         }
         m.graph().tensor(source).is_some()
-            && m.ty(*x) == ty
-            && is_of_channels(m, *constant, ty.rank(), 1, channels)
+            && m.ty(x) == ty
+            && is_of_channels(m, constant, ty.rank(), 1, channels)
     })
 }
 
@@ -126,8 +122,8 @@ mod tests {
     use tensor::DType;
 
     use super::{REWRITE, is_slow_by_rows};
-    use crate::testing::edited_with;
-    use crate::{Form, Forms, Options, Target, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Form, Forms, Options, Target};
 
     fn after(body: &str, forms: Forms) -> String {
         let options = Options { forms, ..Options::default() };
@@ -142,7 +138,7 @@ mod tests {
                 zero = Constant <value_float: float = 0> ()
                 r = Reshape (x, to) f = Reshape (s, line) a = Reshape (b, line) {body} }}"
         );
-        edited_with(&options, &text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn by_rows() -> Forms {

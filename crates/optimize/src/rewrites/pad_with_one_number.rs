@@ -4,10 +4,9 @@
 use onnx::{ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "pad_with_one_number", roots: Roots::Named(&["Concat"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("pad_with_one_number", &["Concat"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let parts: Option<Vec<ValueId>> = m.root().inputs.iter().copied().collect();
@@ -16,17 +15,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let axis = fold::axis(m.root().int("axis", 0), rank)?;
     let dtype = m.ty(m.result()?).dtype;
     let runs = [DType::F16, DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool];
-    if !runs.contains(&dtype) {
-        return Err("runtimes pad other types by way of another one".into());
-    }
+    Skip::when(!runs.contains(&dtype), "runtimes pad other types by way of another one")?;
     let mut whole = None;
     let mut number: Option<Tensor> = None;
     let mut amounts = vec![0; 2 * rank];
     for part in parts {
         let Some(repeated) = repeated(m, part) else {
-            if whole.replace(part).is_some() {
-                return Err("several operands are computed".into());
-            }
+            Skip::when(whole.replace(part).is_some(), "several operands are computed")?;
             continue;
         };
         if number.as_ref().is_some_and(|number| number.bytes() != repeated.bytes()) {

@@ -3,33 +3,26 @@
 
 use onnx::ValueId;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::{either_order, operands};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "pool_average", roots: Roots::Named(&["Div"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("pool_average", &["Div"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (sum, count) = (m.operand(0)?, m.operand(1)?);
     let (pool, size) = summed(m, sum).ok_or("the dividend is not the sum over a window")?;
-    if m.ty(m.result()?).shape != m.ty(pool).shape {
-        return Err("the pooling is broadcast".into());
-    }
-    if let Some(count) = number(m, count) {
-        let same = count == size;
-        return if same {
-            Ok(vec![pool])
-        } else {
-            Err("the sum is divided by a different number".into())
-        };
+    Skip::when(m.ty(m.result()?).shape != m.ty(pool).shape, "the pooling is broadcast")?;
+    match number(m, count) {
+        Some(count) if count == size => return Ok(vec![pool]),
+        Some(_) => return Err("the sum is divided by a different number".into()),
+        None => {}
     }
     let (ones, ones_size) = summed(m, count).ok_or("the divisor is not known")?;
     let node = |v| m.producer(v, &["AveragePool"]);
     let (Some(pooled), Some(counted)) = (node(pool), node(ones)) else {
         return Err("the divisor is not known".into());
     };
-    let (Some(x), Some(filled)) = (pooled.input(0), counted.input(0)) else {
-        return Err("an operand is left out".into());
-    };
+    let ([x], [filled]) = (operands(pooled)?, operands(counted)?);
     let space = |v| m.ty(v).shape.get(2..).map(<[_]>::to_vec);
     let includes_padding = pooled.int("count_include_pad", 0) == 1;
     if !is_ones(m, filled)
@@ -53,14 +46,10 @@ fn number(m: &Match<'_>, value: ValueId) -> Option<f64> {
 
 /// Returns the pooling and the number whose product is `value`.
 fn summed(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f64)> {
-    let node = m.producer(value, &["Mul"])?;
-    let (a, b) = (node.input(0)?, node.input(1)?);
     let is_pool = |v| m.producer(v, &["AveragePool"]).is_some();
-    match (is_pool(a), is_pool(b)) {
-        (true, false) => Some((a, number(m, b)?)),
-        (false, true) => Some((b, number(m, a)?)),
-        _ => None,
-    }
+    let (pool, size) =
+        either_order(m.producer(value, &["Mul"])?, |a, b| is_pool(a) && !is_pool(b))?;
+    Some((pool, number(m, size)?))
 }
 
 /// Returns `true` if every element of `value` is one.

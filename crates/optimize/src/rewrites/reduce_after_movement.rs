@@ -5,11 +5,12 @@
 use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
 
-use crate::movement::{Atoms, Chain};
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::movement::{Atoms, Chain, set_attr};
+use crate::rewrite::operands;
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "reduce_after_movement", roots: Roots::With(Operator::is_movement), try_at };
+    Rewrite::with("reduce_after_movement", Operator::is_movement, try_at);
 
 /// The reductions whose result does not depend on the order of elements.
 const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];
@@ -18,12 +19,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let after = Chain::to(m, y);
     let node = m.producer(after.source, REDUCTIONS).ok_or("the operand is not a maximum")?.clone();
-    if !m.is_used_once(after.source) || node.block() != m.root().block() {
-        return Err("the reduction has other readers".into());
-    }
-    let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else {
-        return Err("an operand is left out".into());
-    };
+    Skip::when(!m.is_used_once(after.source), "the reduction has other readers")?;
+    Skip::when(node.block() != m.root().block(), "the reduction is made elsewhere")?;
+    let [x, axes] = operands(&node)?;
     let rank = m.ty(x).rank();
     let axes = m.ints(axes).ok_or("the axes are not known")?;
     let axes = axes.into_iter().map(|axis| fold::axis(axis, rank));
@@ -65,8 +63,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             continue;
         };
         let mut node = node;
-        node.attrs.retain(|(name, _)| *name != "keepdims");
-        node.attrs.push(("keepdims", Attr::Int(keepdims)));
+        set_attr(&mut node.attrs, "keepdims", Attr::Int(keepdims));
         let first = m.like(&transpose, vec![Some(x)])?;
         let axes = m.i64s(&now);
         return Ok(vec![m.like(&node, vec![Some(first), Some(axes)])?]);

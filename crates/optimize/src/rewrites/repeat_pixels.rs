@@ -6,10 +6,9 @@ use onnx::{Node, ValueId, attrs};
 use tensor::{Dim, Tensor};
 
 use super::resize_pixels::resize;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "repeat_pixels", roots: Roots::Named(&["Reshape"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("repeat_pixels", &["Reshape"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, result) = (m.operand(0)?, m.result()?);

@@ -8,10 +8,10 @@ use onnx::{Node, ValueId, fold};
 use tensor::{DType, Dim};
 
 use super::resize_pixels::resize;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::either_order;
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "resize_nearest", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("resize_nearest", &["Gather"], try_at);
 
 /// The maximum number of repetitions of an element.
 const MOST: i64 = 64;
@@ -53,33 +53,19 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     let count = (2..=MOST).find(times)?;
     let ratio = m.producer(unguarded(m, places, &size)?, &["Div"])?;
     let scaled = m.producer(ratio.input(0)?, &["Mul"])?;
-    let holds = |value: Option<ValueId>, dim: &Dim| is_number(m, value, dim);
-    let center = match (scaled.input(0)?, scaled.input(1)?) {
-        (center, number) if holds(Some(number), &size) => center,
-        (number, center) if holds(Some(number), &size) => center,
-        _ => return None,
-    };
+    let holds = |value: ValueId, dim: &Dim| m.facts().size(value).as_ref() == Some(dim);
+    let (center, _) = either_order(scaled, |_, number| holds(number, &size))?;
     let counted = plus(m, center, 0.5)?;
     let counted = plus(m, counted, 0.0).unwrap_or(counted);
     let counts = m.facts().is_iota(counted, &all);
     let is_float = m.ty(counted).dtype == DType::F32;
-    (counts && is_float && holds(ratio.input(1), &all)).then_some((axis, count))
-}
-
-/// Returns `true` if a value is the size `dim` in floats.
-fn is_number(m: &Match<'_>, value: Option<ValueId>, dim: &Dim) -> bool {
-    value.is_some_and(|value| m.facts().size(value).as_ref() == Some(dim))
+    (counts && is_float && holds(ratio.input(1)?, &all)).then_some((axis, count))
 }
 
 /// Returns `x` if `sum` is `x + number`.
 fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
     let add = m.producer(sum, &["Add"])?;
-    let is = |value: ValueId| m.number(value) == Some(number);
-    match (add.input(0)?, add.input(1)?) {
-        (x, constant) if is(constant) => Some(x),
-        (constant, x) if is(constant) => Some(x),
-        _ => None,
-    }
+    either_order(add, |_, constant| m.number(constant) == Some(number)).map(|(x, _)| x)
 }
 
 /// Returns indices into an axis of the given size without the guards that would keep them in range.

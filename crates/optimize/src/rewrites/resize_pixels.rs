@@ -9,10 +9,9 @@ use onnx::{Node, ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Roots, Skip};
+use crate::{Form, Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "resize_pixels", roots: Roots::Named(&["Gather"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("resize_pixels", &["Gather"], try_at);
 
 /// The largest image whose indices are exact in the 32-bit floats that the runtime computes with.
 const LARGEST: usize = 1 << 20;
@@ -49,9 +48,7 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
 /// Emits a `Resize` that repeats each element of `x` `counts` times along the axes, if the user and
 /// the target allow it.
 pub(super) fn resize(m: &mut Match<'_>, x: ValueId, counts: &[i64]) -> Result<ValueId, Skip> {
-    if m.forms().of("Resize") == Form::Elementary {
-        return Err("the elementary form was requested".into());
-    }
+    Skip::when(m.forms().of("Resize") == Form::Elementary, "the elementary form was requested")?;
     check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
     #[expect(clippy::cast_precision_loss, reason = "an image is not repeated that often")]
     let scales: Vec<u8> = counts.iter().flat_map(|n| (*n as f32).to_le_bytes()).collect();

@@ -2,10 +2,9 @@
 
 use onnx::{ValueId, reversal};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "reverse_twice", roots: Roots::Named(&["Slice"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("reverse_twice", &["Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (once, axes) = reversal(m.graph(), m.root()).ok_or("nothing is reversed")?;

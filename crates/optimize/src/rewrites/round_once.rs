@@ -6,10 +6,9 @@ use onnx::schema::{self, Binding, Types};
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "round_once", roots: Roots::Named(&["Cast"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("round_once", &["Cast"], try_at);
 
 /// The largest number of movements between a cast and the operator.
 const DEPTH: usize = 4;
@@ -19,19 +18,15 @@ const MOST_NUMBERS: usize = 1 << 16;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let small = m.ty(m.result()?).dtype;
-    if !matches!(small, DType::F16 | DType::BF16) || !m.forms().target.rounds_once {
-        return Err("it is not rounded to half precision".into());
-    }
+    Skip::when(!matches!(small, DType::F16 | DType::BF16), "it is not in half precision")?;
+    Skip::when(!m.forms().target.rounds_once, "the target rounds more often")?;
     let mut value = m.operand(0)?;
     let mut moved: Vec<Node> = Vec::new();
     let node = loop {
-        if m.ty(value).dtype != DType::F32 || !m.is_used_once(value) {
-            return Err("the operand has other readers or another type".into());
-        }
+        Skip::when(m.ty(value).dtype != DType::F32, "the operand has another type")?;
+        Skip::when(!m.is_used_once(value), "the operand has other readers")?;
         let node = m.producer_with(value, |_| true).ok_or("the operand is not computed")?.clone();
-        if node.block() != m.root().block() {
-            return Err("it is computed in another block".into());
-        }
+        Skip::when(node.block() != m.root().block(), "it is computed in another block")?;
         if !node.operator().is_movement() || moved.len() == DEPTH {
             break node;
         }
@@ -39,9 +34,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         moved.push(node);
     };
     let target = m.forms().target;
-    if !node.operator().has(Trait::Sums) || node.outputs.len() != 1 {
-        return Err("it may be rounded more than once".into());
-    }
+    Skip::when(!node.operator().has(Trait::Sums), "it may be rounded more than once")?;
+    Skip::when(node.outputs.len() != 1, "the node has several results")?;
     let schema = schema::find(&node.op, m.forms().opset).ok_or("the opset lacks it")?;
     let binding = Binding::new(schema, m.graph(), &node).map_err(|_| "its types are unknown")?;
     let wide = Types::of(DType::F32);
@@ -65,9 +59,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     for node in moved.iter().rev() {
         result = m.like_with(node, 0, result)?;
     }
-    if m.ty(result).dtype != small {
-        return Err("the result has another type".into());
-    }
+    Skip::when(m.ty(result).dtype != small, "the result has another type")?;
     Ok(vec![result])
 }
 
@@ -79,18 +71,19 @@ fn widened(m: &Match<'_>, value: ValueId, small: DType) -> Option<ValueId> {
 
 /// Returns `true` if all numbers of `value` are numbers of the small type.
 pub(crate) fn is_small(m: &Match<'_>, value: ValueId, small: DType) -> bool {
-    is_small_within(m, value, small, DEPTH)
-}
-
-fn is_small_within(m: &Match<'_>, value: ValueId, small: DType, depth: usize) -> bool {
-    if let Some(tensor) = m.constant(value) {
-        return holds(tensor, small);
+    let mut value = value;
+    for _ in 0..=DEPTH {
+        if let Some(tensor) = m.constant(value) {
+            return holds(tensor, small);
+        }
+        if widened(m, value, small).is_some() {
+            return true;
+        }
+        let moved = m.producer_with(value, Operator::is_movement).and_then(|node| node.input(0));
+        let Some(x) = moved else { return false };
+        value = x;
     }
-    if widened(m, value, small).is_some() {
-        return true;
-    }
-    let moved = m.producer_with(value, Operator::is_movement).and_then(|node| node.input(0));
-    depth > 0 && moved.is_some_and(|x| is_small_within(m, x, small, depth - 1))
+    false
 }
 
 /// Returns `true` if the small type has all numbers of a constant.

@@ -44,11 +44,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             inputs[i] = kept;
         }
     }
-    if inputs == m.root().inputs {
-        return Err("no constant repeats itself".into());
-    }
-    let node = m.root().clone();
-    Ok(vec![m.like(&node, inputs)?])
+    Skip::when(inputs == m.root().inputs, "no constant repeats itself")?;
+    Ok(vec![m.like(&m.root().clone(), inputs)?])
 }
 
 /// Returns the tensor with size one along axes whose elements are all equal.

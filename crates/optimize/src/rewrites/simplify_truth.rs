@@ -5,10 +5,10 @@
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "simplify_truth", roots: Roots::Named(&["And", "Equal", "Not"]), try_at };
+    Rewrite::of("simplify_truth", &["And", "Equal", "Not"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     match m.root().op.name {
@@ -34,9 +34,7 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let truth = truth.filter(|truth| m.ty(*truth).dtype == DType::Bool);
     let truth = truth.ok_or("no booleans are compared")?;
-    if m.ty(truth) != m.ty(y) {
-        return Err("the operand is broadcast".into());
-    }
+    Skip::when(m.ty(truth) != m.ty(y), "the operand is broadcast")?;
     match with {
         0.0 => Ok(vec![m.op("Not", &[truth], attrs! {})?]),
         1.0 => Ok(vec![truth]),
@@ -46,13 +44,6 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    for (truth, other) in [(a, b), (b, a)] {
-        if m.number(truth) == Some(1.0) {
-            let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
-            let shape = m.i64s(&shape);
-            return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
-        }
-    }
     for (known, other) in [(a, b), (b, a)] {
         if m.ty(other) == m.ty(y) && m.facts().truth(known) == Some(true) {
             return Ok(vec![other]);

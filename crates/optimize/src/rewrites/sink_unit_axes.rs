@@ -8,24 +8,20 @@ use tensor::Dim;
 
 use crate::movement::{AxisMap, Change, Movement, emit, push, reshaped, set_attr, unit_axes};
 use crate::passes::layout;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite {
-    name: "sink_unit_axes",
-    roots: Roots::With(|op| {
-        op.is_elementwise() || matches!(op.axes, Axes::MatMul | Axes::Reduce | Axes::Softmax)
-    }),
+pub(crate) static REWRITE: Rewrite = Rewrite::with(
+    "sink_unit_axes",
+    |op| op.is_elementwise() || matches!(op.axes, Axes::MatMul | Axes::Reduce | Axes::Softmax),
     try_at,
-};
+);
 
 /// The maximum number of operators up to the data movement.
 const REACH: usize = 24;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, root) = (m.result()?, m.root());
-    if !is_sinkable(m, root) {
-        return Err("it may belong to a softmax".into());
-    }
+    Skip::when(!is_sinkable(m, root), "it may belong to a softmax")?;
     let broadcasts = root.operator().axes == Axes::Elementwise;
     let count = if broadcasts { root.inputs.len() } else { 1 };
     let operands: SmallVec<[ValueId; 4]> =
@@ -47,9 +43,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if matches!(root.op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
     }
-    if !(0..rank).any(|axis| goes(&axis)) {
-        return Err("no axis of size one could go".into());
-    }
+    Skip::when(!(0..rank).any(|axis| goes(&axis)), "no axis of size one could go")?;
     let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
         let put_in = inserted(m, *value).map_or_else(Vec::new, |(_, axes)| axes.to_vec());
@@ -92,9 +86,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = pushed.emit(m, &root, |m, value| without(m, value, rank, &gone))?;
     let map = pushed.results.unwrap_or_else(|| AxisMap::without(&gone, rank));
     let to = map.shape_before(&m.ty(result).shape);
-    if to != m.ty(y).shape {
-        return Err("the result's shape is not the one expected".into());
-    }
+    Skip::when(to != m.ty(y).shape, "the result's shape is not the one expected")?;
     Ok(vec![reshaped(m, result, &to)?])
 }
 

@@ -6,12 +6,12 @@ use onnx::{Attr, Op, ValueId};
 use tensor::{Dim, Type};
 
 use crate::recognize::check_contrib;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::rewrite::operands;
+use crate::{Match, Rewrite, Skip};
 
 const NAME: &str = "SkipSimplifiedLayerNormalization";
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: NAME, roots: Roots::Named(&["RMSNormalization"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of(NAME, &["RMSNormalization"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, scale, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
@@ -23,26 +23,18 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let sum = m.graph().producer(x).ok_or("it does not normalise a sum")?;
     let node = m.graph().node(sum);
-    let (Some(a), Some(b), true) = (node.input(0), node.input(1), node.is("Add")) else {
-        return Err("it does not normalise a sum".into());
-    };
-    if node.block() != m.root().block()
-        || [a, b, x, scale].iter().any(|v| m.ty(*v).dtype != ty.dtype)
-    {
-        return Err("the sum is in another block or type".into());
-    }
-    if [a, b].iter().any(|operand| *m.ty(*operand) != ty) {
-        return Err("the sum broadcasts an operand".into());
-    }
+    Skip::when(!node.is("Add"), "it does not normalise a sum")?;
+    Skip::when(node.block() != m.root().block(), "the sum is in another block")?;
+    Skip::when(m.ty(scale).dtype != ty.dtype, "the scale has another type")?;
+    let [a, b] = operands(node)?;
+    Skip::when([a, b].iter().any(|v| *m.ty(*v) != ty), "the sum broadcasts an operand")?;
     // Of several norms of a sum, the first computes it.
     let is_first = m
         .graph()
         .value(x)
         .consumers()
         .all(|reader| reader == m.id() || !m.graph().node(reader).is("RMSNormalization"));
-    if !is_first {
-        return Err("the sum is normalised twice".into());
-    }
+    Skip::when(!is_first, "the sum is normalised twice")?;
     let mut statistics = ty.shape.clone();
     statistics[axis] = Dim::Known(1);
     let statistics = Type::new(ty.dtype, statistics);
@@ -61,12 +53,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::{NAME, REWRITE};
-    use crate::testing::edited_with;
-    use crate::{Form, Forms, Options, runner};
+    use crate::testing::{edited_with, run};
+    use crate::{Form, Forms, Options};
 
     fn after(text: &str, forms: Forms) -> String {
         let options = Options { forms, ..Options::default() };
-        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn requested() -> Forms {

@@ -4,10 +4,9 @@
 use onnx::{Node, Part, ValueId, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "take_from_concat", roots: Roots::Named(&["Gather", "Slice"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("take_from_concat", &["Gather", "Slice"], try_at);
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let whole = m.operand(0)?;
@@ -19,9 +18,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         gathered(m, &root, axis, size)?
     } else {
         let part = Part::of(m.graph(), &root, m.result()?).ok_or("the places are not known")?;
-        if part.axis != axis {
-            return Err("it is cut along another axis".into());
-        }
+        Skip::when(part.axis != axis, "it is cut along another axis")?;
         size.ok_or("the size is not known")?;
         part.indices().collect()
     };

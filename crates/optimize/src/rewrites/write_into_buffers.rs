@@ -9,42 +9,14 @@ use onnx::{Assumption, Attr, Attrs, ValueId, attrs};
 use tensor::Dim;
 
 use crate::index_vectors::Element;
-use crate::movement::reshaped;
+use crate::movement::{AxisMap, reshaped};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Roots, Skip};
+use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "TensorScatter", roots: Roots::Named(&["ScatterND"]), try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite::of("TensorScatter", &["ScatterND"], try_at);
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
-
-/// A buffer in its own layout, and the axis of the buffer for each axis of the `ScatterND` operand,
-/// which must have the indexed axes first.
-struct Buffer {
-    value: ValueId,
-    order: Vec<usize>,
-}
-
-impl Buffer {
-    fn of(m: &Match<'_>, operand: ValueId) -> Self {
-        let rank = m.ty(operand).rank();
-        let turned = m.producer(operand, &["Transpose"]).and_then(|node| {
-            let order = onnx::fold::permutation(node, rank).ok()?;
-            Some(Self { value: node.input(0)?, order })
-        });
-        turned.unwrap_or_else(|| Self { value: operand, order: (0..rank).collect() })
-    }
-
-    fn is_turned(&self) -> bool {
-        self.order.iter().enumerate().any(|(i, axis)| i != *axis)
-    }
-
-    /// Returns the axis of the operand that corresponds to `axis` of the buffer.
-    fn place(&self, axis: usize) -> usize {
-        self.order.iter().position(|from| *from == axis).unwrap_or(axis)
-    }
-}
 
 /// A contiguous run of elements to write.
 pub(crate) struct Run {
@@ -60,26 +32,23 @@ pub(crate) struct Run {
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // If the model does not write into its input, every run copies the buffer, and runtimes may
     // print a warning each time. So this form must be requested.
-    if !m.forms().of("TensorScatter").is_native() {
-        return Err("it was not requested".into());
-    }
+    Skip::when(!m.forms().of("TensorScatter").is_native(), "it was not requested")?;
     let (operand, indices, update) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-    if m.root().string("reduction", "none") != "none" {
-        return Err("elements are combined".into());
-    }
+    Skip::when(m.root().string("reduction", "none") != "none", "elements are combined")?;
     let run = Run::of(m, operand, indices)?;
     check_movement(m.forms(), "TensorScatter", "", m.ty(operand).dtype)?;
-    let buffer = Buffer::of(m, operand);
-    let axis = buffer.order[run.axis];
+    // The `ScatterND` needs the indexed axes first. The buffer itself may have others before them.
+    let turned = m.producer(operand, &["Transpose"]);
+    let turned = turned.and_then(|node| node.input(0).zip(AxisMap::of(m.graph(), node)));
+    let shape = m.ty(operand).shape.clone();
+    let (buffer, order) =
+        turned.unwrap_or_else(|| (operand, AxisMap::permutation((0..shape.len()).collect())));
+    let axis = order.sources()[run.axis];
     if axis == 0 {
         return Err(missed("the first axis of the buffer is not that of a batch"));
     }
-    let shape = m.ty(operand).shape.clone();
-    let counts_back = run.check_places(m, &shape[run.axis])?;
-    let batch = buffer.place(0);
-    let starts = Starts { size: &shape[batch], along: run.along.get(batch).copied().flatten() };
-    let starts = starts.emit(m, &run, counts_back.then_some(&shape[run.axis]), operand)?;
-
+    let back = order.inverse();
+    let starts = run.starts(m, &shape, back.sources()[0], operand)?;
     let mut new = shape;
     new[run.axis] = run.count.clone();
     let mut update = reshaped(m, update, &new)?;
@@ -87,14 +56,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if run.start.modulo.is_some() {
         attrs.push(("mode", Attr::String("circular".into())));
     }
-    if buffer.is_turned() {
-        let back: Vec<i64> = (0..new.len()).map(|axis| buffer.place(axis) as i64).collect();
-        update = m.op("Transpose", &[update], attrs! { perm: back })?;
+    if !order.is_identity() {
+        update = m.op("Transpose", &[update], attrs! { perm: back.attr() })?;
     }
-    let mut written = m.op("TensorScatter", &[buffer.value, update, starts], attrs)?;
-    if buffer.is_turned() {
-        let order: Vec<i64> = buffer.order.iter().map(|axis| *axis as i64).collect();
-        written = m.op("Transpose", &[written], attrs! { perm: order })?;
+    let mut written = m.op("TensorScatter", &[buffer, update, starts], attrs)?;
+    if !order.is_identity() {
+        written = m.op("Transpose", &[written], attrs! { perm: order.attr() })?;
     }
     Ok(vec![written])
 }
@@ -123,18 +90,14 @@ impl Run {
             if is_whole && element.first == 0 && element.base.is_none() {
                 continue;
             }
-            if found.is_some() {
-                return Err("places are computed along several axes".into());
-            }
+            Skip::when(found.is_some(), "places are computed along several axes")?;
             found = Some((axis, element));
         }
         let (axis, start) = found.ok_or("all of the buffer is written")?;
         let all: Vec<usize> = (0..grid.len()).filter(|axis| grid[*axis] != ONE).collect();
         let counted = along.iter().copied().flatten().filter(|axis| grid[*axis] != ONE);
         let counted: Vec<usize> = counted.collect();
-        if counted != all {
-            return Err("elements are written in another order".into());
-        }
+        Skip::when(counted != all, "elements are written in another order")?;
         let count = start.along.first().map_or(ONE, |axis| grid[*axis].clone());
         Ok(Self { axis, count, start, along })
     }
@@ -161,34 +124,29 @@ impl Run {
             false => Err(missed("a place may be outside of the buffer")),
         }
     }
-}
 
-/// The start positions, one per example of the batch.
-struct Starts<'a> {
-    size: &'a Dim,
-    /// The axis of the indices that counts the examples.
-    along: Option<usize>,
-}
-
-impl Starts<'_> {
-    /// Emits the start positions. Positions that may count from the end are taken modulo `length`.
-    fn emit(
+    /// Emits the start positions in an operand of this shape, one per example of the batch, which is
+    /// the axis `batch`. Positions that may count from the end are taken modulo the length.
+    fn starts(
         &self,
         m: &mut Match<'_>,
-        run: &Run,
-        length: Option<&Dim>,
-        like: ValueId,
+        shape: &[Dim],
+        batch: usize,
+        operand: ValueId,
     ) -> Result<ValueId, Skip> {
-        let mut starts = run.start.for_each(m, self.along, self.size)?;
-        if let Some(length) = length {
+        let (size, length) = (&shape[batch], &shape[self.axis]);
+        let counts_back = self.check_places(m, length)?;
+        let along = self.along.get(batch).copied().flatten();
+        let mut starts = self.start.for_each(m, along, size)?;
+        if counts_back {
             let length = length.as_known().ok_or_else(|| {
                 missed("places may count from the end of a buffer whose length is not known")
             })?;
             let length = m.i64s(&[length]);
             starts = m.op("Mod", &[starts, length], Attrs::new())?;
         }
-        if m.ty(starts).shape[0] != *self.size {
-            let sizes = m.sizes(std::slice::from_ref(self.size), like)?;
+        if m.ty(starts).shape[0] != *size {
+            let sizes = m.sizes(std::slice::from_ref(size), operand)?;
             starts = m.op("Expand", &[starts, sizes], Attrs::new())?;
         }
         Ok(starts)

@@ -1,7 +1,7 @@
 //! Products that become convolutions with a kernel of one pixel, and batch norms after them, which
 //! can be fused into a convolution but not into a product.
 
-use onnx::{Graph, Node, Use, ValueId};
+use onnx::{Graph, Node, ValueId};
 use tensor::{DType, Dim};
 
 use crate::movement::AxisMap;
@@ -80,8 +80,7 @@ fn norm_behind(graph: &Graph, product: &Node) -> u64 {
 /// If the only consumer of `value` combines it with one constant per channel, returns its result,
 /// and `true` if the constant is derived from a deviation.
 fn step(graph: &Graph, value: ValueId) -> Option<(ValueId, bool)> {
-    let mut uses = graph.value(value).uses();
-    let (Some(Use::Operand(id, index)), None) = (uses.next(), uses.next()) else { return None };
+    let (id, index) = graph.value(value).only_consumer()?;
     let node = graph.node(id);
     let is_factor = match node.op.name {
         "Mul" => true,

@@ -43,35 +43,57 @@ impl Network {
         self.edges.push(Edge { to: a, left: 0 });
     }
 
+    /// Adds a cost that applies if `from` stays and any of `vertices` moves.
+    pub(super) fn if_any_moves(&mut self, from: Vertex, vertices: &[Vertex], cost: u64) {
+        if let [vertex] = *vertices {
+            return self.edge(from, vertex, cost);
+        }
+        let between = self.vertex();
+        self.edge(from, between, cost);
+        vertices.iter().for_each(|vertex| self.edge(between, *vertex, NEVER));
+    }
+
+    /// Adds a cost that applies if any of `vertices` stays and `to` moves.
+    pub(super) fn if_any_stays(&mut self, vertices: &[Vertex], to: Vertex, cost: u64) {
+        if let [vertex] = *vertices {
+            return self.edge(vertex, to, cost);
+        }
+        let between = self.vertex();
+        self.edge(between, to, cost);
+        vertices.iter().for_each(|vertex| self.edge(*vertex, between, NEVER));
+    }
+
     /// Returns, for each vertex, `true` if it is on the moving side of the minimum cut. Among equal
     /// cuts, chooses the one that moves the fewest vertices.
     pub(super) fn moving(mut self) -> Vec<bool> {
         loop {
-            let levels = self.levels();
+            let levels = self.distances(STAYS, false);
             if levels[MOVES].is_none() {
                 break;
             }
             let mut next = vec![0; self.from.len()];
             while self.push_one(&levels, &mut next) {}
         }
-        self.reaching(MOVES)
+        self.distances(MOVES, true).iter().map(Option::is_some).collect()
     }
 
-    /// Returns the distance of each vertex from the source.
-    fn levels(&self) -> Vec<Option<usize>> {
-        let mut levels = vec![None; self.from.len()];
-        levels[STAYS] = Some(0);
-        let mut queue = VecDeque::from([STAYS]);
+    /// Returns the distance of each vertex from `start` along edges with residual capacity, or
+    /// against them.
+    fn distances(&self, start: Vertex, against: bool) -> Vec<Option<usize>> {
+        let mut distances = vec![None; self.from.len()];
+        distances[start] = Some(0);
+        let mut queue = VecDeque::from([start]);
         while let Some(vertex) = queue.pop_front() {
             for &edge in &self.from[vertex] {
-                let Edge { to, left } = self.edges[edge];
-                if left > 0 && levels[to].is_none() {
-                    levels[to] = levels[vertex].map(|level: usize| level + 1);
+                let to = self.edges[edge].to;
+                let left = self.edges[edge ^ usize::from(against)].left;
+                if left > 0 && distances[to].is_none() {
+                    distances[to] = distances[vertex].map(|distance: usize| distance + 1);
                     queue.push_back(to);
                 }
             }
         }
-        levels
+        distances
     }
 
     /// Pushes flow along one shortest path. Returns `false` if no path is left.
@@ -106,23 +128,6 @@ impl Network {
             self.edges[edge ^ 1].left += fits;
         }
         fits > 0
-    }
-
-    /// Returns the vertices with residual capacity to `end`.
-    fn reaching(&self, end: Vertex) -> Vec<bool> {
-        let mut reaches = vec![false; self.from.len()];
-        reaches[end] = true;
-        let mut queue = VecDeque::from([end]);
-        while let Some(vertex) = queue.pop_front() {
-            for &edge in &self.from[vertex] {
-                let source = self.edges[edge].to;
-                if self.edges[edge ^ 1].left > 0 && !reaches[source] {
-                    reaches[source] = true;
-                    queue.push_back(source);
-                }
-            }
-        }
-        reaches
     }
 }
 

@@ -182,10 +182,9 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &AxisMap) -> Vec<(NodeId, Mo
         }
         candidates.push(Candidate { id, movement, vertex: network.vertex() });
     }
-    let (candidates_of, gains) = (&candidates, false);
-    let mut costs =
-        Costs { graph, block, order, candidates: candidates_of, settled, network, gains };
-    costs.settle();
+    let by_id = candidates.iter().map(|candidate| (candidate.id, candidate)).collect();
+    let mut costs = Costs { graph, block, order, by_id, settled, network, gains: false };
+    costs.settle(&candidates);
     if !costs.gains {
         return Vec::new();
     }
@@ -255,7 +254,8 @@ struct Costs<'a> {
     graph: &'a Graph,
     block: BlockId,
     order: &'a AxisMap,
-    candidates: &'a [Candidate],
+    /// The nodes that can move.
+    by_id: FxHashMap<NodeId, &'a Candidate>,
     settled: Settled,
     network: Network,
     /// `true` if moving anything could save cost.
@@ -277,24 +277,22 @@ struct Readers {
 }
 
 impl Costs<'_> {
-    fn settle(&mut self) {
-        let candidates: FxHashMap<NodeId, usize> =
-            self.candidates.iter().enumerate().map(|(i, c)| (c.id, i)).collect();
+    fn settle(&mut self, candidates: &[Candidate]) {
         let mut seen: FxHashSet<ValueId> = FxHashSet::default();
-        self.products();
-        for candidate in self.candidates {
+        self.products(candidates);
+        for candidate in candidates {
             let node = self.graph.node(candidate.id);
             if candidate.movement.scatters(self.graph, node, self.order) {
                 self.network.edge(STAYS, candidate.vertex, cost::RENAME * SHARE);
             }
             if candidate.movement.transposes_results() {
                 for &value in &node.outputs {
-                    self.result(value, candidate.vertex, &candidates);
+                    self.result(value, candidate.vertex);
                     seen.insert(value);
                 }
             }
         }
-        for candidate in self.candidates {
+        for candidate in candidates {
             let node = self.graph.node(candidate.id);
             for value in candidate.movement.pushed.operands.iter().filter_map(|&i| node.input(i)) {
                 if self.settled.contains(self.graph, value) {
@@ -304,17 +302,17 @@ impl Costs<'_> {
                     let ty = relay::widened(self.graph.ty(value), self.order.rank());
                     self.network.edge(STAYS, candidate.vertex, cost(&ty, self.order));
                 } else if seen.insert(value) {
-                    self.operand(value, &candidates);
+                    self.operand(value);
                 }
             }
         }
-        self.prefer(&candidates);
+        self.prefer();
     }
 
     /// Makes products prefer to move, and products with the same weight move together.
-    fn products(&mut self) {
+    fn products(&mut self, candidates: &[Candidate]) {
         let mut others: FxHashMap<ValueId, Vertex> = FxHashMap::default();
-        for candidate in self.candidates {
+        for candidate in candidates {
             let node = self.graph.node(candidate.id);
             let (Some(convolution), Some(image), Some(weight)) =
                 (candidate.movement.convolution, node.input(0), node.input(1))
@@ -339,7 +337,7 @@ impl Costs<'_> {
     }
 
     /// Makes nodes that follow an operator with a fixed layout prefer to move.
-    fn prefer(&mut self, candidates: &FxHashMap<NodeId, usize>) {
+    fn prefer(&mut self) {
         let back = self.order.inverse();
         let anchored = |id: &NodeId| {
             let node = self.graph.node(*id);
@@ -356,9 +354,7 @@ impl Costs<'_> {
         while let Some(value) = values.pop() {
             for place in self.graph.value(value).uses() {
                 let Use::Operand(id, _) = place else { continue };
-                let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i]) else {
-                    continue;
-                };
+                let Some(candidate) = self.by_id.get(&id) else { continue };
                 // A reduction works better where its axes are adjacent.
                 if candidate.movement.changes_nothing() && seen.insert(id) {
                     self.network.edge(candidate.vertex, MOVES, 1);
@@ -369,14 +365,14 @@ impl Costs<'_> {
         }
     }
 
-    fn readers(&self, value: ValueId, candidates: &FxHashMap<NodeId, usize>) -> Readers {
+    fn readers(&self, value: ValueId) -> Readers {
         let mut readers = Readers::default();
         for place in self.graph.value(value).uses() {
             let Use::Operand(id, index) = place else {
                 readers.others = true;
                 continue;
             };
-            if let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i])
+            if let Some(candidate) = self.by_id.get(&id)
                 && candidate.movement.pushed.operands.contains(&index)
             {
                 if readers.candidates.last() != Some(&candidate.vertex) {
@@ -432,25 +428,25 @@ impl Costs<'_> {
     }
 
     /// Adds the costs of a value that the movable node at `vertex` computes.
-    fn result(&mut self, value: ValueId, vertex: Vertex, candidates: &FxHashMap<NodeId, usize>) {
-        let readers = self.readers(value, candidates);
+    fn result(&mut self, value: ValueId, vertex: Vertex) {
+        let readers = self.readers(value);
         let cost = cost(self.graph.ty(value), self.order);
         if readers.transposed || readers.absorbed {
             self.gains = true;
             self.network.edge(vertex, MOVES, cost);
         } else {
-            self.if_any_moves(vertex, &readers.candidates, cost);
+            self.network.if_any_moves(vertex, &readers.candidates, cost);
         }
         if readers.others {
             self.network.edge(STAYS, vertex, cost);
         } else {
-            self.if_any_stays(&readers.candidates, vertex, cost);
+            self.network.if_any_stays(&readers.candidates, vertex, cost);
         }
     }
 
     /// Adds the costs of a value that another node computes.
-    fn operand(&mut self, value: ValueId, candidates: &FxHashMap<NodeId, usize>) {
-        let readers = self.readers(value, candidates);
+    fn operand(&mut self, value: ValueId) {
+        let readers = self.readers(value);
         let cost = cost(self.graph.ty(value), self.order);
         let producer = self.graph.producer(value).map(|id| self.graph.node(id));
         let back = self.order.inverse();
@@ -460,10 +456,10 @@ impl Costs<'_> {
         let is_read = readers.others || readers.transposed || readers.absorbed;
         if is_transposed && !is_read {
             self.gains |= opposite;
-            self.if_any_stays(&readers.candidates, MOVES, cost);
+            self.network.if_any_stays(&readers.candidates, MOVES, cost);
         }
         if !opposite && !readers.transposed {
-            self.if_any_moves(STAYS, &readers.candidates, cost);
+            self.network.if_any_moves(STAYS, &readers.candidates, cost);
         }
     }
 
@@ -487,36 +483,6 @@ impl Costs<'_> {
             value = *next;
         }
         false
-    }
-
-    /// Adds a cost that applies if `from` stays and any of `vertices` moves.
-    fn if_any_moves(&mut self, from: Vertex, vertices: &[Vertex], cost: u64) {
-        match vertices {
-            [] => {}
-            [one] => self.network.edge(from, *one, cost),
-            _ => {
-                let between = self.network.vertex();
-                self.network.edge(from, between, cost);
-                for vertex in vertices {
-                    self.network.edge(between, *vertex, NEVER);
-                }
-            }
-        }
-    }
-
-    /// Adds a cost that applies if any of `vertices` stays and `to` moves.
-    fn if_any_stays(&mut self, vertices: &[Vertex], to: Vertex, cost: u64) {
-        match vertices {
-            [] => {}
-            [one] => self.network.edge(*one, to, cost),
-            _ => {
-                let between = self.network.vertex();
-                self.network.edge(between, to, cost);
-                for vertex in vertices {
-                    self.network.edge(*vertex, between, NEVER);
-                }
-            }
-        }
     }
 }
 

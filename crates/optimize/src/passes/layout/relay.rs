@@ -1,7 +1,7 @@
 //! Rebuilds nodes to work on transposed operands, and inserts transposes between them and all other
 //! nodes.
 
-use onnx::{Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
@@ -113,10 +113,11 @@ impl Relay<'_, '_> {
         if let Some(known) = self.kernels.get(&weight) {
             return Ok(*known);
         }
-        let turned = self.emit(at, "Transpose", &[weight], attrs! { perm: vec![1, 0] })?;
         let pixel: Vec<i64> = (2..self.order.rank()).map(|axis| axis as i64).collect();
-        let pixel = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&pixel));
-        let kernel = self.emit(at, "Unsqueeze", &[turned, pixel], Attrs::new())?;
+        let kernel = self.emit(at, |b| {
+            let turned = b.transpose(weight, &[1, 0])?;
+            b.unsqueeze(turned, &pixel)
+        })?;
         self.kernels.insert(weight, kernel);
         Ok(kernel)
     }
@@ -124,9 +125,11 @@ impl Relay<'_, '_> {
     /// Emits a selection of the sizes of a value.
     fn sizes(&mut self, id: NodeId, node: &Node, sizes: &[i64]) -> Result<ValueId, Error> {
         let whole: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
-        let shape = self.emit(id, "Shape", &whole, Attrs::new())?;
-        let indices = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(sizes));
-        self.emit(id, "Gather", &[shape, indices], attrs! { axis: 0 })
+        self.emit(id, |b| {
+            let shape = b.op("Shape", &whole, Attrs::new())?;
+            let indices = b.i64s(sizes);
+            b.op("Gather", &[shape, indices], attrs! { axis: 0 })
+        })
     }
 
     /// Makes all consumers of `old` that do not move read `new`, or `new` transposed back.
@@ -157,8 +160,8 @@ impl Relay<'_, '_> {
             }
         }
         if others {
-            let perm = attrs! { perm: self.back.attr() };
-            let back = self.emit(id, "Transpose", &[new], perm)?;
+            let perm = self.back.sources().to_vec();
+            let back = self.emit(id, |b| b.transpose(new, &perm))?;
             let ty = self.graph().ty(old).clone();
             self.edit.graph_mut().set_type(back, ty);
             self.edit.graph_mut().move_name(old, back);
@@ -219,14 +222,13 @@ impl Relay<'_, '_> {
         let new = if can_be_renamed(&wide.shape) && self.order.only_renames(&wide.shape) {
             self.renamed(value, &wide, at)?
         } else {
-            let mut whole = value;
-            let added = rank - self.graph().ty(value).rank();
-            if added > 0 {
-                let axes: Vec<i64> = (0..added).map(|axis| axis as i64).collect();
-                let axes = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&axes));
-                whole = self.emit(at, "Unsqueeze", &[value, axes], Attrs::new())?;
-            }
-            self.emit(at, "Transpose", &[whole], attrs! { perm: self.order.attr() })?
+            let added: Vec<i64> =
+                (0..rank - self.graph().ty(value).rank()).map(|axis| axis as i64).collect();
+            let order = self.order.sources();
+            self.emit(at, |b| {
+                let whole = b.unsqueeze(value, &added)?;
+                b.transpose(whole, order)
+            })?
         };
         self.known.insert(value, new);
         Ok(new)
@@ -240,26 +242,21 @@ impl Relay<'_, '_> {
             shape.drain(..ones);
         }
         let target: Vec<i64> = shape.iter().map(|dim| dim.as_known().unwrap_or(-1)).collect();
-        let target = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&target));
-        let new = self.emit(at, "Reshape", &[value, target], Attrs::new())?;
-        let dtype = wide.dtype;
-        self.edit.graph_mut().set_type(new, Type::new(dtype, shape));
+        let new = self.emit(at, |b| {
+            let target = b.i64s(&target);
+            b.op("Reshape", &[value, target], Attrs::new())
+        })?;
+        self.edit.graph_mut().set_type(new, Type::new(wide.dtype, shape));
         Ok(new)
     }
 
     fn emit(
         &mut self,
         at: NodeId,
-        op: &'static str,
-        inputs: &[ValueId],
-        attrs: Attrs,
+        emit: impl FnOnce(&mut Builder<'_>) -> onnx::Result<ValueId>,
     ) -> Result<ValueId, Error> {
-        let made = self.edit.builder(PASS.name, at).op(op, inputs, attrs);
-        made.map_err(|error| Error {
-            rewrite: PASS.name,
-            origin: Some(self.graph().node(at).origin),
-            problem: Problem::Node(error),
-        })
+        let made = emit(&mut self.edit.builder(PASS.name, at));
+        made.map_err(|error| self.edit.error(PASS.name, at, Problem::Node(error)))
     }
 
     /// Removes transposes whose results are no longer read. Their origins go to the producers of

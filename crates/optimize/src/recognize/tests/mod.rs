@@ -7,15 +7,16 @@ use provenance::Origins;
 use tensor::DType;
 
 use super::{all, operators};
+use crate::runner::Rules;
 use crate::testing::graph;
-use crate::{Editor, Form, Forms, Options, Report, Target, runner};
+use crate::{Editor, Form, Forms, Options, Report, Target};
 
 fn run(text: &str, forms: Forms) -> (String, Report) {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     let options = Options { forms, report_missed: true, ..Options::default() };
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
-    runner::run(&mut edit, "recognition", all().unwrap()).unwrap();
+    Rules::new("recognition", all().unwrap()).run(&mut edit).unwrap();
     let report = edit.finish();
     onnx::verify(&graph, None).unwrap();
     (print(&graph), report)

@@ -2,13 +2,12 @@
 //! runtime. It is written by `scripts/gen_folded_operators.py`.
 
 use super::{REWRITE, ROUNDED};
-use crate::runner;
-use crate::testing::edited;
+use crate::testing::{edited, run};
 
 /// Folds a program whose result is `r`.
 fn folded(program: &str, dtype: &str) -> String {
     let graph = format!("g (float x) => ({dtype} y) {{ {program} y = Identity (r) }}");
-    edited(&graph, |edit| runner::run(edit, "fold", [&REWRITE, &ROUNDED]).unwrap()).0
+    edited(&graph, |edit| run(edit, [&REWRITE, &ROUNDED]).unwrap()).0
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Mutex;
 
 use provenance::{SourceMap, digest, edited_since_loaded, source_text};
 use rustc_hash::FxHashMap;
 
-use crate::model::Model;
+use crate::model::{Model, leaves_folder};
 
 /// The maximum size of a source file, far beyond any handwritten one.
 const LARGEST: u64 = 1 << 24;
@@ -189,8 +189,7 @@ fn on_disk(file: &str) -> Cow<'_, str> {
 
 /// Returns `true` if `file` is below `root` after following links, or does not exist.
 fn is_below(root: &Path, file: &str) -> bool {
-    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    if !Path::new(file).components().all(is_plain) {
+    if leaves_folder(file) {
         return false;
     }
     let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };

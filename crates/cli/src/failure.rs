@@ -1,10 +1,8 @@
 //! Failures and exit statuses of commands.
 
+use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
-
-use pipeline::RecordingError;
-use provenance::SourceMapError;
+use std::path::Path;
 
 /// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,39 +18,7 @@ pub(crate) enum Status {
 /// A failure, as shown to the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A model cannot be read.
-    #[error("{}: {error}", path.display())]
-    Model {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: onnx_file::Error,
-    },
-    /// A source map cannot be read.
-    #[error("{}: {error}", path.display())]
-    Map {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: SourceMapError,
-    },
-    /// A recorded program cannot be read.
-    #[error("{}: {error}", path.display())]
-    Recording {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: RecordingError,
-    },
-    /// Another file cannot be read or written.
-    #[error("{}: {}", path.display(), without_number(error))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
-    /// The request is invalid, or does not fit the model.
+    /// A file cannot be read or written, or the request is invalid or does not fit the model.
     #[error("{0}")]
     Request(String),
     /// The model does not contain the requested item.
@@ -72,11 +38,22 @@ impl Failure {
         }
     }
 
-    /// Creates the failure for a model. Errors of the operating system name their own file.
-    pub(crate) fn model(path: PathBuf, error: onnx_file::Error) -> Self {
-        match error {
-            onnx_file::Error::Io { path, source } => Failure::Io { path, error: source },
-            error => Failure::Model { path, error },
+    /// Creates the failure for a file.
+    pub(crate) fn file(path: &Path, why: impl Display) -> Self {
+        Self::Request(format!("{}: {why}", path.display()))
+    }
+
+    /// Returns the conversion of an error of the operating system about a file.
+    pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        |error| Self::file(path, without_number(&error))
+    }
+
+    /// Returns the conversion of an error about a model. Errors of the operating system name their
+    /// own file.
+    pub(crate) fn model(path: &Path) -> impl Fn(onnx_file::Error) -> Self {
+        |error| match error {
+            onnx_file::Error::Io { path, source } => Self::io(&path)(source),
+            error => Self::file(path, error),
         }
     }
 }

@@ -40,6 +40,12 @@ use commands::Command;
 pub use failure::without_number;
 use failure::{Failure, Status};
 
+/// A hash map in order of first insertion.
+type FxIndexMap<K, V> = indexmap::IndexMap<K, V, rustc_hash::FxBuildHasher>;
+
+/// A hash set in order of first insertion.
+type FxIndexSet<T> = indexmap::IndexSet<T, rustc_hash::FxBuildHasher>;
+
 /// Exports JAX functions to ONNX, and traces ONNX nodes back to lines of Python.
 ///
 /// Commands that show, explain or compare models read any ONNX file. To trace nodes to their source,

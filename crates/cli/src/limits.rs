@@ -95,9 +95,9 @@ impl LargestModel {
             [(nodes, "nodes", self.nodes), (values, "operands and results", self.values)]
         {
             if count > most {
-                let (path, Self { limit, advice, .. }) = (path.display(), self);
-                let text = format!("{path}: the model has {count} {what}{limit} {most}{advice}");
-                return Err(Failure::Request(text));
+                let Self { limit, advice, .. } = self;
+                let why = format!("the model has {count} {what}{limit} {most}{advice}");
+                return Err(Failure::file(path, why));
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Suggestions for a name that does not exist.
 
+use std::fmt::Display;
+
 use strsim::generic_levenshtein;
 
 /// The number of names suggested.
@@ -31,6 +33,12 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
         }
     }
     best.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Formats similar names as the end of a sentence; empty if there are none.
+pub(crate) fn similar(names: impl IntoIterator<Item = impl Display>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { String::new() } else { format!("; similar names: {}", names.join(", ")) }
 }
 
 /// Returns the last characters of a name in lower case.

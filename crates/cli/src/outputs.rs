@@ -17,24 +17,22 @@ pub(crate) fn keep_apart<'p>(
     let place = resolved(output);
     match others.into_iter().find(|(_, other)| resolved(other) == place) {
         None => Ok(()),
-        Some((what, _)) => Err(Failure::Request(format!(
-            "{}: `{argument}` would overwrite {what}; choose another file",
-            output.display()
-        ))),
+        Some((what, _)) => {
+            let why = format!("`{argument}` would overwrite {what}; choose another file");
+            Err(Failure::file(output, why))
+        }
     }
 }
 
 /// Returns the data files that the model at `path` refers to.
 pub(crate) fn weights(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let found = onnx_file::external_locations(path);
-    let found = found.map_err(|error| Failure::model(path.to_owned(), error))?;
+    let found = onnx_file::external_locations(path).map_err(Failure::model(path))?;
     Ok(found.iter().map(|location| path.with_file_name(location)).collect())
 }
 
 /// Fails if the model at `path` has weights in a separate file that is not beside `out` as well.
 pub(crate) fn check_data_files(path: &Path, out: &Path) -> Result<(), Failure> {
-    let locations = onnx_file::external_locations(path)
-        .map_err(|error| Failure::model(path.to_owned(), error))?;
+    let locations = onnx_file::external_locations(path).map_err(Failure::model(path))?;
     let (from, to) = (folder(path), folder(out));
     let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
     if locations.is_empty() || same(from, to) {
@@ -43,12 +41,12 @@ pub(crate) fn check_data_files(path: &Path, out: &Path) -> Result<(), Failure> {
     for location in &locations {
         let length = |folder: &Path| fs::metadata(folder.join(location)).map(|m| m.len()).ok();
         if length(to).is_none() || length(to) != length(from) {
-            return Err(Failure::Request(format!(
-                "{}: the model's weights are in `{location}` beside it; \
-                copy that file to `{}` first, or write the result to the model's folder",
-                path.display(),
-                to.display(),
-            )));
+            let to = to.display();
+            let why = format!(
+                "the model's weights are in `{location}` beside it; \
+                copy that file to `{to}` first, or write the result to the model's folder"
+            );
+            return Err(Failure::file(path, why));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use provenance::{Diagnostic, SourceLocation};
+use provenance::SourceLocation;
 use rustc_hash::FxHashSet;
 
 use crate::excerpt::Excerpts;
@@ -163,8 +163,7 @@ fn distinct_calls<'o, 'm>(origin: &'o Origin<'m>) -> Vec<(usize, &'o Origin<'m>)
 
 fn stack(text: &mut Text, excerpts: &Excerpts<'_>, title: &str, frames: &[&Frame<'_>]) {
     if !frames.is_empty() {
-        text.styled(Style::Dim, title);
-        text.line("");
+        text.styled_line(Style::Dim, title);
     }
     for frame in frames {
         let line = excerpts.line(frame.file, frame.span.line).filter(|_| !frame.is_jax);
@@ -197,12 +196,10 @@ fn frame(
         scope: scope.to_owned(),
         span: frame.span,
     };
-    let diagnostic =
-        Diagnostic { code: "", message: String::new(), places: vec![place], help: None };
-    paint(text, &diagnostic.render_places(&|path, number| excerpts.line(path, number)));
+    paint(text, &place.render(&|path, number| excerpts.line(path, number)));
 }
 
-/// Appends the lines of a diagnostic, with the location and the markers in colour.
+/// Appends the lines of a location, with the location and the markers in colour.
 fn paint(text: &mut Text, rendered: &str) {
     for line in rendered.lines() {
         let marks = line.split_once("| ").filter(|(_, marks)| {

@@ -69,6 +69,12 @@ impl Text {
         self.text.push_str("\x1b[0m");
     }
 
+    /// Appends `text` in the given style and ends the line.
+    pub(crate) fn styled_line(&mut self, style: Style, text: &str) {
+        self.styled(style, text);
+        self.text.push('\n');
+    }
+
     /// Appends `text` and ends the line.
     pub(crate) fn line(&mut self, text: &str) {
         self.put(text);

@@ -34,8 +34,7 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
     for row in rows {
         match &row[..] {
             [heading] => {
-                text.styled(Style::Bold, &cut(heading, width));
-                text.line("");
+                text.styled_line(Style::Bold, &cut(heading, width));
             }
             cells => {
                 let styles = columns.iter().map(|(_, style)| *style);

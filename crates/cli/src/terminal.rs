@@ -54,7 +54,14 @@ impl<'a> Terminal<'a> {
         let mut output = BufWriter::new(&mut *self.output);
         let complete = write_json(value, &mut output, JSON_BYTES).map_err(Failure::Output)?;
         output.flush().map_err(Failure::Output)?;
-        if complete { Ok(()) } else { Err(Failure::Request(too_long())) }
+        if complete {
+            return Ok(());
+        }
+        let most = JSON_BYTES >> 20;
+        Err(Failure::Request(format!(
+            "the JSON is longer than {most} MiB and was truncated; request less, for example with \
+             `show --node NAME --json`"
+        )))
     }
 
     /// Writes notes to standard error.
@@ -70,12 +77,4 @@ impl<'a> Terminal<'a> {
         let remark = crate::style::harmless(remark);
         writeln!(self.errors, "note: {remark}").map_err(Failure::Output)
     }
-}
-
-fn too_long() -> String {
-    let most = JSON_BYTES >> 20;
-    format!(
-        "the JSON is longer than {most} MiB and was truncated; request less, for example with \
-         `show --node NAME --json`"
-    )
 }

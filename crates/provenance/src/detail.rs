@@ -37,12 +37,8 @@ impl FromStr for Detail {
     type Err = DetailError;
 
     fn from_str(text: &str) -> Result<Self, DetailError> {
-        match text {
-            "off" => Ok(Detail::Off),
-            "minimal" => Ok(Detail::Minimal),
-            "full" => Ok(Detail::Full),
-            "sourcemap" => Ok(Detail::SourceMap),
-            _ => Err(DetailError(text.to_owned())),
-        }
+        let all = [Detail::Off, Detail::Minimal, Detail::Full, Detail::SourceMap];
+        let found = all.into_iter().find(|detail| detail.as_str() == text);
+        found.ok_or_else(|| DetailError(text.to_owned()))
     }
 }

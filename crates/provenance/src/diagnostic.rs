@@ -54,9 +54,9 @@ impl Diagnostic {
     /// Renders the whole text, with source excerpts from `line(path, number)`.
     pub fn render(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         let mut text = format!("[{}] {}", self.code, self.message);
-        if !self.places.is_empty() {
+        for place in &self.places {
             text.push('\n');
-            text.push_str(&self.render_places(line));
+            text.push_str(&place.render(line));
         }
         if let Some(help) = &self.help {
             text.push_str("\n  help: ");
@@ -67,21 +67,17 @@ impl Diagnostic {
 
     /// Renders only the locations, one paragraph each.
     pub fn render_places(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
-        let places = self.places.iter().map(|place| {
-            let mut text = String::new();
-            place.render(&mut text, line);
-            text
-        });
-        places.collect::<Vec<_>>().join("\n")
+        self.places.iter().map(|place| place.render(line)).collect::<Vec<_>>().join("\n")
     }
 }
 
 impl SourceLocation {
-    fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
+    /// Renders the location, with the source excerpt from `line(path, number)`.
+    pub fn render(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         // Writing to a string cannot fail.
         let Span { line: number, column, end_line, end_column } = self.span;
         let source = line(&self.path, number);
-        let _ = write!(text, "  --> {}:{number}", self.file);
+        let mut text = format!("  --> {}:{number}", self.file);
         if end_column > 0 {
             // Python counts bytes; people and editors count characters.
             let before = source.as_deref().and_then(|source| source.get(..column as usize));
@@ -95,16 +91,15 @@ impl SourceLocation {
         if let Some(label) = &self.label {
             let _ = write!(text, ": {label}");
         }
-        let Some(source) = source else { return };
+        let Some(source) = source else { return text };
         let source = source.trim_end();
         let width = number.to_string().len().max(4);
         let _ = write!(text, "\n {number:>width$} | {source}");
         let start = column as usize;
         let end = if end_line > number { source.len() } else { end_column as usize };
-        let (Some(before), Some(marked)) = (source.get(..start), source.get(start..end)) else {
-            return;
-        };
-        if !marked.is_empty() {
+        if let (Some(before), Some(marked)) = (source.get(..start), source.get(start..end))
+            && !marked.is_empty()
+        {
             // Tabs stay tabs so that the markers line up with the source.
             let blank = |c: char| match c {
                 '\t' => "\t".to_owned(),
@@ -114,6 +109,7 @@ impl SourceLocation {
             let marks = "^".repeat(marked.width().max(1));
             let _ = write!(text, "\n {:>width$} | {indent}{marks}", "");
         }
+        text
     }
 }
 
@@ -148,14 +144,11 @@ mod tests {
     #[test]
     fn wide_characters_are_underlined_whole() {
         let source = |_: &str, _: u32| Some("f('日本', é) + x".to_owned());
-        let mut text = String::new();
-        place(Span { line: 1, column: 16, end_line: 1, end_column: 17 }).render(&mut text, &source);
+        let text = place(Span { line: 1, column: 16, end_line: 1, end_column: 17 }).render(&source);
         assert!(text.contains("model.py:1:12 in"), "columns are characters: {text}");
-        let mut text = String::new();
-        place(Span { line: 1, column: 2, end_line: 1, end_column: 10 }).render(&mut text, &source);
+        let text = place(Span { line: 1, column: 2, end_line: 1, end_column: 10 }).render(&source);
         assert!(text.ends_with("|   ^^^^^^"), "{text}");
-        let mut text = String::new();
-        place(Span { line: 1, column: 18, end_line: 1, end_column: 19 }).render(&mut text, &source);
+        let text = place(Span { line: 1, column: 18, end_line: 1, end_column: 19 }).render(&source);
         assert!(text.ends_with(&format!("| {}^", " ".repeat(15))), "{text}");
     }
 
@@ -164,9 +157,7 @@ mod tests {
         let source = |_: &str, _: u32| Some("ä = 1".to_owned());
         for (column, end_column) in [(1, 2), (9, 12), (4, 2), (0, 0)] {
             let span = Span { line: 1, column, end_line: 1, end_column };
-            let mut text = String::new();
-            place(span).render(&mut text, &source);
-            assert!(text.contains("ä = 1"));
+            assert!(place(span).render(&source).contains("ä = 1"));
         }
     }
 }

@@ -323,8 +323,7 @@ impl Origins {
     /// Returns the functions that an equation is in, from the outside in, without the converted
     /// function and without JAX's.
     fn functions_of(&self, origin: &Origin, stacks: &Stacks) -> Vec<String> {
-        let chain = origin.call.into_iter().flat_map(|call| self.chain(call));
-        let frames = chain.filter_map(|(stack, _)| stack).flat_map(|stack| stacks.frames(stack));
+        let frames = self.frames(origin, stacks);
         let ours = frames.filter(|f| matches!(f.kind, FrameKind::User | FrameKind::Library));
         let functions: Vec<Option<String>> =
             ours.map(|frame| plain_name(&frame.function)).collect();

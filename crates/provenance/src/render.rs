@@ -31,7 +31,11 @@ impl Origins {
     }
 
     /// Returns all frames of an origin through every enclosing equation, innermost first.
-    fn frames<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> impl Iterator<Item = &'s Frame> {
+    pub(crate) fn frames<'s>(
+        &self,
+        origin: &Origin,
+        stacks: &'s Stacks,
+    ) -> impl Iterator<Item = &'s Frame> {
         let chain = origin.call.into_iter().flat_map(|call| self.chain(call));
         let ids = chain.filter_map(|(stack, _)| stack).collect::<Vec<_>>();
         ids.into_iter().flat_map(|id| stacks.frames(id))

@@ -53,13 +53,11 @@ impl Convert {
         if let Some(map) = &self.map {
             keep_apart(("--map", map), [read(), ("the file of `--out`", self.out.as_path())])?;
         }
-        let io = |error| Failure::Io { path: self.program.clone(), error };
-        let text = fs::read(&self.program).map_err(io)?;
-        let text = String::from_utf8(text).map_err(|_| {
-            Failure::Request(format!("{}: this is not a recorded program", self.program.display()))
-        })?;
+        let text = fs::read(&self.program).map_err(Failure::io(&self.program))?;
+        let text = String::from_utf8(text)
+            .map_err(|_| Failure::file(&self.program, "this is not a recorded program"))?;
         let mut recording = Recording::parse(&text, WEIGHTS)
-            .map_err(|error| Failure::Recording { path: self.program.clone(), error })?;
+            .map_err(|error| Failure::file(&self.program, error))?;
         drop(text);
         if self.map.is_some() && !recording.options.source_map {
             let why =
@@ -91,17 +89,16 @@ impl Convert {
             }
         };
         let placement = if self.self_contained { Placement::Inline } else { Placement::Auto };
-        let failed = |path: &PathBuf, error| Failure::model(path.clone(), error);
         let map = match (&self.map, &converted.source_map) {
             (Some(path), Some(map)) => {
                 let pending = Pending::write(path, |file| file.write_all(map.as_bytes()));
-                Some((path, pending.map_err(|error| failed(path, error))?))
+                Some((path, pending.map_err(Failure::model(path))?))
             }
             _ => None,
         };
-        converted.model.save(&self.out, placement).map_err(|error| failed(&self.out, error))?;
+        converted.model.save(&self.out, placement).map_err(Failure::model(&self.out))?;
         if let Some((path, pending)) = map {
-            pending.finish().map_err(|error| failed(path, error))?;
+            pending.finish().map_err(Failure::model(path))?;
         }
         Ok(Status::Yes)
     }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
 
-use super::conversion::{Conversion, Provenance, needs_python};
-use crate::failure::{Failure, Status};
+use super::conversion::{Conversion, Provenance};
 
 /// Exports a function from a Python file.
 ///
@@ -89,10 +88,3 @@ Examples:
   jax2onnx export model.py:predict -i 'f32[2,3]' --provenance sourcemap
   jax2onnx export src/pkg/model.py:'load()' -i 'f32[B,9]' --opset 18 --check
   jax2onnx export package.module:fn --input 'x=f32[]' --set source_map=fn.map";
-
-impl Export {
-    /// Fails, because the standalone binary has no Python.
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(needs_python("export", &self.function, "JAX"))
-    }
-}

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::conversion::{Conversion, Provenance, needs_python};
-use crate::failure::{Failure, Status};
+use super::conversion::{Conversion, Provenance};
 
 /// Exports a published language model for onnxruntime-genai.
 ///
@@ -48,10 +47,3 @@ Examples:
   jax2onnx generate-folder Llama-3.2-1B -o llama --weights int4
   jax2onnx generate-folder Qwen3-0.6B -o qwen --context-length 2048 --stacktrace
   jax2onnx generate-folder gemma-3-1b-it -o gemma --adapter my-lora";
-
-impl GenerateFolder {
-    /// Fails, because the standalone binary has no Python.
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(needs_python("export", &self.checkpoint.display(), "JAX"))
-    }
-}

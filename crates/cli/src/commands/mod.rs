@@ -20,6 +20,7 @@ mod view;
 use clap::Subcommand;
 
 pub use conversion::Conversion;
+use conversion::needs_python;
 pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
 pub use generate_folder::GenerateFolder;
@@ -54,10 +55,14 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
-            Command::Export(command) => command.run(),
-            Command::GenerateFolder(command) => command.run(),
-            Command::Verify(command) => command.run(),
-            Command::Reduce(command) => command.run(),
+            Command::Export(command) => Err(needs_python("export", &command.function, "JAX")),
+            Command::GenerateFolder(command) => {
+                Err(needs_python("export", &command.checkpoint.display(), "JAX"))
+            }
+            Command::Verify(command) => {
+                Err(needs_python("run", &command.model.display(), "onnxruntime"))
+            }
+            Command::Reduce(command) => Err(needs_python("reduce", &command.program, "JAX")),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),

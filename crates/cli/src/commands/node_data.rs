@@ -76,7 +76,7 @@ impl NodeData {
                 let profile = read(path, self.skip)?;
                 let attributed = known(&index, &profile, path, terminal)?;
                 let mut times: FxHashMap<usize, Time> = FxHashMap::default();
-                for (kernel, target) in &attributed.kernels {
+                for (kernel, target) in &attributed {
                     if let Target::Node(node, ..) = target {
                         *times.entry(*node).or_default() += kernel.time;
                     }

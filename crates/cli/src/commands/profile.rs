@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
+use crate::FxIndexSet;
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::link::Page;
-use crate::model::{FrameOptions, Frames, Index, Model, Origin};
+use crate::model::{Frame, FrameOptions, Frames, Index, Model, Origin};
 use crate::profile::{
     Attributed, Profile as Times, Shares, Stacks, Target, Time, annotate, attribute, folded,
     inclusive, links, read, report, share, slowest_first, speedscope,
@@ -154,7 +155,6 @@ impl Profile {
             })
             .collect();
         let kernels: Vec<_> = attributed
-            .kernels
             .iter()
             .map(|(kernel, target)| {
                 let node = match target {
@@ -165,23 +165,15 @@ impl Profile {
                     Target::Unknown => None,
                 };
                 let origins = target.origins(index);
-                let mut sites: Vec<String> = Vec::new();
-                for site in origins.iter().flat_map(Origin::sites) {
-                    if !sites.contains(&site.place()) {
-                        sites.push(site.place());
-                    }
-                }
-                let mut modules: Vec<&str> = Vec::new();
-                for origin in origins.iter().flat_map(Origin::possible) {
-                    if !modules.contains(&&*origin.scope) {
-                        modules.push(&origin.scope);
-                    }
-                }
+                let sites = origins.iter().flat_map(Origin::sites).map(Frame::place);
+                let sites: FxIndexSet<String> = sites.collect();
+                let modules = origins.iter().flat_map(Origin::possible).map(|o| &*o.scope);
+                let modules: FxIndexSet<&str> = modules.collect();
                 let mut value = json!({
                     "name": kernel.name, "op": kernel.op, "provider": kernel.provider,
                     "calls": kernel.calls, "ns": kernel.time.ns,
-                    "median_ns": kernel.time.median, "node": node, "sites": sites,
-                    "modules": modules,
+                    "median_ns": kernel.time.median, "node": node,
+                    "sites": Vec::from_iter(sites), "modules": Vec::from_iter(modules),
                 });
                 if let (Some(page), Some(node)) = (page, node) {
                     value["link"] = json!(page.node(node));
@@ -216,12 +208,11 @@ pub(crate) fn known<'p>(
     terminal: &mut Terminal<'_>,
 ) -> Result<Attributed<'p>, Failure> {
     let attributed = attribute(index, times);
-    let (known, all) = (attributed.known(), times.kernels.len());
+    let known = attributed.iter().filter(|(_, target)| *target != Target::Unknown).count();
+    let all = times.kernels.len();
     if known == 0 {
-        return Err(Failure::Request(format!(
-            "{}: none of its nodes are in the model; this is the profile of another model",
-            path.display(),
-        )));
+        let why = "none of its nodes are in the model; this is the profile of another model";
+        return Err(Failure::file(path, why));
     }
     if known < all.div_ceil(2) {
         terminal.remark(&format!(

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::conversion::{Conversion, needs_python};
-use crate::failure::{Failure, Status};
+use super::conversion::Conversion;
 
 /// Reduces a program whose model is wrong to a few lines.
 ///
@@ -59,10 +58,3 @@ Examples:
   jax2onnx reduce model.jaxpr -o reduced
   jax2onnx reduce model.py:predict --inputs x.npz --rtol 1e-4
   jax2onnx reduce model.py:predict -i 'f32[2,3]' --check rewrite:layer_norm";
-
-impl Reduce {
-    /// Fails, because the standalone binary has no Python.
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(needs_python("reduce", &self.program, "JAX"))
-    }
-}

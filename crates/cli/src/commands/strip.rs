@@ -82,8 +82,7 @@ impl Strip {
             `--map` moves it out; choose one";
             return Err(Failure::Request(why.to_owned()));
         }
-        let model_failure = |error| Failure::model(self.model.clone(), error);
-        let model = onnx_file::skim_file(&self.model).map_err(model_failure)?;
+        let model = onnx_file::skim_file(&self.model).map_err(Failure::model(&self.model))?;
         let out = &self.out.clone().unwrap_or_else(|| self.model.with_extension("stripped.onnx"));
         self.check_outputs(out)?;
         check_data_files(&self.model, out)?;
@@ -91,11 +90,10 @@ impl Strip {
         if let Some(path) = &self.map {
             let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
             let text = text.ok_or_else(|| self.no_map(&model.metadata_props))?.value.as_str();
-            let error = |error| Failure::Map { path: self.model.clone(), error };
-            SourceMap::parse(text).map_err(error)?;
+            SourceMap::parse(text).map_err(|error| Failure::file(&self.model, error))?;
             // Write the map first: a model that is replaced in place no longer has it.
             let map = Pending::write(path, |file| file.write_all(text.as_bytes()))
-                .map_err(|error| Failure::model(path.clone(), error))?;
+                .map_err(Failure::model(path))?;
             pending = Some((path, map));
             digest_of_map = Some(digest(text.as_bytes()));
         }
@@ -106,10 +104,10 @@ impl Strip {
             key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
         };
         let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
-        let stripped = onnx_file::strip_file(&self.model, out, &drop, &add)
-            .map_err(|error| Failure::model(out.clone(), error))?;
+        let stripped =
+            onnx_file::strip_file(&self.model, out, &drop, &add).map_err(Failure::model(out))?;
         if let Some((path, map)) = pending {
-            map.finish().map_err(|error| Failure::model(path.clone(), error))?;
+            map.finish().map_err(Failure::model(path))?;
         }
         let (entries, bytes) = (stripped.entries, stripped.bytes);
         let s = if entries == 1 { "y" } else { "ies" };
@@ -128,8 +126,9 @@ impl Strip {
         let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
         keep_apart(("--out", out), weights())?;
         if out.metadata().is_ok_and(|about| about.len() > 0) && onnx_file::skim_file(out).is_err() {
-            let what = "would overwrite a file that is not an ONNX model; choose another file";
-            return Err(Failure::Request(format!("{}: `--out` {what}", out.display())));
+            let why =
+                "`--out` would overwrite a file that is not an ONNX model; choose another file";
+            return Err(Failure::file(out, why));
         }
         let Some(map) = &self.map else { return Ok(()) };
         let models = [("the model", self.model.as_path()), ("the file given as `--out`", out)];
@@ -137,11 +136,10 @@ impl Strip {
     }
 
     fn no_map(&self, props: &[onnx_file::proto::StringStringEntryProto]) -> Failure {
-        let model = self.model.display();
-        Failure::Request(if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
-            format!("{model}: its source map is already a separate file")
+        if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
+            Failure::file(&self.model, "its source map is already a separate file")
         } else {
-            format!("{model}: the model has no source map; {RECORDING}")
-        })
+            Failure::file(&self.model, format!("the model has no source map; {RECORDING}"))
+        }
     }
 }

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueHint};
 
-use super::conversion::needs_python;
-use crate::failure::{Failure, Status};
 use crate::link::Page;
 
 /// Compares a model with a function or a reference model, value by value.
@@ -69,10 +67,5 @@ impl Verify {
     /// Returns the address of the page.
     pub fn page_address(&self) -> Option<String> {
         self.page.as_deref().map(|page| Page::new(page).address().to_owned())
-    }
-
-    /// Fails, because the standalone binary has no Python.
-    pub(super) fn run(&self) -> Result<Status, Failure> {
-        Err(needs_python("run", &self.model.display(), "onnxruntime"))
     }
 }

@@ -100,22 +100,19 @@ impl View {
         }
         let times = self.profile.as_deref().map(|path| read(path, self.skip)).transpose()?;
         let attributed = match (&times, &self.profile) {
-            (Some(times), Some(path)) => Some(known(&index, times, path, terminal)?),
+            (Some(times), Some(path)) => Some((times, known(&index, times, path, terminal)?)),
             _ => None,
         };
         let choice = self.frames.choice(Frames::All, &index)?;
-        let shares = attributed.as_ref().map(|attributed| share(&index, attributed, &choice));
-        let timed = match (&times, &attributed, &shares) {
-            (Some(profile), Some(attributed), Some(shares)) => {
-                Some(Timed { profile, attributed, shares })
-            }
-            _ => None,
-        };
-        let sides = newer.as_ref().map(|newer| (Side::new(&model), Side::new(newer)));
-        let found = sides.as_ref().map(|(a, b)| compare(a, b, !self.no_weights)).transpose()?;
-        let theirs = newer.as_ref().map(|newer| Excerpts::new(newer).with_folders(&self.source));
-        let other = match (&sides, &found, &theirs, &self.against) {
-            (Some((own, side)), Some(found), Some(excerpts), Some(path)) => {
+        let timed = attributed.map(|(profile, attributed)| {
+            let shares = share(&index, &attributed, &choice);
+            Timed { profile, attributed, shares }
+        });
+        let other = match (&self.against, &newer) {
+            (Some(path), Some(newer)) => {
+                let (own, side) = (Side::new(&model), Side::new(newer));
+                let found = compare(&own, &side, !self.no_weights)?;
+                let excerpts = Excerpts::new(newer).with_folders(&self.source);
                 Some(Other { name: name(path), own, side, excerpts, found })
             }
             _ => None,
@@ -130,11 +127,12 @@ impl View {
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             terminal.remark(&format!("a parameter is shown without statistics: {first}{more}"))?;
         }
-        let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
-        self.check_out(&out, &model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
+        let theirs = subject.other.as_ref().map(|other| &other.excerpts);
+        let sources = std::iter::once(excerpts).chain(theirs).flat_map(Excerpts::opened);
+        self.check_out(&out, &model, &sources.collect::<Vec<_>>())?;
         let page = page(&data);
         onnx_file::replace_file(&out, |file| file.write_all(page.as_bytes()))
-            .map_err(|error| Failure::model(out.clone(), error))?;
+            .map_err(Failure::model(&out))?;
         let mut text = terminal.text();
         let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));
         text.line(&format!("{}: {nodes}, {kilobytes} KB", out.display()));

@@ -62,9 +62,7 @@ pub(crate) struct Weight {
 pub(crate) struct Difference {
     /// Differences in opsets, inputs and outputs.
     pub(crate) model: Vec<String>,
-    /// Differences in nodes.
     pub(crate) nodes: Vec<Change>,
-    /// Differences in parameters.
     pub(crate) weights: Vec<Weight>,
     /// Notes on comparisons that were not possible.
     pub(crate) remarks: Vec<String>,
@@ -168,7 +166,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         for (x, partner) in self.matching.of_a.iter().enumerate() {
             let Some(y) = *partner else { continue };
             let (a, b) = (&self.a.index.nodes[x], &self.b.index.nodes[y]);
-            let has_bodies = self.a.bodies_of.contains_key(&x);
+            let has_bodies = !self.a.nesting.inside(x).is_empty();
             if has_bodies || self.a.index.results(a) == self.b.index.results(b) {
                 continue;
             }
@@ -243,7 +241,6 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
 
     fn same_contents(&self, old: &TensorProto, new: &TensorProto) -> Result<Option<bool>, Failure> {
         same(old, &self.a.path, new, &self.b.path)
-            .map_err(|trouble| Failure::Request(trouble.to_string()))
     }
 
     /// Returns `true` if two operands correspond. They are results of matched nodes, inputs at the

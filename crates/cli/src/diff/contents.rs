@@ -4,7 +4,8 @@ use std::path::Path;
 
 use onnx_file::proto::{DataLocation, TensorProto};
 
-use crate::model::{Contents, Trouble};
+use crate::failure::Failure;
+use crate::model::Contents;
 
 /// The number of bytes compared at once.
 const CHUNK: usize = 1 << 18;
@@ -16,7 +17,7 @@ pub(super) fn same(
     model_a: &Path,
     b: &TensorProto,
     model_b: &Path,
-) -> Result<Option<bool>, Trouble> {
+) -> Result<Option<bool>, Failure> {
     if a.data_location() == DataLocation::Default && a.data_location == b.data_location {
         let plain = |t: &TensorProto| TensorProto {
             name: String::new(),

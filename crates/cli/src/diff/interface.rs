@@ -1,5 +1,7 @@
 //! Opsets, inputs and outputs of two models, and their correspondence.
 
+use std::collections::BTreeSet;
+
 use onnx_file::proto::ValueInfoProto;
 use rustc_hash::FxHashMap;
 
@@ -43,11 +45,8 @@ pub(super) fn interface(
         let found = model.opset_import.iter().find(|set| set.domain == domain);
         found.map(|set| set.version.to_string())
     };
-    let mut domains: Vec<&str> =
-        x.opset_import.iter().chain(&y.opset_import).map(|set| set.domain.as_str()).collect();
-    domains.sort_unstable();
-    domains.dedup();
-    for domain in domains {
+    let sets = x.opset_import.iter().chain(&y.opset_import);
+    for domain in sets.map(|set| set.domain.as_str()).collect::<BTreeSet<_>>() {
         let name = if domain.is_empty() { "opset".to_owned() } else { format!("opset {domain}") };
         entry(&name, version(x, domain), version(y, domain));
     }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::sequence::pairs;
 use super::side::{Operand, Side};
+use crate::FxIndexMap;
 use crate::model::{BodyKind, tensor_text};
 
 /// The matched counterpart of each node, in both directions.
@@ -20,7 +21,6 @@ use crate::model::{BodyKind, tensor_text};
 pub(super) struct Matching {
     pub(super) of_a: Vec<Option<usize>>,
     pub(super) of_b: Vec<Option<usize>>,
-    /// Matched bodies.
     pub(super) bodies: Vec<(usize, usize)>,
     by_body: FxHashMap<usize, usize>,
 }
@@ -54,10 +54,10 @@ pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
                 left.map(|node| (tokens[node][which], node)).collect::<Vec<_>>()
             };
             let mut left: FxHashMap<u32, VecDeque<usize>> = FxHashMap::default();
-            for (token, node) in of(&same_b, &b.nodes_of[body_b], &matching.of_b) {
+            for (token, node) in of(&same_b, &b.nesting.members[body_b], &matching.of_b) {
                 left.entry(token).or_default().push_back(node);
             }
-            for (token, x) in of(&same_a, &a.nodes_of[body_a], &matching.of_a) {
+            for (token, x) in of(&same_a, &a.nesting.members[body_a], &matching.of_a) {
                 if let Some(y) = left.get_mut(&token).and_then(VecDeque::pop_front) {
                     matching.of_a[x] = Some(y);
                     matching.of_b[y] = Some(x);
@@ -99,10 +99,8 @@ impl Matching {
         b: &Side<'_>,
         y: usize,
     ) -> Vec<(usize, usize)> {
-        let (Some(of_x), Some(of_y)) = (a.bodies_of.get(&x), b.bodies_of.get(&y)) else {
-            return Vec::new();
-        };
-        let both = of_x.iter().zip(of_y).filter(|(x, y)| x.0 == y.0);
+        let both = a.nesting.inside(x).iter().zip(b.nesting.inside(y));
+        let both = both.filter(|(x, y)| x.0 == y.0);
         both.map(|(x, y)| (x.1, y.1)).collect()
     }
 
@@ -141,19 +139,14 @@ fn modules(
     b: &Side<'_>,
     body_b: usize,
 ) -> Vec<(Vec<usize>, Vec<usize>)> {
-    let mut known: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut modules: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
-    for (side, body, second) in [(a, body_a, false), (b, body_b, true)] {
-        for &node in &side.nodes_of[body] {
-            let at = *known.entry(side.scopes[node].as_str()).or_insert_with(|| {
-                modules.push(Default::default());
-                modules.len() - 1
-            });
-            let list = if second { &mut modules[at].1 } else { &mut modules[at].0 };
-            list.push(node);
-        }
+    let mut modules: FxIndexMap<&str, (Vec<usize>, Vec<usize>)> = FxIndexMap::default();
+    for &node in &a.nesting.members[body_a] {
+        modules.entry(&a.scopes[node]).or_default().0.push(node);
     }
-    modules
+    for &node in &b.nesting.members[body_b] {
+        modules.entry(&b.scopes[node]).or_default().1.push(node);
+    }
+    modules.into_values().collect()
 }
 
 /// Interned descriptions of nodes, shared by both models.

@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
+use crate::model::enclosing;
+
 /// Returns `true` if a parameter is a constant of the program rather than a weight. The exporter
 /// names constants after their values.
 pub(super) fn is_constant(name: &str) -> bool {
@@ -40,13 +42,7 @@ pub(super) fn common(names: &[&str]) -> String {
 
 /// Returns all modules that contain one of `scopes`, including the scopes themselves.
 pub(super) fn ancestors(scopes: &[String]) -> FxHashSet<&str> {
-    scopes.iter().flat_map(|scope| outermost(scope)).collect()
-}
-
-/// Returns a module and the modules that contain it, outermost first.
-pub(super) fn outermost(scope: &str) -> impl Iterator<Item = &str> {
-    let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
-    ends.filter(|end| *end > 0).map(|end| &scope[..end])
+    scopes.iter().flat_map(|scope| enclosing(scope)).collect()
 }
 
 #[cfg(test)]
@@ -74,7 +70,7 @@ mod tests {
 
     #[test]
     fn modules_are_inside_modules() {
-        assert_eq!(outermost("a/b/c").collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
-        assert_eq!(outermost("").count(), 0);
+        assert_eq!(enclosing("a/b/c").collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
+        assert_eq!(enclosing("").count(), 0);
     }
 }

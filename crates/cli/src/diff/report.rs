@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::compare::{Change, ChangeKind, Difference};
-use super::pattern::{ancestors, common, outermost, pattern};
+use super::pattern::{ancestors, common, pattern};
 use super::side::Side;
 use crate::excerpt::Excerpts;
+use crate::model::enclosing;
 use crate::style::{Style, Text};
 
 /// The grouping of differences.
@@ -51,7 +52,6 @@ pub(crate) struct Report<'f> {
     pub(crate) modules: Vec<Line>,
     /// Differences in nodes, grouped by line or by module.
     pub(crate) groups: Vec<Group<'f>>,
-    /// Differences in parameters.
     pub(crate) parameters: Vec<Line>,
     /// A summary of the differences.
     pub(crate) summary: String,
@@ -80,7 +80,6 @@ pub(crate) struct Group<'f> {
 pub(crate) struct Entry<'f> {
     pub(crate) kind: ChangeKind,
     pub(crate) op: String,
-    /// The differences.
     pub(crate) details: String,
     /// The modules or lines of the nodes.
     pub(crate) within: String,
@@ -133,16 +132,17 @@ pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Differ
     for Group { title, place, entries } in &report.groups {
         text.styled(Style::Cyan, title);
         let source = place.as_ref().and_then(|(file, line)| excerpts.line(file, *line));
-        text.styled(Style::Dim, &source.map(|s| format!("  {}", s.trim())).unwrap_or_default());
-        text.line("");
+        text.styled_line(
+            Style::Dim,
+            &source.map(|s| format!("  {}", s.trim())).unwrap_or_default(),
+        );
         for entry in entries {
             let (mark, style) = entry.kind.mark();
             text.styled(style, &format!("  {mark} {}", entry.op));
             text.put(&format!("  {}", entry.details));
             let count = entry.changes.len();
             let times = if count == 1 { String::new() } else { format!(" × {count}") };
-            text.styled(Style::Dim, &format!("  {}{times}", entry.within));
-            text.line("");
+            text.styled_line(Style::Dim, &format!("  {}{times}", entry.within));
         }
         text.line("");
     }
@@ -154,8 +154,7 @@ fn lines(text: &mut Text, title: &str, lines: &[Line]) {
     if lines.is_empty() {
         return;
     }
-    text.styled(Style::Bold, title);
-    text.line("");
+    text.styled_line(Style::Bold, title);
     for Line { kind, name, detail } in lines {
         let (mark, style) = kind.mark();
         text.styled(style, &format!("  {mark} {name}"));
@@ -208,7 +207,7 @@ fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>,
                 continue;
             }
         };
-        match outermost(&side.scopes[node]).find(|scope| !other.contains(scope)) {
+        match enclosing(&side.scopes[node]).find(|scope| !other.contains(scope)) {
             Some(scope) => *whole.entry((change.kind, scope)).or_default() += 1,
             None => rest.push(change),
         }

@@ -2,23 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use onnx_file::proto::{GraphProto, TensorProto};
+use onnx_file::proto::{TensorProto, ValueInfoProto};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Failure;
 use crate::limits::COMPARISON;
-use crate::model::{BodyKind, Index, Makers, Model, Origin};
+use crate::model::{BodyKind, Index, Makers, Model, Nesting, Origin};
 
 /// A model, indexed for comparison.
 #[derive(Debug)]
 pub(crate) struct Side<'m> {
     pub(crate) index: Index<'m>,
     pub(super) path: PathBuf,
-    pub(super) makers: Makers<'m>,
-    /// The nodes of each body, in order.
-    pub(super) nodes_of: Vec<Vec<usize>>,
-    /// The bodies of each node, with the names of their attributes.
-    pub(super) bodies_of: FxHashMap<usize, Vec<(&'m str, usize)>>,
+    pub(crate) makers: Makers<'m>,
+    pub(super) nesting: Nesting<'m>,
     /// The parameters of each body.
     pub(super) tensors: Vec<&'m [TensorProto]>,
     /// The results of each body.
@@ -42,38 +39,26 @@ impl<'m> Side<'m> {
     /// Indexes `model`.
     pub(crate) fn new(model: &'m Model) -> Self {
         let index = Index::new(model);
-        let mut nodes_of = vec![Vec::new(); index.bodies.len()];
-        for (position, node) in index.nodes.iter().enumerate() {
-            nodes_of[node.body].push(position);
-        }
-        let mut bodies_of: FxHashMap<usize, Vec<(&'m str, usize)>> = FxHashMap::default();
-        for (body, entry) in index.bodies.iter().enumerate() {
-            if let BodyKind::Inner(owner, attribute) = entry.kind {
-                bodies_of.entry(owner).or_default().push((attribute, body));
-            }
-        }
-        let mut tensors: Vec<&'m [TensorProto]> = vec![&[]; index.bodies.len()];
-        let mut outputs: Vec<Vec<&'m str>> = vec![Vec::new(); index.bodies.len()];
-        let mut inputs: Vec<FxHashMap<&'m str, usize>> = vec![Default::default(); outputs.len()];
-        let mut add = |body: usize, graph: &'m GraphProto| {
-            tensors[body] = &graph.initializer;
-            outputs[body] = graph.output.iter().map(|value| value.name.as_str()).collect();
-            let names = graph.input.iter().map(|value| value.name.as_str());
-            inputs[body] = names.enumerate().map(|(at, name)| (name, at)).collect();
-        };
-        add(0, index.graph);
-        for (owner, bodies) in &bodies_of {
-            let attributes = &index.nodes[*owner].proto.attribute;
-            let graphs =
-                attributes.iter().flat_map(|a| a.g.as_deref().into_iter().chain(&a.graphs));
-            bodies.iter().zip(graphs).for_each(|((_, body), graph)| add(*body, graph));
-        }
-        for (body, entry) in index.bodies.iter().enumerate() {
-            if let BodyKind::Function(function) = entry.kind {
-                outputs[body] = function.output.iter().map(String::as_str).collect();
-                let names = function.input.iter().map(String::as_str);
-                inputs[body] = names.enumerate().map(|(at, name)| (name, at)).collect();
-            }
+        let mut tensors: Vec<&'m [TensorProto]> = Vec::new();
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+        for body in &index.bodies {
+            let (from, to): (Vec<&str>, Vec<&str>) = match (body.kind, body.graph) {
+                (BodyKind::Function(function), _) => {
+                    let names = |list: &'m [String]| list.iter().map(String::as_str).collect();
+                    (names(&function.input), names(&function.output))
+                }
+                (_, graph) => {
+                    let names = |list: &'m [ValueInfoProto]| {
+                        list.iter().map(|value| value.name.as_str()).collect()
+                    };
+                    graph
+                        .map(|graph| (names(&graph.input), names(&graph.output)))
+                        .unwrap_or_default()
+                }
+            };
+            tensors.push(body.graph.map_or(&[], |graph| &graph.initializer));
+            inputs.push(from.into_iter().enumerate().map(|(at, name)| (name, at)).collect());
+            outputs.push(to);
         }
         let origins = (0..index.nodes.len()).map(|node| index.origin(node)).collect();
         let scope = |node| match index.function(node) {
@@ -86,8 +71,8 @@ impl<'m> Side<'m> {
         };
         let scopes = (0..index.nodes.len()).map(scope).collect();
         let path = model.path.clone().unwrap_or_default();
-        let makers = Makers::new(&index);
-        Self { index, path, makers, nodes_of, bodies_of, tensors, outputs, inputs, origins, scopes }
+        let (makers, nesting) = (Makers::new(&index), Nesting::new(&index));
+        Self { index, path, makers, nesting, tensors, outputs, inputs, origins, scopes }
     }
 
     /// Returns the file of a node, or else its function, and the line number.

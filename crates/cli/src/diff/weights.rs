@@ -1,7 +1,7 @@
 //! Differences between parameters: name, type and contents.
 
 use onnx_file::proto::TensorProto;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compare::{ChangeKind, Difference, Weight};
 use super::contents::same;
@@ -30,7 +30,7 @@ pub(super) fn compare(
         let (old, new) = (a.tensors[body_a], b.tensors[body_b]);
         let known: FxHashMap<&str, &TensorProto> =
             new.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
-        let names: FxHashMap<&str, ()> = old.iter().map(|t| (t.name.as_str(), ())).collect();
+        let names: FxHashSet<&str> = old.iter().map(|t| t.name.as_str()).collect();
         for tensor in old {
             let name = tensor.name.as_str();
             let Some(other) = known.get(name) else {
@@ -41,8 +41,7 @@ pub(super) fn compare(
             if before != after {
                 entry(ChangeKind::Changed, name, format!("{before} → {after}"));
             } else if contents {
-                let equal = same(tensor, &a.path, other, &b.path);
-                match equal.map_err(|trouble| Failure::Request(trouble.to_string()))? {
+                match same(tensor, &a.path, other, &b.path)? {
                     Some(true) => {}
                     Some(false) => {
                         entry(ChangeKind::Changed, name, format!("{before}, different values"));
@@ -54,7 +53,7 @@ pub(super) fn compare(
                 }
             }
         }
-        for tensor in new.iter().filter(|tensor| !names.contains_key(tensor.name.as_str())) {
+        for tensor in new.iter().filter(|tensor| !names.contains(tensor.name.as_str())) {
             entry(ChangeKind::Added, &tensor.name, tensor_text(tensor));
         }
     }

@@ -141,11 +141,8 @@ impl Listing {
         listing.header = header.collect();
         for function in &model.functions {
             let values = values(&[&function.value_info]);
-            let known = |name: &String| {
-                values.get(name.as_str()).cloned().unwrap_or_else(|| Value::new(name))
-            };
-            let inputs = function.input.iter().map(known).collect();
-            let outputs = function.output.iter().map(known).collect();
+            let inputs = function.input.iter().map(|name| value(&values, name)).collect();
+            let outputs = function.output.iter().map(|name| value(&values, name)).collect();
             let body = Body { inputs, outputs, ..Body::default() };
             let body = listing.fill(body, &function.node, &values, &Scope::default());
             listing.functions.push((qualified(&function.domain, &function.name), body));
@@ -206,10 +203,7 @@ impl Listing {
                 }
             }
             attributes.sort_by(|a, b| a.0.cmp(&b.0));
-            let value = |name: &String| {
-                values.get(name.as_str()).cloned().unwrap_or_else(|| Value::new(name))
-            };
-            let outputs: Vec<Value> = node.output.iter().map(value).collect();
+            let outputs: Vec<Value> = node.output.iter().map(|name| value(values, name)).collect();
             let entry = |entry: &StringStringEntryProto| (entry.key.clone(), entry.value.clone());
             let own = self.nodes.len();
             body.nodes.push(own);
@@ -342,6 +336,11 @@ fn joined(items: &[impl std::fmt::Display], separator: &str) -> String {
 
 fn values<'m>(infos: &[&'m [ValueInfoProto]]) -> FxHashMap<&'m str, Value> {
     infos.iter().copied().flatten().map(|info| (info.name.as_str(), Value::of(info))).collect()
+}
+
+/// Returns the value `name`, with its type if it is declared.
+fn value(declared: &FxHashMap<&str, Value>, name: &str) -> Value {
+    declared.get(name).cloned().unwrap_or_else(|| Value::new(name))
 }
 
 fn qualified(domain: &str, name: &str) -> String {

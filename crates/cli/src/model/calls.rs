@@ -156,7 +156,7 @@ impl Calls {
 struct Inliner<'a, 'm> {
     index: &'a Index<'m>,
     calls: &'a Calls,
-    nesting: Nesting,
+    nesting: Nesting<'m>,
     found: FxHashMap<String, Vec<Chain>>,
     /// The number of inlined calls.
     calls_inlined: usize,
@@ -197,7 +197,7 @@ impl<'a, 'm> Inliner<'a, 'm> {
             if self.calls.called(node).is_some() {
                 graph.calls.push((node, chain.clone()));
             }
-            for &inner in self.nesting.inside(node) {
+            for &(_, inner) in self.nesting.inside(node) {
                 let mut new = Graph::default();
                 self.add(&mut new, inner, chain);
                 if !new.calls.is_empty() || !new.inner.is_empty() {

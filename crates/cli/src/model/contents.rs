@@ -6,18 +6,7 @@ use std::path::{Component, Path};
 
 use onnx_file::proto::{DataLocation, TensorProto};
 
-use crate::failure::without_number;
-
-/// The reason why contents cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// The data is outside the model's folder.
-    #[error("`{0}` is stored in `{1}`, outside the model's folder")]
-    Outside(String, String),
-    /// The data cannot be read.
-    #[error("cannot read `{0}` from `{1}`: {text}", text = without_number(.2))]
-    Io(String, String, io::Error),
-}
+use crate::failure::{Failure, without_number};
 
 trait Source: Read + Seek {}
 impl<T: Read + Seek> Source for T {}
@@ -35,7 +24,7 @@ pub(crate) struct Contents {
 impl Contents {
     /// Opens the bytes of `tensor`, which belongs to the model at `model` and records their
     /// location. Returns `None` if the tensor is stored in a form without bytes.
-    pub(crate) fn of(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
+    pub(crate) fn of(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Failure> {
         if tensor.data_location() == DataLocation::External {
             return Self::external(tensor, model);
         }
@@ -55,12 +44,10 @@ impl Contents {
     }
 
     /// Reads the bytes at `offset`.
-    pub(crate) fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Trouble> {
+    pub(crate) fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Failure> {
         let place = self.source.seek(SeekFrom::Start(self.start.saturating_add(offset)));
-        place.and_then(|_| self.source.read_exact(bytes)).map_err(|error| {
-            let (name, place) = self.names.clone();
-            Trouble::Io(name, place, error)
-        })
+        let read = place.and_then(|_| self.source.read_exact(bytes));
+        read.map_err(|error| unreadable(&self.names, &error))
     }
 
     fn in_memory(tensor: &TensorProto, bytes: Vec<u8>) -> Self {
@@ -69,14 +56,17 @@ impl Contents {
         Self { length, source: Box::new(Cursor::new(bytes)), start: 0, names }
     }
 
-    fn external(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
-        let location = property(tensor, "location").unwrap_or_default();
-        let inner = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        if !Path::new(location).components().all(inner) {
-            return Err(Trouble::Outside(tensor.name.clone(), location.to_owned()));
+    fn external(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Failure> {
+        let location = location_property(tensor, "location").unwrap_or_default();
+        if leaves_folder(location) {
+            let name = &tensor.name;
+            let why = format!("`{name}` is stored in `{location}`, outside the model's folder");
+            return Err(Failure::Request(why));
         }
         // Packed numbers inside the model have no bytes of their own.
-        if property(tensor, "field").is_some_and(|field| !matches!(field, "4" | "9" | "10")) {
+        if location_property(tensor, "field")
+            .is_some_and(|field| !matches!(field, "4" | "9" | "10"))
+        {
             return Ok(None);
         }
         let path = match location {
@@ -90,8 +80,9 @@ impl Contents {
                 return Err(io::Error::other("it is not a regular file"));
             }
             let (file, whole) = (File::open(&path)?, about.len());
-            let number =
-                |key| property(tensor, key).and_then(|text| text.trim().parse::<u64>().ok());
+            let number = |key| {
+                location_property(tensor, key).and_then(|text| text.trim().parse::<u64>().ok())
+            };
             let start = number("offset").unwrap_or(0);
             let rest = whole.checked_sub(start).ok_or(io::ErrorKind::UnexpectedEof)?;
             let length = number("length").unwrap_or(rest);
@@ -104,11 +95,24 @@ impl Contents {
             Ok((file, start, length)) => {
                 Ok(Some(Self { length, source: Box::new(file), start, names }))
             }
-            Err(error) => Err(Trouble::Io(names.0, names.1, error)),
+            Err(error) => Err(unreadable(&names, &error)),
         }
     }
 }
 
-fn property<'t>(tensor: &'t TensorProto, key: &str) -> Option<&'t str> {
+/// Creates the failure for contents that cannot be read.
+fn unreadable((name, file): &(String, String), error: &io::Error) -> Failure {
+    let error = without_number(error);
+    Failure::Request(format!("cannot read `{name}` from `{file}`: {error}"))
+}
+
+/// Returns `true` if a path in a model is absolute or may lead out of the model's folder.
+pub(crate) fn leaves_folder(path: &str) -> bool {
+    let is_inner = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    !Path::new(path).components().all(is_inner)
+}
+
+/// Returns the value of `key` in the location of a tensor's contents outside the model file.
+pub(crate) fn location_property<'t>(tensor: &'t TensorProto, key: &str) -> Option<&'t str> {
     tensor.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str())
 }

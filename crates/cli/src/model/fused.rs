@@ -39,6 +39,20 @@ pub struct OptimizedNode<'m> {
     pub outputs: &'m [String],
 }
 
+impl<'m> OptimizedNode<'m> {
+    /// Returns the node's operands.
+    pub(super) fn operands(&self) -> impl DoubleEndedIterator<Item = Value<'m>> + use<'m> {
+        let body = self.body;
+        self.inputs.iter().filter(|name| !name.is_empty()).map(move |name| (body, name.as_str()))
+    }
+
+    /// Returns the node's results.
+    pub(super) fn results(&self) -> impl DoubleEndedIterator<Item = Value<'m>> + use<'m> {
+        let body = self.body;
+        self.outputs.iter().filter(|name| !name.is_empty()).map(move |name| (body, name.as_str()))
+    }
+}
+
 /// The nodes of an optimised model, resolved against the map of the exported one.
 #[derive(Debug)]
 pub struct Fused<'m> {
@@ -131,9 +145,7 @@ impl<'m> Fused<'m> {
         match (direct.next(), direct.next()) {
             (Some(&call), None) if own.is_empty() => {
                 let group = self.group(node).into_iter().map(|node| self.nodes[node]);
-                let names = group.flat_map(|node| {
-                    node.outputs.iter().chain(node.inputs).map(move |name| (node.body, name))
-                });
+                let names = group.flat_map(|node| node.results().chain(node.operands()));
                 let around = names.filter_map(|(body, name)| self.call((body, call_of(name)?)));
                 let around = around.map(|inlined| known(&self.through(inlined), call));
                 let around = around.into_iter().find(|calls| !calls.is_empty());
@@ -190,8 +202,7 @@ impl<'m> Fused<'m> {
 
     fn found(&self, node: usize) -> Found {
         let Some(optimized) = self.nodes.get(node) else { return Found::default() };
-        let results = optimized.outputs.iter().filter(|name| !name.is_empty());
-        let own = results.filter_map(|name| self.position(optimized.body, name)).next();
+        let own = optimized.results().find_map(|value| self.position(value));
         if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
             return Found { nodes: own.into_iter().collect(), ..Found::default() };
         }
@@ -204,8 +215,7 @@ impl<'m> Fused<'m> {
             let is_known = self.put_first(node, &mut found.nodes) || own.or(inlined).is_some();
             found.is_ambiguous = !is_known && self.groups.contains_key(&node);
             if found.is_ambiguous && is_layout(optimized) {
-                let operands = optimized.inputs.iter();
-                found.nodes.extend(operands.filter_map(|name| self.position(optimized.body, name)));
+                found.nodes.extend(optimized.operands().filter_map(|value| self.position(value)));
             }
             found.nodes.truncate(MOST);
             found.calls = found.nodes.clone();
@@ -228,8 +238,8 @@ impl<'m> Fused<'m> {
     }
 
     /// Returns the exported node that computes a value.
-    fn position(&self, body: usize, name: &str) -> Option<usize> {
-        self.map.find(name).or_else(|| self.introduced.get(&(body, name)).copied())
+    fn position(&self, value: Value<'_>) -> Option<usize> {
+        self.map.find(value.1).or_else(|| self.introduced.get(&value).copied())
     }
 
     /// Moves the most informative exported node to the front: the only one with the node's
@@ -259,19 +269,13 @@ impl<'m> Fused<'m> {
     fn between(&self, node: usize) -> Vec<usize> {
         let group = self.group(node);
         let nodes = || group.iter().map(|node| &self.nodes[*node]);
-        let made: Vec<(usize, &str)> = nodes()
-            .rev()
-            .flat_map(|node| node.outputs.iter().map(|name| (node.body, name.as_str())))
-            .collect();
-        let inside: FxHashSet<&(usize, &str)> = made.iter().collect();
-        let read =
-            nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
-        let read: Vec<(usize, &str)> = read.filter(|value| !inside.contains(value)).collect();
-        let position = |(body, name): &(usize, &str)| self.position(*body, name);
-        let own = &self.nodes[node];
-        let own_results = own.outputs.iter().filter(|name| !name.is_empty());
-        let own_results: Option<Vec<usize>> =
-            own_results.map(|name| self.position(own.body, name)).collect();
+        let made: Vec<Value<'_>> = nodes().rev().flat_map(OptimizedNode::results).collect();
+        let inside: FxHashSet<&Value<'_>> = made.iter().collect();
+        let read = nodes().flat_map(OptimizedNode::operands);
+        let read: Vec<Value<'_>> = read.filter(|value| !inside.contains(value)).collect();
+        let position = |value: &Value<'_>| self.position(*value);
+        let own_results = self.nodes[node].results().map(|value| self.position(value));
+        let own_results: Option<Vec<usize>> = own_results.collect();
         // A node whose results are all known has no part in those of the others in its group.
         let results: Vec<usize> = own_results
             .filter(|results| !results.is_empty())
@@ -279,9 +283,8 @@ impl<'m> Fused<'m> {
         let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
         // A node that only changes the layout of a value represents the producer of the value.
         let results_alone = results.iter().all(|result| operands.contains(result));
-        let is_known = |value: &(usize, &str)| {
-            self.map.has_value(value.1) || self.introduced.contains_key(value)
-        };
+        let is_known =
+            |value: &Value<'_>| self.map.has_value(value.1) || self.introduced.contains_key(value);
         // Without a known operand there is no boundary, and everything upstream would be included.
         if results_alone || !read.iter().any(is_known) {
             return distinct(results);
@@ -320,7 +323,7 @@ fn calls<'m>(
         }
     };
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+        for (_, name) in node.results() {
             let Some(call) = map.find(name).filter(|call| map.is_call(*call)) else { continue };
             let outer = call_of(name).map(|call| (node.body, call));
             // The result may be that of a node that the runtime added.
@@ -384,17 +387,17 @@ fn groups(
     introduced: &FxHashMap<Value<'_>, usize>,
 ) -> FxHashMap<usize, Vec<usize>> {
     let mut leaders: Vec<usize> = (0..nodes.len()).collect();
-    let mut makers: FxHashMap<(usize, &str), usize> = FxHashMap::default();
+    let mut makers: FxHashMap<Value<'_>, usize> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.inputs {
-            if let Some(&maker) = makers.get(&(node.body, name.as_str())) {
+        for operand in node.operands() {
+            if let Some(&maker) = makers.get(&operand) {
                 let (own, other) = (leader(&mut leaders, position), leader(&mut leaders, maker));
                 leaders[own] = other;
             }
         }
-        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            if !map.has_value(name) && !introduced.contains_key(&(node.body, name.as_str())) {
-                makers.insert((node.body, name), position);
+        for result in node.results() {
+            if !map.has_value(result.1) && !introduced.contains_key(&result) {
+                makers.insert(result, position);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! An index of all nodes of a model: those of the main graph, of subgraphs and of functions.
 
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 use onnx_file::proto::{
     FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
@@ -26,6 +27,8 @@ pub(crate) enum BodyKind<'m> {
 pub(crate) struct Body<'m> {
     /// The owner of the body.
     pub(crate) kind: BodyKind<'m>,
+    /// The graph, unless the body is a function.
+    pub(crate) graph: Option<&'m GraphProto>,
     /// The enclosing body, whose values are also visible.
     parent: Option<usize>,
     types: FxHashMap<&'m str, &'m TypeProto>,
@@ -35,7 +38,6 @@ pub(crate) struct Body<'m> {
 /// A node and the body that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'m> {
-    /// The node itself.
     pub(crate) proto: &'m NodeProto,
     /// The body that contains it.
     pub(crate) body: usize,
@@ -44,13 +46,10 @@ pub(crate) struct Node<'m> {
 /// An index of all nodes of a model. A node's subgraphs follow it; functions come last.
 #[derive(Debug)]
 pub(crate) struct Index<'m> {
-    /// The model.
     pub(crate) model: &'m Model,
-    /// All nodes.
     pub(crate) nodes: Vec<Node<'m>>,
     /// All bodies, the main graph's first.
     pub(crate) bodies: Vec<Body<'m>>,
-    /// The main graph.
     pub(crate) graph: &'m GraphProto,
     by_name: FxHashMap<&'m str, usize>,
     /// Names that several nodes share, with all but the first of these nodes. After inlining, names
@@ -66,18 +65,7 @@ pub(crate) struct Index<'m> {
 impl<'m> Index<'m> {
     /// Indexes the nodes of `model`.
     pub(crate) fn new(model: &'m Model) -> Self {
-        static NO_GRAPH: GraphProto = GraphProto {
-            node: Vec::new(),
-            name: String::new(),
-            initializer: Vec::new(),
-            doc_string: String::new(),
-            input: Vec::new(),
-            output: Vec::new(),
-            value_info: Vec::new(),
-            quantization_annotation: Vec::new(),
-            sparse_initializer: Vec::new(),
-            metadata_props: Vec::new(),
-        };
+        static NO_GRAPH: LazyLock<GraphProto> = LazyLock::new(GraphProto::default);
         let graph = model.proto.graph.as_ref().unwrap_or(&NO_GRAPH);
         let mut index = Self {
             model,
@@ -95,7 +83,7 @@ impl<'m> Index<'m> {
         for function in &model.proto.functions {
             let types = declared(&[&function.value_info]);
             let (kind, tensors) = (BodyKind::Function(function), FxHashMap::default());
-            index.bodies.push(Body { kind, parent: None, types, tensors });
+            index.bodies.push(Body { kind, graph: None, parent: None, types, tensors });
             index.add_nodes(index.bodies.len() - 1, &function.node);
         }
         for (position, node) in index.nodes.iter().enumerate() {
@@ -128,7 +116,8 @@ impl<'m> Index<'m> {
     fn add_graph(&mut self, kind: BodyKind<'m>, graph: &'m GraphProto, parent: Option<usize>) {
         let types = declared(&[&graph.value_info, &graph.output, &graph.input]);
         let tensors = graph.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor));
-        self.bodies.push(Body { kind, parent, types, tensors: tensors.collect() });
+        let tensors = tensors.collect();
+        self.bodies.push(Body { kind, graph: Some(graph), parent, types, tensors });
         self.add_nodes(self.bodies.len() - 1, &graph.node);
     }
 

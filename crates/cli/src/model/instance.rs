@@ -38,8 +38,8 @@ impl<'m> Origin<'m> {
     pub(super) fn called_from(&self, caller: &[Frame<'m>]) -> Self {
         let inside = self.stack.iter().position(|frame| Some(frame) == self.site.as_ref());
         let is_inside = inside.is_some_and(|at| !self.is_outside(at, caller));
-        let site = if is_inside { self.site.clone() } else { None };
-        let site = site.or_else(|| caller.iter().find(|frame| frame.is_user).cloned());
+        let site = self.site.filter(|_| is_inside);
+        let site = site.or_else(|| caller.iter().find(|frame| frame.is_user).copied());
         Self { site, stack: caller.to_vec(), ..self.clone() }
     }
 
@@ -58,13 +58,13 @@ impl<'m> Origin<'m> {
             let inside = self.stack.len() - call.stack.len();
             let at = self.stack.iter().position(|frame| Some(frame) == self.site.as_ref());
             if at.is_none_or(|at| at >= inside) {
-                self.site.clone_from(&place.site);
+                self.site = place.site;
             }
             self.stack.truncate(inside);
-            self.stack.extend(place.stack.iter().cloned());
+            self.stack.extend(&place.stack);
             self.others.clear();
         } else if self.stack.is_empty() && recorded.iter().any(|call| call.site == self.site) {
-            self.site.clone_from(&place.site);
+            self.site = place.site;
         }
         self.scope = match (self.scope.split_once('/'), place.scope.is_empty()) {
             (None, _) => place.scope.clone(),

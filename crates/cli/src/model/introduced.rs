@@ -105,10 +105,8 @@ pub(crate) fn introduced<'m>(
 ) -> FxHashMap<Value<'m>, usize> {
     let mut producers: FxHashMap<Value<'m>, usize> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            if !map.has_value(name) {
-                producers.insert((node.body, name), position);
-            }
+        for result in node.results().filter(|(_, name)| !map.has_value(name)) {
+            producers.insert(result, position);
         }
     }
     if producers.is_empty() {
@@ -116,11 +114,8 @@ pub(crate) fn introduced<'m>(
     }
     let mut consumers: FxHashMap<Value<'m>, Vec<usize>> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.inputs {
-            let value = (node.body, name.as_str());
-            if producers.contains_key(&value) {
-                consumers.entry(value).or_default().push(position);
-            }
+        for operand in node.operands().filter(|operand| producers.contains_key(operand)) {
+            consumers.entry(operand).or_default().push(position);
         }
     }
     let named: Vec<Option<usize>> = nodes.iter().map(|node| named(map, node)).collect();
@@ -130,19 +125,14 @@ pub(crate) fn introduced<'m>(
         starts[position] = resolver.reads(position, named[position]);
         if starts[position].is_none() && is_layout(node) {
             // Its consumers read the same value.
-            let results = node.outputs.iter().map(|name| (node.body, name.as_str()));
-            let readers = results.filter_map(|result| consumers.get(&result)).flatten();
+            let readers = node.results().filter_map(|result| consumers.get(&result)).flatten();
             let read = readers.flat_map(|reader| starts[*reader].iter().flatten().copied());
             starts[position] = Some(set(read)).filter(|read| !read.is_empty());
         }
     }
     let mut found: FxHashMap<Value<'m>, usize> = FxHashMap::default();
     for (position, node) in nodes.iter().enumerate() {
-        for name in node.outputs {
-            let value = (node.body, name.as_str());
-            if producers.get(&value) != Some(&position) {
-                continue;
-            }
+        for value in node.results().filter(|value| producers.get(value) == Some(&position)) {
             let at_least = match is_layout(node) {
                 true => node.inputs.first().and_then(|operand| {
                     map.find(operand).or_else(|| found.get(&(node.body, operand)).copied())
@@ -193,8 +183,7 @@ impl<'r, 'm> Structure<'r, 'm> {
     ) -> Option<Self> {
         let is_nameless = |at: &usize| {
             let node = &nodes[*at];
-            let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
-            let is_new = outputs.any(|name| producers.get(&(node.body, name.as_str())) == Some(at));
+            let is_new = node.results().any(|result| producers.get(&result) == Some(at));
             is_new && named[*at].is_none()
         };
         let nameless: Vec<usize> = (0..nodes.len()).filter(is_nameless).collect();
@@ -223,8 +212,7 @@ impl<'r, 'm> Structure<'r, 'm> {
         for node in self.nameless.iter().map(|at| &self.nodes[*at]) {
             if is_layout(node) {
                 let operand = self.reads(node, &values).and_then(|reads| reads.first().copied());
-                let results = node.outputs.iter().map(|name| (node.body, name.as_str()));
-                for (result, operand) in results.zip(operand) {
+                for (result, operand) in node.results().zip(operand) {
                     if let Entry::Vacant(entry) = values.entry(result) {
                         entry.insert(operand);
                         layouts.push(result);
@@ -240,8 +228,7 @@ impl<'r, 'm> Structure<'r, 'm> {
             match free.next().filter(|_| is_only || in_order) {
                 Some(&exported) => {
                     taken.insert(exported);
-                    let outputs = node.outputs.iter().filter(|name| !name.is_empty());
-                    values.extend(outputs.map(|name| ((node.body, name.as_str()), exported)));
+                    values.extend(node.results().map(|result| (result, exported)));
                 }
                 None => is_complete = false,
             }
@@ -266,9 +253,8 @@ impl<'r, 'm> Structure<'r, 'm> {
         values: &FxHashMap<Value<'m>, usize>,
     ) -> Option<Vec<usize>> {
         let mut found = Vec::new();
-        for name in node.inputs.iter().filter(|name| !name.is_empty()) {
-            let value = (node.body, name.as_str());
-            match self.map.find(name).or_else(|| values.get(&value).copied()) {
+        for value in node.operands() {
+            match self.map.find(value.1).or_else(|| values.get(&value).copied()) {
                 Some(exported) => found.push(exported),
                 None if self.producers.contains_key(&value) => return None,
                 // An input or a constant.

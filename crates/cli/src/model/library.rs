@@ -162,7 +162,7 @@ mod tests {
             frame("step.py", 12),
             frame("train.py", 3),
         ];
-        let origin = Origin { site: Some(stack[5].clone()), stack, ..Origin::default() };
+        let origin = Origin { site: Some(stack[5]), stack, ..Origin::default() };
         let choice = choice.unchecked(default);
         choice.below(&origin).into_iter().map(Frame::place).collect()
     }

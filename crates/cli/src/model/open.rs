@@ -37,26 +37,23 @@ impl Model {
     /// Opens the model file at `path` with the map file `map`, or else with the map inside the
     /// model or beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto = onnx_file::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
-        Self::with_map(path, proto, map)
+        Self::with_map(path, onnx_file::skim_file(path), map)
     }
 
     /// Opens a model like [`Model::open`]. Its tensors also record the location of their contents
     /// in the file.
     pub(crate) fn open_located(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto =
-            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
-        Self::with_map(path, proto, map)
+        Self::with_map(path, onnx_file::skim_located(path), map)
     }
 
-    fn with_map(path: &Path, proto: ModelProto, map: Option<&Path>) -> Result<Self, Failure> {
-        let mut model = Self::without_map(Some(path), proto);
+    fn with_map(
+        path: &Path,
+        proto: onnx_file::Result<ModelProto>,
+        map: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let mut model = Self::without_map(Some(path), proto.map_err(Failure::model(path))?);
         match map {
-            Some(map) => {
-                if let Err(why) = model.use_map(map)? {
-                    return Err(Failure::Request(format!("{}: {why}", map.display())));
-                }
-            }
+            Some(map) => model.use_map(map)?,
             None => model.find_map("pass it with --map"),
         }
         Ok(model)
@@ -64,8 +61,7 @@ impl Model {
 
     /// Opens the model file at `path` with the map inside it or beside it.
     pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
-        let proto =
-            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto = onnx_file::skim_located(path).map_err(Failure::model(path))?;
         let mut model = Self::without_map(Some(path), proto);
         model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
@@ -113,27 +109,26 @@ impl Model {
 
     /// Uses the map file at `path`, unless it belongs to another export. If an export was
     /// interrupted or is still running, the map may have a temporary name.
-    fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
-        let next = onnx_file::next_name(path);
+    fn use_map(&mut self, file: &Path) -> Result<(), Failure> {
+        let next = onnx_file::next_name(file);
         let of_model = |key| property(&self.proto.metadata_props, key);
         let inside = || of_model(SOURCE_MAP).map(|text| digest(text.as_bytes()));
         let wanted = of_model(SOURCE_MAP_DIGEST).map(str::to_owned).or_else(inside);
         let is_other =
             |text: &str| wanted.as_ref().is_some_and(|wanted| *wanted != digest(text.as_bytes()));
-        let (mut path, mut text) = match read_map(path) {
+        let (mut path, mut text) = match read_map(file) {
             Err(_) if next.is_file() => (next.as_path(), read_map(&next)?),
-            text => (path, text?),
+            text => (file, text?),
         };
         if is_other(&text) && next.is_file() {
             (path, text) = (&next, read_map(&next)?);
         }
         if is_other(&text) {
-            return Ok(Err("this source map belongs to another export".to_owned()));
+            return Err(Failure::file(file, "this source map belongs to another export"));
         }
         self.map_path = Some(path.to_owned());
-        let map = SourceMap::parse(&text);
-        self.map = Some(map.map_err(|error| Failure::Map { path: path.to_owned(), error })?);
-        Ok(Ok(()))
+        self.map = Some(SourceMap::parse(&text).map_err(|error| Failure::file(path, error))?);
+        Ok(())
     }
 
     /// Looks for the map; `help` is the advice for a map in another location.
@@ -160,10 +155,8 @@ impl Model {
                 format!("the model's source map is a separate file that was not found; {help}");
             return self.remarks.push(remark);
         };
-        match self.use_map(map) {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => self.remarks.push(format!("{}: {why}", map.display())),
-            Err(failure) => self.remarks.push(failure.to_string()),
+        if let Err(failure) = self.use_map(map) {
+            self.remarks.push(failure.to_string());
         }
     }
 }
@@ -177,14 +170,11 @@ pub fn source_map_of(path: &Path) -> onnx_file::Result<Result<SourceMap, String>
 }
 
 fn read_map(path: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::Io { path: path.to_owned(), error };
     let mut bytes = vec![];
-    let file = onnx_file::open_regular(path).map_err(failed)?;
-    file.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|_| {
-        let error = SourceMapError::Malformed("it is not text".to_owned());
-        Failure::Map { path: path.to_owned(), error }
-    })
+    let file = onnx_file::open_regular(path).map_err(Failure::io(path))?;
+    file.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(Failure::io(path))?;
+    let error = SourceMapError::Malformed("it is not text".to_owned());
+    String::from_utf8(bytes).map_err(|_| Failure::file(path, error))
 }
 
 impl Model {

@@ -3,32 +3,17 @@
 use std::borrow::Cow;
 
 use provenance::{
-    ALSO_FROM, CALLSITE, FrameKind, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, Span,
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, OR_CALLED_FROM, OtherCall, PLUGIN, Source, Span,
 };
 
 use super::open::property;
-use super::{Chain, Index, Lookup, torch};
+use super::{Chain, Frame, Index, Lookup, torch};
 
 /// The maximum number of sources listed per node.
 const MOST: usize = 256;
 
 /// The maximum number of alternative lines shown in a location.
 const PLACES: usize = 2;
-
-/// A frame of the user's call stack.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Frame<'m> {
-    /// The file, or an empty string if only the function is known.
-    pub(crate) file: &'m str,
-    /// The function's qualified name.
-    pub(crate) function: &'m str,
-    /// The expression; both columns are 0 if only the line is known.
-    pub(crate) span: Span,
-    /// `true` for the user's own code.
-    pub(crate) is_user: bool,
-    /// `true` for JAX's own code.
-    pub(crate) is_jax: bool,
-}
 
 /// One source of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,29 +75,6 @@ impl<'m> Origin<'m> {
             text.push_str(&format!(" or {place}"));
         }
         Some(text)
-    }
-}
-
-impl Frame<'_> {
-    /// Formats `file:line`, or `function:line` if the file is unknown.
-    pub(crate) fn place(&self) -> String {
-        let whose = if self.file.is_empty() { self.function } else { self.file };
-        format!("{whose}:{}", self.span.line)
-    }
-
-    /// Returns the owner of the code: `user`, `library` or `jax`.
-    pub(crate) fn kind(&self) -> &'static str {
-        let kind = match (self.is_user, self.is_jax) {
-            (true, _) => FrameKind::User,
-            (_, true) => FrameKind::Jax,
-            _ => FrameKind::Library,
-        };
-        kind.as_str()
-    }
-
-    /// Returns `true` if the columns are known.
-    pub(crate) fn has_columns(&self) -> bool {
-        self.span.end_column > 0
     }
 }
 
@@ -233,7 +195,7 @@ impl<'m> Index<'m> {
             let place = |frame: &Frame<'m>| (frame.function, frame.span.line);
             site.as_ref().is_some_and(|site| place(site) == place(frame))
         };
-        let site = stack.iter().find(same).cloned().or(site);
+        let site = stack.iter().find(same).copied().or(site);
         if let Some(file) = site.as_ref().map(|site| site.file) {
             let others = others.iter_mut().filter(|(is_caller, _)| *is_caller);
             let callers = others.flat_map(|(_, stack)| stack);
@@ -244,7 +206,7 @@ impl<'m> Index<'m> {
         let own = Origin { site, scope: scope.clone(), rule, stack, ..Origin::default() };
         let others = callers.into_iter().map(|(_, caller)| own.called_from(&caller)).collect();
         let merged = merged.into_iter().map(|(_, stack)| {
-            let site = stack.iter().find(|frame| !frame.is_jax).cloned();
+            let site = stack.iter().find(|frame| !frame.is_jax).copied();
             let (scope, rule) = (scope.clone(), String::new());
             Origin { site, scope, rule, stack, ..Origin::default() }
         });
@@ -278,26 +240,12 @@ fn distinct<'m>(sources: Vec<Source<'m>>) -> Vec<Origin<'m>> {
     found
 }
 
-fn origin_of_map(source: Source<'_>) -> Origin<'_> {
-    let origin = Origin {
-        site: source.site.as_ref().map(frame_of_map),
-        scope: source.scope,
-        rule: source.rule,
-        stack: source.stack.iter().map(frame_of_map).collect(),
-        others: Vec::new(),
-        is_idle: source.is_idle,
-    };
-    let others = source.others.iter().map(|other| Origin {
-        site: other.site.as_ref().map(frame_of_map),
-        stack: other.stack.iter().map(frame_of_map).collect(),
-        ..origin.clone()
-    });
-    Origin { others: others.collect(), ..origin.clone() }
-}
-
-fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {
-    let MapFrame { file, function, span, is_user, is_jax } = *frame;
-    Frame { file, function, span, is_user, is_jax }
+fn origin_of_map<'m>(source: Source<'m>) -> Origin<'m> {
+    let Source { site, scope, rule, stack, others, is_idle } = source;
+    let origin = Origin { site, scope, rule, stack, others: Vec::new(), is_idle };
+    let other =
+        |other: OtherCall<'m>| Origin { site: other.site, stack: other.stack, ..origin.clone() };
+    Origin { others: others.into_iter().map(other).collect(), ..origin.clone() }
 }
 
 /// Parses `Block.__call__:41`.

@@ -141,7 +141,6 @@ pub(crate) struct NodeInBranch<'n> {
     pub(crate) prefix: &'n str,
     /// The attribute of the `If`.
     pub(crate) attribute: &'static str,
-    /// The operator.
     pub(crate) op: &'n str,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn origin(props: &[StringStringEntryProto]) -> Option<Origin<'_>> {
     if stack.is_empty() && scope.is_none() && classes.is_empty() {
         return None;
     }
-    let site = stack.iter().find(|frame| frame.is_user).or_else(|| stack.first()).cloned();
+    let site = stack.iter().find(|frame| frame.is_user).or_else(|| stack.first()).copied();
     Some(Origin {
         site,
         scope: scope.unwrap_or_default(),

@@ -1,5 +1,7 @@
 //! A source file with the time of each line in the margin.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use super::report::{bar, share_text, time_text};
@@ -43,10 +45,8 @@ pub(crate) fn annotate(
 
 /// Returns the file of the profile that `file` refers to: the same path, or one that ends with it.
 fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
-    let mut files: Vec<&'m str> = shares.lines.keys().map(|site| site.file).collect();
-    files.sort_unstable();
-    files.dedup();
-    files.retain(|file| !file.is_empty());
+    let files: BTreeSet<&'m str> = shares.lines.keys().map(|site| site.file).collect();
+    let files: Vec<&'m str> = files.into_iter().filter(|file| !file.is_empty()).collect();
     match named_file(&files, file) {
         Some(file) => Ok(file),
         None if files.is_empty() => {

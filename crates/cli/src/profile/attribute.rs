@@ -17,21 +17,16 @@ pub(crate) enum Target {
     Node(usize, Vec<Chain>, Vec<usize>),
     /// A node that is in the source map, but not in the model.
     Exported(usize),
-    /// An unknown node.
     Unknown,
 }
 
 /// The kernels of a profile, each with its target.
-#[derive(Debug)]
-pub(crate) struct Attributed<'p> {
-    /// The kernels and their targets.
-    pub(crate) kernels: Vec<(&'p Kernel, Target)>,
-}
+pub(crate) type Attributed<'p> = Vec<(&'p Kernel, Target)>;
 
 /// Finds the nodes of `index` that the kernels of `profile` ran.
 pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attributed<'p> {
     let finder = Finder::new(index);
-    let mut kernels: Vec<(&'p Kernel, Target)> = Vec::with_capacity(profile.kernels.len());
+    let mut kernels: Attributed<'p> = Vec::with_capacity(profile.kernels.len());
     for kernel in &profile.kernels {
         let around = kernel.inside.and_then(|inside| kernels.get(inside)).map(|(_, around)| around);
         let target = finder.find(kernel, around);
@@ -39,14 +34,7 @@ pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attribut
     }
     attribute_moved(index, &mut kernels);
     fuse(index, &mut kernels);
-    Attributed { kernels }
-}
-
-impl Attributed<'_> {
-    /// Returns the number of matched kernels.
-    pub(crate) fn known(&self) -> usize {
-        self.kernels.iter().filter(|(_, target)| *target != Target::Unknown).count()
-    }
+    kernels
 }
 
 impl Target {

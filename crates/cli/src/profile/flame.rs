@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::share::{Shares, Times};
+use crate::FxIndexSet;
 
 /// The kind of stack in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,22 +30,13 @@ pub(crate) fn folded(shares: &Shares<'_>, which: Stacks) -> String {
 
 /// Builds a speedscope file with two profiles: by call and by module.
 pub(crate) fn speedscope(shares: &Shares<'_>, name: &str) -> Value {
-    let mut frames: Vec<Value> = Vec::new();
-    let mut known = rustc_hash::FxHashMap::default();
+    let mut frames: FxIndexSet<&String> = FxIndexSet::default();
     let mut profiles = Vec::new();
     for (times, title) in shares.stacks.iter().zip(["by call", "by module"]) {
         let (mut samples, mut weights) = (Vec::new(), Vec::new());
         for (stack, ns) in sorted(times) {
-            let stack: Vec<usize> = stack
-                .iter()
-                .map(|frame| {
-                    *known.entry(frame.clone()).or_insert_with(|| {
-                        frames.push(json!({ "name": frame }));
-                        frames.len() - 1
-                    })
-                })
-                .collect();
-            samples.push(stack);
+            let stack = stack.iter().map(|frame| frames.insert_full(frame).0);
+            samples.push(stack.collect::<Vec<usize>>());
             weights.push(ns);
         }
         profiles.push(json!({
@@ -57,6 +49,7 @@ pub(crate) fn speedscope(shares: &Shares<'_>, name: &str) -> Value {
             "weights": weights,
         }));
     }
+    let frames: Vec<Value> = frames.iter().map(|frame| json!({ "name": frame })).collect();
     json!({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": name,

@@ -296,30 +296,27 @@ impl<'i, 'm> Regions<'i, 'm> {
             return;
         }
         let upstream = self.reached(node, &self.reads);
-        if let Some(parts) = fused_operators(op) {
+        let core: Vec<usize> = if let Some(parts) = fused_operators(op) {
             // The operand of the fused operator is read several times, unlike values inside of it.
             let is_part = |other: &usize| {
                 self.silent.contains(other)
                     && self.read_by[*other].len() == 1
                     && parts.contains(&self.proto(*other).op_type.as_str())
             };
-            let inside: Vec<usize> = upstream.into_iter().filter(is_part).collect();
-            for other in inside {
-                self.owners.entry(other).or_default().push(at);
-            }
-            return;
-        }
-        let is_first =
-            |other: &&usize| self.silent.contains(other) && self.proto(**other).op_type == op;
-        let mut first = upstream.iter().filter(is_first);
-        if let (Some(&first), None) = (first.next(), first.next()) {
+            upstream.into_iter().filter(is_part).collect()
+        } else {
+            let is_first =
+                |other: &&usize| self.silent.contains(other) && self.proto(**other).op_type == op;
+            let mut first = upstream.iter().filter(is_first);
+            let (Some(&first), None) = (first.next(), first.next()) else { return };
             let after = self.reached(first, &self.read_by);
-            let core = upstream.iter().filter(|other| **other == first || after.contains(other));
-            let core: Vec<usize> =
-                core.copied().filter(|other| self.silent.contains(other)).collect();
-            for other in core {
-                self.owners.entry(other).or_default().push(at);
-            }
+            let is_core = |other: &usize| {
+                (*other == first || after.contains(other)) && self.silent.contains(other)
+            };
+            upstream.iter().copied().filter(is_core).collect()
+        };
+        for other in core {
+            self.owners.entry(other).or_default().push(at);
         }
     }
 

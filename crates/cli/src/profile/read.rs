@@ -31,11 +31,9 @@ pub(crate) struct Profile {
 pub(crate) struct Kernel {
     /// The node's name in the runtime.
     pub(crate) name: String,
-    /// The operator.
     pub(crate) op: String,
     /// The position that the runtime assigns to the node.
     pub(crate) position: Option<usize>,
-    /// The execution provider.
     pub(crate) provider: String,
     /// The position of the loop or branch that the kernel ran in. It precedes the kernel.
     pub(crate) inside: Option<usize>,
@@ -111,17 +109,12 @@ fn shapes(list: Option<&RawValue>) -> Vec<&str> {
 
 /// Reads the profile at `path`, skipping its first `skipped` runs.
 pub(crate) fn read(path: &Path, skipped: usize) -> Result<Profile, Failure> {
-    let failed = |error| Failure::Io { path: path.to_owned(), error };
-    let file = File::open(path).map_err(failed)?;
+    let file = File::open(path).map_err(Failure::io(path))?;
     let events: Vec<Event> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file))
-        .map_err(|error| wrong(path, &format!("not an onnxruntime profile: {error}")))?;
-    let mut profile = gather(events, skipped).map_err(|why| wrong(path, &why))?;
+        .map_err(|error| Failure::file(path, format!("not an onnxruntime profile: {error}")))?;
+    let mut profile = gather(events, skipped).map_err(|why| Failure::file(path, why))?;
     profile.kernels.retain(|kernel| kernel.calls > 0);
     Ok(profile)
-}
-
-fn wrong(path: &Path, why: &str) -> Failure {
-    Failure::Request(format!("{}: {why}", path.display()))
 }
 
 /// Converts the file's microseconds to nanoseconds. Values that are not durations count as zero.

@@ -34,9 +34,10 @@ pub(crate) fn report(
     let nodes = count(profile.kernels.len(), "node");
     let median = time_text(total.median);
     text.line(&format!("{wall} {nodes}; node medians add up to {median} per run"));
-    let cells = |time: Time| {
+    let row = |time: Time, rest: &[String]| {
         let share = share_text(time.median, total.median);
-        [time_text(time.median), mean(time), share, bar(time.median, total.median, BAR)]
+        let bar = bar(time.median, total.median, BAR);
+        [&[time_text(time.median), mean(time), share, bar][..], rest].concat()
     };
 
     text.line("");
@@ -44,25 +45,19 @@ pub(crate) fn report(
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (site, time) in lines.iter().take(top) {
         let source = excerpts.line(site.file, site.line).unwrap_or_default();
-        let mut row = cells(*time).to_vec();
-        row.extend([place(site), cut(source.trim(), 60)]);
-        rows.push(row);
+        rows.push(row(*time, &[place(site), cut(source.trim(), 60)]));
         let lines = shares.below(site);
         let slow = lines.iter().filter(|line| line.time.median * SMALL >= total.median);
         for Below { site, depth, time } in slow.take(below) {
             let source = excerpts.line(site.file, site.line).unwrap_or_default();
-            let mut row = cells(*time).to_vec();
-            let indent = "  ".repeat(depth + 1);
-            row.extend([format!("{indent}→ {}", place(site)), cut(source.trim(), 60)]);
-            rows.push(row);
+            let place = format!("{}→ {}", "  ".repeat(depth + 1), place(site));
+            rows.push(row(*time, &[place, cut(source.trim(), 60)]));
         }
     }
-    more(&mut rows, lines.iter().skip(top).map(|(_, time)| *time), &cells, "line");
+    rows.extend(more(lines.iter().skip(top).map(|(_, time)| *time), &row, "line"));
     let lost: Time = shares.lost.values().copied().sum();
     if !shares.lost.is_empty() {
-        let mut row = cells(lost).to_vec();
-        row.extend(["(unknown line)".to_owned(), names(shares)]);
-        rows.push(row);
+        rows.push(row(lost, &["(unknown line)".to_owned(), names(shares)]));
     }
     show(text, "line", rows, width);
 
@@ -85,18 +80,12 @@ pub(crate) fn report(
             Some("") | None => "(the model itself)",
             Some(name) => name,
         };
-        let mut row = cells(time).to_vec();
-        row.push(format!("{}{name}", "  ".repeat(depth(scope))));
-        rows.push(row);
+        rows.push(row(time, &[format!("{}{name}", "  ".repeat(depth(scope)))]));
     }
     if known.len() > top {
-        rows.push(vec![
-            String::new(),
-            String::new(),
-            String::new(),
-            String::new(),
-            format!("… {}", count(known.len() - top, "more module")),
-        ]);
+        let mut row = vec![String::new(); 4];
+        row.push(format!("… {}", count(known.len() - top, "more module")));
+        rows.push(row);
     }
     show(text, "module", rows, width);
 
@@ -105,16 +94,14 @@ pub(crate) fn report(
     ops.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (op, time, calls) in ops.iter().take(top) {
-        let mut row = cells(*time).to_vec();
         let calls = if calls % runs == 0 {
             (calls / runs).to_string()
         } else {
             format!("{:.1}", *calls as f64 / runs as f64)
         };
-        row.extend([(*op).clone(), format!("× {calls}")]);
-        rows.push(row);
+        rows.push(row(*time, &[(*op).clone(), format!("× {calls}")]));
     }
-    more(&mut rows, ops.iter().skip(top).map(|(_, time, _)| *time), &cells, "operator");
+    rows.extend(more(ops.iter().skip(top).map(|(_, time, _)| *time), &row, "operator"));
     show(text, "operator", rows, width);
     text.trim_lines();
 }
@@ -127,19 +114,15 @@ pub(crate) fn links(text: &mut Text, shares: &Shares<'_>, page: &Page, top: usiz
     }
 }
 
-/// Adds a row that sums up the rows not shown.
+/// Returns a row that sums up the rows not shown, if there are any.
 fn more(
-    rows: &mut Vec<Vec<String>>,
     rest: impl Iterator<Item = Time>,
-    cells: &dyn Fn(Time) -> [String; 4],
+    row: &dyn Fn(Time, &[String]) -> Vec<String>,
     what: &str,
-) {
+) -> Option<Vec<String>> {
     let rest: Vec<Time> = rest.collect();
-    if !rest.is_empty() {
-        let mut row = cells(rest.iter().copied().sum()).to_vec();
-        row.push(format!("… {}", count(rest.len(), &format!("more {what}"))));
-        rows.push(row);
-    }
+    let text = format!("… {}", count(rest.len(), &format!("more {what}")));
+    (!rest.is_empty()).then(|| row(rest.into_iter().sum(), &[text]))
 }
 
 fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {

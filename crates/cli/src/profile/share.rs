@@ -5,16 +5,15 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::{Attributed, Target, Time};
-use crate::model::{Frame, FrameChoice, Index, Origin};
+use crate::FxIndexSet;
+use crate::model::{Frame, FrameChoice, Index, Origin, enclosing};
 
 /// A line of the user's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Site<'m> {
     /// The file, or an empty string if only the function is known.
     pub(crate) file: &'m str,
-    /// The line.
     pub(crate) line: u32,
-    /// The function.
     pub(crate) function: &'m str,
 }
 
@@ -31,9 +30,7 @@ impl<'m> From<&Frame<'m>> for Site<'m> {
     }
 }
 
-/// Times by name.
 pub(crate) type Times<K> = FxHashMap<K, Time>;
-/// Times by line.
 pub(crate) type Lines<'m> = Times<Site<'m>>;
 
 /// The time of a profile, divided in three ways. Each division adds up to the total.
@@ -47,7 +44,6 @@ pub(crate) struct Shares<'m> {
     pub(crate) below: FxHashMap<Site<'m>, Times<Vec<Site<'m>>>>,
     /// Times by name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
-    /// Times by module.
     pub(crate) modules: Times<String>,
     /// Times by operator, with the number of calls.
     pub(crate) ops: FxHashMap<String, (Time, u64)>,
@@ -71,7 +67,7 @@ pub(crate) fn share<'m>(
     let mut shares = Shares::default();
     // A lambda and the function around it share lines.
     let mut functions: FxHashMap<(&'m str, u32), &'m str> = FxHashMap::default();
-    for (kernel, target) in &attributed.kernels {
+    for (kernel, target) in attributed {
         let origins = target.origins(index);
         // Each line, with its paths into libraries and an origin for each.
         let mut sites: Vec<(Site<'m>, Vec<Unfolded<'_, 'm>>)> = Vec::new();
@@ -93,8 +89,8 @@ pub(crate) fn share<'m>(
         }
         if sites.is_empty() {
             *shares.lost.entry(kernel.name.clone()).or_default() += kernel.time;
-            *shares.stacks[0].entry(vec![RUNTIME.to_owned(), kernel.op.clone()]).or_default() +=
-                kernel.time;
+            let stack = vec![RUNTIME.to_owned(), kernel.op.clone()];
+            *shares.stacks[0].entry(stack).or_default() += kernel.time;
         }
         let parts = kernel.time.split(sites.len());
         for ((site, paths), time) in sites.into_iter().zip(parts) {
@@ -107,16 +103,13 @@ pub(crate) fn share<'m>(
                 *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += time;
             }
         }
-        let mut scopes: Vec<Cow<'m, str>> = Vec::new();
-        match target {
-            Target::Unknown => scopes.push(Cow::Borrowed(RUNTIME)),
-            Target::Node(node, ..) if origins.is_empty() => scopes.push(index.scope(*node)),
-            _ => origins.iter().flat_map(Origin::possible).for_each(|origin| {
-                if !scopes.contains(&origin.scope) {
-                    scopes.push(origin.scope.clone());
-                }
-            }),
-        }
+        let scopes: FxIndexSet<Cow<'m, str>> = match target {
+            Target::Unknown => [Cow::Borrowed(RUNTIME)].into_iter().collect(),
+            Target::Node(node, ..) if origins.is_empty() => {
+                [index.scope(*node)].into_iter().collect()
+            }
+            _ => origins.iter().flat_map(Origin::possible).map(|o| o.scope.clone()).collect(),
+        };
         for (scope, time) in scopes.iter().zip(kernel.time.split(scopes.len())) {
             *shares.modules.entry(scope.to_string()).or_default() += time;
             let mut stack: Vec<String> =
@@ -134,11 +127,9 @@ pub(crate) fn share<'m>(
 /// A line of a library with its time, which includes that of the lines below it.
 #[derive(Debug)]
 pub(crate) struct Below<'m> {
-    /// The line.
     pub(crate) site: Site<'m>,
     /// The number of lines of libraries above it.
     pub(crate) depth: usize,
-    /// Its time.
     pub(crate) time: Time,
 }
 
@@ -188,9 +179,8 @@ fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
 pub(crate) fn inclusive(modules: &Times<String>) -> Times<&str> {
     let mut all: Times<&str> = FxHashMap::default();
     for (scope, &time) in modules {
-        let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
-        for end in ends.filter(|end| *end > 0) {
-            *all.entry(&scope[..end]).or_default() += time;
+        for outer in enclosing(scope) {
+            *all.entry(outer).or_default() += time;
         }
         if scope.is_empty() {
             *all.entry("").or_default() += time;

@@ -14,13 +14,10 @@ pub(crate) struct Other<'a> {
     /// The name of the other model.
     pub(crate) name: String,
     /// The model of the page.
-    pub(crate) own: &'a Side<'a>,
-    /// The other model.
-    pub(crate) side: &'a Side<'a>,
-    /// The other model's source.
-    pub(crate) excerpts: &'a Excerpts<'a>,
-    /// The differences.
-    pub(crate) found: &'a Difference,
+    pub(crate) own: Side<'a>,
+    pub(crate) side: Side<'a>,
+    pub(crate) excerpts: Excerpts<'a>,
+    pub(crate) found: Difference,
 }
 
 /// A row of the page: a position in the model, or a position that only the other model has.
@@ -105,7 +102,7 @@ impl Other<'_> {
         other: &Unfolded,
         title: &str,
     ) -> Value {
-        let report = gather(self.own, self.side, self.found, By::Line);
+        let report = gather(&self.own, &self.side, &self.found, By::Line);
         let mut rows_of_own: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut rows_of_other: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for (row, shown) in order.rows.iter().enumerate() {

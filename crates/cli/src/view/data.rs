@@ -18,27 +18,22 @@ use crate::table::count;
 
 /// A profile of the model.
 pub(crate) struct Timed<'a> {
-    /// The times.
     pub(crate) profile: &'a Profile,
     /// The attribution of the times to nodes.
-    pub(crate) attributed: &'a Attributed<'a>,
-    /// The times by line.
-    pub(crate) shares: &'a Shares<'a>,
+    pub(crate) attributed: Attributed<'a>,
+    pub(crate) shares: Shares<'a>,
 }
 
 /// The subject of a page.
 pub(crate) struct Subject<'a> {
     /// The name of the model.
     pub(crate) title: &'a str,
-    /// The model.
     pub(crate) index: &'a Index<'a>,
-    /// The source of the model.
     pub(crate) excerpts: &'a Excerpts<'a>,
     /// The links to an editor.
     pub(crate) editor: &'a Editor,
     /// The lines of libraries that the page shows.
     pub(crate) choice: FrameChoice,
-    /// The profile of the model.
     pub(crate) timed: Option<Timed<'a>>,
     /// The contributions of lines to the model's error.
     pub(crate) errors: Option<Errors>,
@@ -56,22 +51,21 @@ pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
         None => Order::alone(&unfolded),
         Some((other, places)) => Order::of_both(&unfolded, places, &other.found.partners),
     };
-    let times = timed.as_ref().map(|timed| unfolded.times(timed.attributed));
+    let times = timed.as_ref().map(|timed| unfolded.times(&timed.attributed));
     if let Some(other) = other {
         tables.others = changed_files(excerpts, other);
     }
     let makers = Makers::new(index);
-    let other_makers = other.as_ref().map(|other| Makers::new(&other.side.index));
     let mut nodes = Vec::with_capacity(order.rows.len());
     for shown in &order.rows {
-        let entry = match (shown, &beside, &other_makers) {
-            (Shown::Other(place), Some((other, unfolded)), Some(makers)) => {
+        let entry = match (shown, &beside) {
+            (Shown::Other(place), Some((Other { side, .. }, unfolded))) => {
                 tables.is_other = true;
                 let row = |place: usize| order.other[place];
-                let side = Located { index: &other.side.index, makers, unfolded };
+                let side = Located { index: &side.index, makers: &side.makers, unfolded };
                 side.entry(*place, &row, &mut tables)
             }
-            (Shown::Own(place) | Shown::Other(place), ..) => {
+            (Shown::Own(place) | Shown::Other(place), _) => {
                 tables.is_other = false;
                 let row = |place: usize| order.own.get(place).copied();
                 let side = Located { index, makers: &makers, unfolded: &unfolded };
@@ -91,16 +85,15 @@ pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
     let (parameters, missing) = parameters(index, &mut |text| tables.string(text));
     let against =
         beside.as_ref().map(|(other, places)| other.data(&order, &unfolded, places, title));
-    let theirs = other.as_ref().map(|other| (other.name.clone(), other.excerpts));
     let data = json!({
         "title": title,
         "facts": facts(index),
         "editor": editor.address,
-        "files": tables.files(excerpts, theirs.as_ref(), editor),
-        "frames": tables.frames,
-        "stacks": tables.stacks.list,
-        "origins": tables.origins.list,
-        "strings": tables.strings.list,
+        "files": tables.files(excerpts, other.as_ref(), editor),
+        "frames": tables.frames.iter().collect::<Vec<_>>(),
+        "stacks": tables.stacks.iter().collect::<Vec<_>>(),
+        "origins": tables.origins.iter().collect::<Vec<_>>(),
+        "strings": tables.strings.iter().collect::<Vec<_>>(),
         "nodes": nodes,
         "parameters": parameters,
         "profile": profile,

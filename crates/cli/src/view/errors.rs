@@ -41,15 +41,13 @@ const WHOLE: &str = "(the model itself)";
 impl Errors {
     /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error| Failure::Io { path: path.to_owned(), error };
-        let about = std::fs::metadata(path).map_err(failed)?;
-        let wrong = |why: String| Failure::Request(format!("{}: {why}", path.display()));
-        if about.len() > LARGEST {
-            return Err(wrong("it is too large".to_owned()));
+        if std::fs::metadata(path).map_err(Failure::io(path))?.len() > LARGEST {
+            return Err(Failure::file(path, "it is too large"));
         }
-        let bytes = std::fs::read(path).map_err(failed)?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| wrong(format!("not the output of `jax2onnx verify --json`: {error}")))
+        let bytes = std::fs::read(path).map_err(Failure::io(path))?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::file(path, format!("not the output of `jax2onnx verify --json`: {error}"))
+        })
     }
 
     /// Returns a note if the file belongs to another model.

@@ -1,39 +1,16 @@
 //! Tables whose entries refer to each other by position.
 
-use std::hash::Hash;
-
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
+use super::comparison::Other;
 use super::editor::Editor;
+use crate::FxIndexSet;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, FrameChoice, Origin};
 
 /// The maximum number of frames kept per stack. Recursion can make stacks very deep.
 const DEEPEST: usize = 64;
-
-/// Entries in the order of their first use.
-pub(super) struct Table<T> {
-    pub(super) list: Vec<T>,
-    known: FxHashMap<T, usize>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { list: Vec::new(), known: FxHashMap::default() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Table<T> {
-    fn add(&mut self, entry: T) -> usize {
-        if let Some(known) = self.known.get(&entry) {
-            return *known;
-        }
-        self.list.push(entry.clone());
-        self.known.insert(entry, self.list.len() - 1);
-        self.list.len() - 1
-    }
-}
 
 /// File, function, line, column, end line, end column, owner.
 type FrameEntry = (usize, usize, u32, u32, u32, u32, u8);
@@ -51,15 +28,14 @@ pub(super) struct SourceFile {
 
 #[derive(Default)]
 pub(super) struct Tables {
-    pub(super) strings: Table<String>,
-    sources: Table<SourceFile>,
+    pub(super) strings: FxIndexSet<String>,
+    sources: FxIndexSet<SourceFile>,
     /// Files whose text is shown.
     shown: FxHashSet<usize>,
-    pub(super) frames: Vec<FrameEntry>,
-    known_frames: FxHashMap<FrameEntry, usize>,
-    pub(super) stacks: Table<Vec<usize>>,
+    pub(super) frames: FxIndexSet<FrameEntry>,
+    pub(super) stacks: FxIndexSet<Vec<usize>>,
     /// Site, scope, rule, stack.
-    pub(super) origins: Table<(i64, usize, usize, usize)>,
+    pub(super) origins: FxIndexSet<(i64, usize, usize, usize)>,
     /// Files whose text differs in the other model.
     pub(super) others: FxHashSet<String>,
     /// The lines of libraries that are shown.
@@ -75,10 +51,8 @@ impl Tables {
     }
 
     pub(super) fn string(&mut self, text: &str) -> usize {
-        if let Some(known) = self.strings.known.get(text) {
-            return *known;
-        }
-        self.strings.add(text.to_owned())
+        let known = self.strings.get_index_of(text);
+        known.unwrap_or_else(|| self.strings.insert_full(text.to_owned()).0)
     }
 
     pub(super) fn file(&mut self, path: &str, function: &str, shown: bool) -> usize {
@@ -87,7 +61,7 @@ impl Tables {
             function: if path.is_empty() { function.to_owned() } else { String::new() },
             is_other: self.is_other && self.others.contains(path),
         };
-        let file = self.sources.add(source);
+        let file = self.sources.insert_full(source).0;
         if shown {
             self.shown.insert(file);
         }
@@ -101,10 +75,7 @@ impl Tables {
         let whose = if frame.is_user { 0 } else { 1 + u8::from(frame.is_jax) };
         let (end_line, end_column) = (span.end_line.max(span.line), span.end_column);
         let entry = (file, function, span.line, span.column, end_line, end_column, whose);
-        *self.known_frames.entry(entry).or_insert_with(|| {
-            self.frames.push(entry);
-            self.frames.len() - 1
-        })
+        self.frames.insert_full(entry).0
     }
 
     pub(super) fn origin(&mut self, origin: &Origin<'_>) -> usize {
@@ -112,14 +83,14 @@ impl Tables {
         let site = site.and_then(|site| i64::try_from(site).ok()).unwrap_or(-1);
         let stack = origin.stack.iter().take(DEEPEST);
         let stack: Vec<usize> = stack.map(|frame| self.frame(frame, false)).collect();
-        let stack = self.stacks.add(stack);
+        let stack = self.stacks.insert_full(stack).0;
         let choice = std::mem::take(&mut self.choice);
         for frame in choice.below(origin) {
             self.frame(frame, true);
         }
         self.choice = choice;
         let (scope, rule) = (self.string(&origin.scope), self.string(&origin.rule));
-        self.origins.add((site, scope, rule, stack))
+        self.origins.insert_full((site, scope, rule, stack)).0
     }
 
     /// Builds the entry of each file: label, path, text, a note if the text is missing, and the
@@ -127,7 +98,7 @@ impl Tables {
     pub(super) fn files(
         &self,
         excerpts: &Excerpts<'_>,
-        other: Option<&(String, &Excerpts<'_>)>,
+        other: Option<&Other<'_>>,
         editor: &Editor,
     ) -> Vec<Value> {
         let file = |(position, source): (usize, &SourceFile)| {
@@ -137,7 +108,9 @@ impl Tables {
                 return json!([function, "", null, note, null]);
             }
             let (label, excerpts) = match other {
-                Some((name, excerpts)) if *is_other => (format!("{path} ({name})"), *excerpts),
+                Some(Other { name, excerpts, .. }) if *is_other => {
+                    (format!("{path} ({name})"), excerpts)
+                }
                 _ => (path.clone(), excerpts),
             };
             if !self.shown.contains(&position) {
@@ -149,6 +122,6 @@ impl Tables {
                 Err(why) => json!([label, path, null, format!("No source text: {why}."), null]),
             }
         };
-        self.sources.list.iter().enumerate().map(file).collect()
+        self.sources.iter().enumerate().map(file).collect()
     }
 }

@@ -9,7 +9,6 @@ use crate::profile::{Attributed, Target, Time};
 /// A node in one of the calls to the function that contains it.
 #[derive(Debug)]
 pub(super) struct NodeInCall {
-    /// The node.
     pub(super) node: usize,
     /// The position of the node that contains this one: a loop, a branch or a call.
     pub(super) owner: Option<usize>,
@@ -22,7 +21,6 @@ pub(super) struct NodeInCall {
 /// All nodes in execution order. Nested nodes follow the node that contains them.
 #[derive(Debug)]
 pub(super) struct Unfolded {
-    /// All positions.
     pub(super) places: Vec<NodeInCall>,
     /// Positions by node and by the position of the call.
     by_call: FxHashMap<(usize, Option<usize>), usize>,
@@ -42,7 +40,7 @@ impl Unfolded {
     fn add(
         &mut self,
         index: &Index<'_>,
-        nesting: &Nesting,
+        nesting: &Nesting<'_>,
         body: usize,
         owner: Option<usize>,
         chain: &Chain,
@@ -53,7 +51,7 @@ impl Unfolded {
             self.by_call.insert((node, call), place);
             self.by_chain.insert((node, chain.clone()), place);
             self.places.push(NodeInCall { node, owner, chain: chain.clone(), call });
-            for &inner in nesting.inside(node) {
+            for &(_, inner) in nesting.inside(node) {
                 self.add(index, nesting, inner, Some(place), chain, call);
             }
             if let Some(function) = index.calls().called(node)
@@ -100,7 +98,7 @@ impl Unfolded {
         let by_chain: FxHashMap<(usize, &[usize]), usize> =
             chains.map(|(at, place)| ((place.node, place.chain.as_slice()), at)).collect();
         let mut times = vec![Time::default(); self.places.len()];
-        for (kernel, target) in &attributed.kernels {
+        for (kernel, target) in attributed {
             let Target::Node(node, chains, _) = target else { continue };
             for (chain, part) in chains.iter().zip(kernel.time.split(chains.len())) {
                 // The time of nodes inside a closed call counts for the call.

@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::hash::Hash;
+use std::sync::Arc;
 
-use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use super::{
     CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, IdleEntry, NodeEntry,
     OriginEntry, SourceMap, StackEntry, Tables, VERSION, default_output,
 };
 use crate::stack::LinkId;
-use crate::{CallId, Emitter, Frame, FrameKind, OriginId, Origins, ScopeId, StackId, Stacks};
+use crate::{
+    CallId, Emitter, Frame, FrameKind, OriginId, Origins, ScopeId, Span, StackId, Stacks, Stage,
+};
 
 /// A node of the model, as the map records it.
 #[derive(Clone, Debug)]
@@ -48,21 +50,34 @@ impl std::fmt::Debug for Sources<'_> {
     }
 }
 
-/// A table that gives each distinct entry a position.
-struct Interner<T>(IndexSet<T, FxBuildHasher>);
+/// The positions of entries in the tables of a map.
+#[derive(Default)]
+struct Positions {
+    files: FxHashMap<Arc<str>, u32>,
+    functions: FxHashMap<Arc<str>, u32>,
+    frames: FxHashMap<FrameEntry, u32>,
+    stacks: FxHashMap<StackEntry, u32>,
+    links: FxHashMap<LinkId, i64>,
+    scopes: FxHashMap<ScopeId, u32>,
+    /// Name, stage, file, line.
+    emitters: FxHashMap<(&'static str, Stage, &'static str, u32), u32>,
+    calls: FxHashMap<CallId, i64>,
+    /// Calls by content. Equations with equal stacks share an entry.
+    call_entries: FxHashMap<CallEntry, u32>,
+    origins: FxHashMap<OriginId, u32>,
+}
 
-impl<T: Hash + Eq> Interner<T> {
-    fn new() -> Self {
-        Self(IndexSet::default())
-    }
-
-    fn add(&mut self, entry: T) -> u32 {
-        u32::try_from(self.0.insert_full(entry).0).unwrap_or(u32::MAX)
-    }
-
-    fn finish(self) -> Vec<T> {
-        self.0.into_iter().collect()
-    }
+/// Returns the position of the entry for `key` in a table. Adds the entry if the key is new.
+fn position<K: Hash + Eq, T>(
+    known: &mut FxHashMap<K, u32>,
+    table: &mut Vec<T>,
+    key: K,
+    entry: impl FnOnce() -> T,
+) -> u32 {
+    *known.entry(key).or_insert_with(|| {
+        table.push(entry());
+        u32::try_from(table.len() - 1).unwrap_or(u32::MAX)
+    })
 }
 
 struct Builder<'a> {
@@ -70,23 +85,8 @@ struct Builder<'a> {
     stacks: &'a Stacks,
     function: Option<&'a Frame>,
     sources: Sources<'a>,
-    files: Interner<FileEntry>,
-    file_positions: FxHashMap<String, u32>,
-    edited: Vec<u32>,
-    functions: Interner<String>,
-    frames: Interner<FrameEntry>,
-    links: Interner<StackEntry>,
-    scopes: Interner<String>,
-    emitters: Interner<EmitterEntry>,
-    calls: Interner<CallEntry>,
-    callers: Vec<CallersEntry>,
-    idle: Vec<IdleEntry>,
-    known_links: FxHashMap<LinkId, i64>,
-    known_scopes: FxHashMap<ScopeId, u32>,
-    known_emitters: FxHashMap<Emitter, u32>,
-    known_calls: FxHashMap<CallId, i64>,
-    known_origins: FxHashMap<OriginId, u32>,
-    entries: Vec<OriginEntry>,
+    tables: Tables,
+    known: Positions,
 }
 
 impl SourceMap {
@@ -101,64 +101,27 @@ impl SourceMap {
         function: Option<&Frame>,
         sources: Sources<'_>,
     ) -> Self {
-        let mut builder = Builder {
-            origins,
-            stacks,
-            function,
-            sources,
-            files: Interner::new(),
-            file_positions: FxHashMap::default(),
-            edited: Vec::new(),
-            functions: Interner::new(),
-            frames: Interner::new(),
-            links: Interner::new(),
-            scopes: Interner::new(),
-            emitters: Interner::new(),
-            calls: Interner::new(),
-            callers: Vec::new(),
-            idle: Vec::new(),
-            known_links: FxHashMap::default(),
-            known_scopes: FxHashMap::default(),
-            known_emitters: FxHashMap::default(),
-            known_calls: FxHashMap::default(),
-            known_origins: FxHashMap::default(),
-            entries: Vec::new(),
-        };
+        let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
+        let tables = Tables { version: VERSION, inputs, ..Tables::default() };
+        let known = Positions::default();
+        let mut builder = Builder { origins, stacks, function, sources, tables, known };
         let nodes = nodes.iter().map(|node| builder.node(node)).collect();
-        let tables = Tables {
-            version: VERSION,
-            files: builder.files.finish(),
-            edited: builder.edited,
-            functions: builder.functions.finish(),
-            frames: builder.frames.finish(),
-            stacks: builder.links.finish(),
-            scopes: builder.scopes.finish(),
-            emitters: builder.emitters.finish(),
-            calls: builder.calls.finish(),
-            callers: builder.callers,
-            origins: builder.entries,
-            idle: builder.idle,
-            inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
-            nodes,
-        };
-        Self::from_tables(tables)
+        Self::from_tables(Tables { nodes, ..builder.tables })
     }
 }
 
 impl Builder<'_> {
     fn node(&mut self, node: &MapNode<'_>) -> NodeEntry {
-        let usual = |(i, name): (usize, &&str)| default_output(&node.name, i) == **name;
-        let outputs = if node.outputs.iter().enumerate().all(usual) && node.outputs.len() == 1 {
-            Vec::new()
-        } else {
-            node.outputs.iter().map(|name| (*name).to_owned()).collect()
+        let outputs = match node.outputs[..] {
+            [only] if only == default_output(&node.name, 0) => Vec::new(),
+            _ => node.outputs.iter().map(|name| (*name).to_owned()).collect(),
         };
         let inputs = node.inputs.iter().filter_map(|i| u32::try_from(*i).ok()).collect();
         NodeEntry(node.name.clone().into_owned(), self.origin(node.origin), inputs, outputs)
     }
 
     fn origin(&mut self, id: OriginId) -> u32 {
-        if let Some(known) = self.known_origins.get(&id) {
+        if let Some(known) = self.known.origins.get(&id) {
             return *known;
         }
         let origin = self.origins.get(id);
@@ -167,25 +130,25 @@ impl Builder<'_> {
             (Some(call), _) => self.call(call),
             (None, Some(function)) => {
                 let stack = self.link(function, -1);
-                i64::from(self.calls.add(CallEntry(stack, -1, -1)))
+                self.call_entry(CallEntry(stack, -1, -1))
             }
             (None, None) => -1,
         };
         let scope = self.origins.naming_scope(id);
-        let path = || self.scopes.add(self.origins.scope_path(scope).to_owned());
-        let scope = *self.known_scopes.entry(scope).or_insert_with(path);
+        let path = || self.origins.scope_path(scope).to_owned();
+        let scope = position(&mut self.known.scopes, &mut self.tables.scopes, scope, path);
         let emitter = self.emitter(&origin.emitter);
-        let position = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        if let idle @ [_, ..] = &also[origin.computed..] {
-            self.idle.push(IdleEntry(position, idle.to_vec()));
+        let idle = also[origin.computed..].to_vec();
+        let entry = || OriginEntry(call, scope, emitter, also);
+        let position = position(&mut self.known.origins, &mut self.tables.origins, id, entry);
+        if !idle.is_empty() {
+            self.tables.idle.push(IdleEntry(position, idle));
         }
-        self.entries.push(OriginEntry(call, scope, emitter, also));
-        self.known_origins.insert(id, position);
         position
     }
 
     fn call(&mut self, id: CallId) -> i64 {
-        if let Some(known) = self.known_calls.get(&id) {
+        if let Some(known) = self.known.calls.get(&id) {
             return *known;
         }
         let call = self.origins.get_call(id);
@@ -194,23 +157,27 @@ impl Builder<'_> {
             None => (-1, -1),
         };
         let stack = call.stack.map_or(-1, |stack| self.stack(stack));
-        let position = i64::from(self.calls.add(CallEntry(stack, caller, emitter)));
-        self.known_calls.insert(id, position);
+        let position = self.call_entry(CallEntry(stack, caller, emitter));
+        self.known.calls.insert(id, position);
         let others = self.origins.calls_beside(id).iter();
         let others = others.filter_map(|other| self.origins.get(*other).call);
         let others = others.filter_map(|other| u32::try_from(self.call(other)).ok());
         let others: Vec<u32> = others.collect();
         if let (false, Ok(first)) = (others.is_empty(), u32::try_from(position)) {
-            self.callers.push(CallersEntry(first, others));
+            self.tables.callers.push(CallersEntry(first, others));
         }
         position
+    }
+
+    fn call_entry(&mut self, entry: CallEntry) -> i64 {
+        position(&mut self.known.call_entries, &mut self.tables.calls, entry, || entry).into()
     }
 
     /// Adds a stack. Stacks share their tails, so each link is visited once.
     fn stack(&mut self, id: StackId) -> i64 {
         let (mut fresh, mut caller, mut next) = (Vec::new(), -1, self.stacks.link(id));
         while let Some(link) = next {
-            if let Some(known) = self.known_links.get(&link) {
+            if let Some(known) = self.known.links.get(&link) {
                 caller = *known;
                 break;
             }
@@ -220,28 +187,27 @@ impl Builder<'_> {
         }
         for (link, frame) in fresh.into_iter().rev() {
             caller = self.link(frame, caller);
-            self.known_links.insert(link, caller);
+            self.known.links.insert(link, caller);
         }
         caller
     }
 
     fn link(&mut self, frame: &Frame, caller: i64) -> i64 {
-        let span = frame.span;
-        let entry = FrameEntry(
-            self.file(frame),
-            self.functions.add(frame.function.to_string()),
-            span.line,
-            span.column,
-            span.end_line,
-            span.end_column,
-            frame.kind as u8,
-        );
-        let frame = self.frames.add(entry);
-        i64::from(self.links.add(StackEntry(frame, caller)))
+        let (known, tables) = (&mut self.known, &mut self.tables);
+        let function = || frame.function.to_string();
+        let function =
+            position(&mut known.functions, &mut tables.functions, frame.function.clone(), function);
+        let Span { line, column, end_line, end_column } = frame.span;
+        let file = self.file(frame);
+        let kind = frame.kind as u8;
+        let entry = FrameEntry(file, function, line, column, end_line, end_column, kind);
+        let frame = position(&mut self.known.frames, &mut self.tables.frames, entry, || entry);
+        let entry = StackEntry(frame, caller);
+        position(&mut self.known.stacks, &mut self.tables.stacks, entry, || entry).into()
     }
 
     fn file(&mut self, frame: &Frame) -> u32 {
-        if let Some(known) = self.file_positions.get(&*frame.file) {
+        if let Some(known) = self.known.files.get(&frame.file) {
             return *known;
         }
         let own = frame.kind == FrameKind::User;
@@ -255,23 +221,21 @@ impl Builder<'_> {
         let digest = text.as_deref().map(|text| super::text::digest(text.as_bytes()));
         // Installed packages can be looked up by version, unlike the user's own files.
         let text = text.filter(|_| own && self.sources.embed);
-        let position = self.files.add(FileEntry(frame.file.to_string(), digest, text));
-        self.file_positions.insert(frame.file.to_string(), position);
+        let entry = || FileEntry(frame.file.to_string(), digest, text);
+        let file = Arc::clone(&frame.file);
+        let position = position(&mut self.known.files, &mut self.tables.files, file, entry);
         if edited {
-            self.edited.push(position);
+            self.tables.edited.push(position);
         }
         position
     }
 
     fn emitter(&mut self, emitter: &Emitter) -> u32 {
-        let entry = || {
-            self.emitters.add(EmitterEntry(
-                emitter.name.to_owned(),
-                emitter.stage.as_str().to_owned(),
-                emitter.at.file().to_owned(),
-                emitter.at.line(),
-            ))
-        };
-        *self.known_emitters.entry(*emitter).or_insert_with(entry)
+        let Emitter { name, stage, at } = *emitter;
+        let (file, line) = (at.file(), at.line());
+        let entry =
+            || EmitterEntry(name.to_owned(), stage.as_str().to_owned(), file.to_owned(), line);
+        let key = (name, stage, file, line);
+        position(&mut self.known.emitters, &mut self.tables.emitters, key, entry)
     }
 }

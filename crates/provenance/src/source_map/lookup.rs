@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{CallEntry, SourceMap, Tables, default_output};
+use super::{CallEntry, OriginEntry, SourceMap, Tables, default_output};
 use crate::FUNCTION_CALL;
 use crate::origin::function;
 use crate::{FrameKind, Span};
@@ -30,14 +30,14 @@ const MOST: usize = 256;
 /// The maximum total number of frames in the other calls of a node's sources.
 const FRAMES: usize = 1 << 14;
 
-/// A frame as recorded in the map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A frame as recorded in a map or in the metadata of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapFrame<'a> {
-    /// The file.
+    /// The file, or an empty string if only the function is known.
     pub file: &'a str,
     /// The function's qualified name.
     pub function: &'a str,
-    /// The expression.
+    /// The expression; both columns are 0 if only the line is known.
     pub span: Span,
     /// `true` for the user's own code.
     pub is_user: bool,
@@ -46,6 +46,12 @@ pub struct MapFrame<'a> {
 }
 
 impl MapFrame<'_> {
+    /// Formats `file:line`, or `function:line` if the file is unknown.
+    pub fn place(&self) -> String {
+        let whose = if self.file.is_empty() { self.function } else { self.file };
+        format!("{whose}:{}", self.span.line)
+    }
+
     /// Returns the owner of the code. The converter's own frames count as a library's.
     pub fn kind(&self) -> FrameKind {
         match (self.is_user, self.is_jax) {
@@ -139,15 +145,19 @@ impl SourceMap {
 
     /// Returns the module that a node was recorded in.
     pub fn scope(&self, node: usize) -> Option<&str> {
-        let origin = &self.tables.origins[self.tables.nodes.get(node)?.1 as usize];
-        Some(&self.tables.scopes[origin.1 as usize])
+        Some(&self.tables.scopes[self.origin(node)?.1 as usize])
+    }
+
+    /// Returns the own origin of a node.
+    fn origin(&self, node: usize) -> Option<&OriginEntry> {
+        Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize])
     }
 
     /// Returns `true` if a node calls a function.
     pub fn is_call(&self, node: usize) -> bool {
-        let origin =
-            self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
-        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
+        let is_call =
+            |origin: &OriginEntry| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL;
+        self.origin(node).is_some_and(is_call)
     }
 
     /// Returns the sources of a node, its own first. `calls` are the nodes that call the functions
@@ -167,17 +177,14 @@ impl SourceMap {
 
     /// Returns the own source of a node.
     pub fn own_source(&self, node: usize, calls: &[usize]) -> Option<Source<'_>> {
-        self.tables
-            .nodes
-            .get(node)
-            .map(|entry| self.source(entry.1 as usize, calls, &mut { FRAMES }))
+        Some(self.source(self.tables.nodes.get(node)?.1 as usize, calls, &mut { FRAMES }))
     }
 
     /// Returns `true` if the node `call` calls the function that contains `node`.
     pub fn is_called_by(&self, node: usize, call: usize) -> bool {
-        let origin =
-            |node: usize| Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize]);
-        let (Some(inner), Some(outer)) = (origin(node), origin(call)) else { return false };
+        let (Some(inner), Some(outer)) = (self.origin(node), self.origin(call)) else {
+            return false;
+        };
         self.boundary(&self.chain(inner.0), outer.0).is_some()
     }
 
@@ -290,11 +297,10 @@ impl SourceMap {
         let (mut chain, mut known) = (self.chain(call), Vec::new());
         for node in calls {
             let inside = known.last().copied().unwrap_or_default();
-            let Some(entry) = self.tables.nodes.get(*node) else { break };
-            let outer = self.tables.origins[entry.1 as usize].0;
-            let Some(level) = self.boundary(&chain[inside..], outer) else { break };
+            let Some(OriginEntry(outer, ..)) = self.origin(*node) else { break };
+            let Some(level) = self.boundary(&chain[inside..], *outer) else { break };
             chain.truncate(inside + level);
-            chain.extend(self.chain(outer));
+            chain.extend(self.chain(*outer));
             known.push(inside + level);
         }
         (chain, known)
@@ -304,9 +310,8 @@ impl SourceMap {
     /// of a scope inside a function is the function's name.
     fn scope_in<'a>(&'a self, own: Cow<'a, str>, calls: &[usize]) -> Cow<'a, str> {
         let Some((call, outer)) = calls.split_first() else { return own };
-        let Some(entry) = self.tables.nodes.get(*call) else { return own };
-        let scope = self.tables.origins[entry.1 as usize].1 as usize;
-        let scope = self.scope_in(Cow::Borrowed(&self.tables.scopes[scope]), outer);
+        let Some(scope) = self.scope(*call) else { return own };
+        let scope = self.scope_in(Cow::Borrowed(scope), outer);
         match own.split_once('/') {
             None => scope,
             Some((_, rest)) if scope.is_empty() => Cow::Owned(rest.to_owned()),
@@ -366,5 +371,5 @@ impl SourceMap {
 /// Returns the frame that represents a stack.
 fn site<'a>(stack: &[MapFrame<'a>]) -> Option<MapFrame<'a>> {
     let own = stack.iter().find(|frame| frame.is_user);
-    own.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned()
+    own.or_else(|| stack.iter().find(|frame| !frame.is_jax)).copied()
 }

@@ -1,5 +1,7 @@
 //! Candidate nodes for messages that name no node, selected by operator and shapes.
 
+use std::collections::BTreeSet;
+
 use onnx::operators;
 
 use super::refine::dims;
@@ -23,12 +25,9 @@ fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
         return false;
     }
     // A value is always compatible with itself.
-    let mut inputs: Vec<&String> = node.proto.input.iter().filter(|n| !n.is_empty()).collect();
-    inputs.sort_unstable();
-    inputs.dedup();
-    let inputs = inputs.into_iter();
-    let shapes: Vec<Option<Vec<String>>> =
-        inputs.map(|name| dims(&index.type_of(node.body, name))).collect();
+    let inputs: BTreeSet<&String> = node.proto.input.iter().filter(|n| !n.is_empty()).collect();
+    let shapes = inputs.into_iter().map(|name| dims(&index.type_of(node.body, name)));
+    let shapes: Vec<Option<Vec<String>>> = shapes.collect();
     let Some(known) = shapes.iter().cloned().collect::<Option<Vec<Vec<String>>>>() else {
         return shapes.len() > 1;
     };

@@ -25,6 +25,8 @@ pub(crate) struct Explanation<'m> {
     pub(crate) hidden: usize,
     /// Names that the model lacks, each with similar names that it has.
     pub(crate) unknown: Vec<(String, Vec<&'m str>)>,
+    /// The subjects of all findings, including further ones.
+    seen: FxHashSet<String>,
 }
 
 /// A node or value that a log is about, or a message about the model as a whole.
@@ -65,6 +67,14 @@ pub(crate) enum Subject<'m> {
 }
 
 impl Subject<'_> {
+    /// Returns the node, or a node that reads the value.
+    pub(super) fn node(&self) -> Option<usize> {
+        match *self {
+            Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),
+            _ => None,
+        }
+    }
+
     fn is_gone(&self) -> bool {
         matches!(self, Subject::Gone(..))
     }
@@ -73,10 +83,9 @@ impl Subject<'_> {
 /// Explains a log, a message or a name.
 pub(crate) fn explain<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
     let name = log.trim();
-    let mut seen = FxHashSet::default();
     if let Some(found) = resolve(index, name) {
         let mut explanation = Explanation::default();
-        explanation.add(index, &mut seen, Finding::new(found));
+        explanation.add(index, Finding::new(found));
         return explanation;
     }
     let mut explanation = explain_lines(index, log);
@@ -101,17 +110,16 @@ pub(crate) fn explain<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
 /// Explains a log whose messages are not wrapped.
 fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
     let mut explanation = Explanation::default();
-    let mut seen = FxHashSet::default();
     let mut mentions: Vec<(Severity, Mention<'_>)> = innermost(index, mentions(log))
         .into_iter()
         .map(|mention| (severity(mention.said).unwrap_or(Severity::Error), mention))
         .collect();
     mentions.sort_by_key(|(severity, _)| *severity);
     for (severity, mention) in mentions {
-        explanation.mention(index, &mut seen, severity, &mention);
+        explanation.mention(index, severity, &mention);
     }
     if explanation.findings.is_empty() {
-        explanation.words(index, &mut seen, log);
+        explanation.words(index, log);
     }
     if explanation.findings.is_empty()
         && let Some(known) = meaning(log)
@@ -123,11 +131,11 @@ fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
         for node in candidates {
             let new = Finding::new((Subject::Node(node), None));
             let (said, doubt, meaning) = (said.clone(), doubt.clone(), Some(known.clone()));
-            explanation.add(index, &mut seen, Finding { meaning, said, doubt, ..new });
+            explanation.add(index, Finding { meaning, said, doubt, ..new });
         }
         if explanation.findings.is_empty() {
             let new = Finding::new((Subject::Model, None));
-            explanation.add(index, &mut seen, Finding { meaning: Some(known), said, ..new });
+            explanation.add(index, Finding { meaning: Some(known), said, ..new });
         }
     }
     if !explanation.findings.is_empty() {
@@ -143,13 +151,7 @@ impl<'m> Explanation<'m> {
         self.findings.iter().filter(|finding| finding.meaning.is_some()).count()
     }
 
-    fn mention(
-        &mut self,
-        index: &Index<'m>,
-        seen: &mut FxHashSet<String>,
-        severity: Severity,
-        mention: &Mention<'_>,
-    ) {
+    fn mention(&mut self, index: &Index<'m>, severity: Severity, mention: &Mention<'_>) {
         let said = || Some((mention.runtime.name(), mention.said.to_owned()));
         for op in &mention.ops {
             let all = || (0..index.nodes.len()).filter(|node| index.nodes[*node].op() == *op);
@@ -162,13 +164,13 @@ impl<'m> Explanation<'m> {
             for node in found {
                 let new = Finding::new((Subject::Node(node), None));
                 let doubt = doubt.clone();
-                self.add(index, seen, Finding { said: said(), severity, doubt, ..new });
+                self.add(index, Finding { said: said(), severity, doubt, ..new });
             }
         }
         if let Some(name) = mention.input.and_then(|at| index.inputs().nth(at)) {
             let subject = Subject::Value(name.to_owned(), index.reader(name));
             let new = Finding::new((subject, None));
-            self.add(index, seen, Finding { said: said(), severity, ..new });
+            self.add(index, Finding { said: said(), severity, ..new });
         }
         for name in &mention.names {
             let Some(found) = resolve(index, name) else {
@@ -189,13 +191,13 @@ impl<'m> Explanation<'m> {
                 }
                 _ => None,
             };
-            self.add(index, seen, Finding { said: said(), severity, doubt, ..Finding::new(found) });
+            self.add(index, Finding { said: said(), severity, doubt, ..Finding::new(found) });
         }
     }
 
     /// Adds findings for words of the log that are names in the model. Covers runtimes whose
     /// message formats are unknown.
-    fn words(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, log: &str) {
+    fn words(&mut self, index: &Index<'m>, log: &str) {
         let is_border = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;=".contains(c);
         let (mut found, mut known) = (Vec::new(), FxHashSet::default());
         for line in log.lines() {
@@ -214,12 +216,12 @@ impl<'m> Explanation<'m> {
         found.sort_by_key(|(severity, ..)| *severity);
         for (severity, line, subject) in found {
             let said = Some(("the log", line.to_owned()));
-            self.add(index, seen, Finding { said, severity, ..Finding::new(subject) });
+            self.add(index, Finding { said, severity, ..Finding::new(subject) });
         }
     }
 
     /// Adds a finding, and one for each node with the same name.
-    fn add(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
+    fn add(&mut self, index: &Index<'m>, mut finding: Finding<'m>) {
         if let Subject::Node(node) = finding.subject {
             let others: Vec<usize> = index.namesakes(node).collect();
             if !others.is_empty() {
@@ -227,29 +229,24 @@ impl<'m> Explanation<'m> {
                 let doubt = format!("{count} nodes have this name, each in its own graph");
                 finding.doubt = finding.doubt.or(Some(doubt));
             }
-            self.add_one(index, seen, finding.clone());
+            self.add_one(index, finding.clone());
             for other in others {
                 let subject = Subject::Node(other);
-                self.add_one(index, seen, Finding { subject, ..finding.clone() });
+                self.add_one(index, Finding { subject, ..finding.clone() });
             }
             return;
         }
-        self.add_one(index, seen, finding);
+        self.add_one(index, finding);
     }
 
     /// Adds a finding with the meaning of its message, unless its subject already has one.
-    fn add_one(
-        &mut self,
-        index: &Index<'m>,
-        seen: &mut FxHashSet<String>,
-        mut finding: Finding<'m>,
-    ) {
+    fn add_one(&mut self, index: &Index<'m>, mut finding: Finding<'m>) {
         let key = match &finding.subject {
             Subject::Node(node) => format!("node {node}"),
             Subject::Value(name, _) | Subject::Gone(name, _) => format!("value {name}"),
             Subject::Model => "model".to_owned(),
         };
-        if !seen.insert(key) {
+        if !self.seen.insert(key) {
             return;
         }
         if self.findings.len() < MOST {

@@ -8,7 +8,7 @@ use super::findings::resolve;
 use crate::failure::Failure;
 use crate::log::cut;
 use crate::model::Index;
-use crate::nearest::nearest;
+use crate::nearest::{nearest, similar};
 use crate::terminal::Terminal;
 
 /// The maximum number of bytes read from a log. They are taken from the end, which contains the
@@ -44,7 +44,7 @@ pub(super) fn read(
             }
         }
     };
-    let (bytes, is_cut) = read.map_err(|error| Failure::Io { path, error })?;
+    let (bytes, is_cut) = read.map_err(Failure::io(&path))?;
     if is_cut {
         let size = MOST >> 20;
         terminal.remark(&format!("the log is long; only its last {size} MiB were read"))?;
@@ -76,12 +76,8 @@ fn why_no_file(text: &str, is_folder: bool, index: &Index<'_>) -> Option<String>
         || has_folder
         || has_separator && like.is_empty();
     is_file.then(|| {
-        let mut why = format!("{}: there is no such file, node or value", cut(text));
-        if !like.is_empty() {
-            let like: Vec<String> = like.iter().map(|name| format!("`{}`", cut(name))).collect();
-            why.push_str(&format!("; similar names: {}", like.join(", ")));
-        }
-        why
+        let like = similar(like.into_iter().map(cut));
+        format!("{}: there is no such file, node or value{like}", cut(text))
     })
 }
 

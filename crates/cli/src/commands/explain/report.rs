@@ -70,13 +70,11 @@ fn write_finding<'m>(
     match (&finding.meaning, &finding.said) {
         (Some(meaning), _) => {
             text.styled(style, &format!("{label}[{}]", meaning.code));
-            text.styled(Style::Bold, &format!(": {}", meaning.message));
-            text.line("");
+            text.styled_line(Style::Bold, &format!(": {}", meaning.message));
         }
         (None, Some((_, said))) => {
             text.styled(style, label);
-            text.styled(Style::Bold, &format!(": {}", shortened(said)));
-            text.line("");
+            text.styled_line(Style::Bold, &format!(": {}", shortened(said)));
         }
         (None, None) => {}
     }
@@ -134,25 +132,18 @@ fn link(
     finding: &Finding<'_>,
     origins: &[Origin<'_>],
 ) -> Option<String> {
-    let node = match finding.subject {
-        Subject::Node(node) | Subject::Value(_, Some(node)) => {
-            Some(index.nodes[node].proto.name.as_str())
-        }
-        _ => None,
-    };
+    let node = finding.subject.node().map(|node| index.nodes[node].proto.name.as_str());
     let site = || origins.first().and_then(|origin| origin.site.as_ref());
     let line = || site().map(|site| page.line(site.file, site.span.line));
     node.filter(|name| !name.is_empty()).map(|name| page.node(name)).or_else(line)
 }
 
 fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
-    match &finding.subject {
-        Subject::Node(node) | Subject::Value(_, Some(node)) => match &finding.renamed {
-            Some(name) => index.origins_as(*node, name),
-            None => index.origins(*node),
-        },
-        Subject::Gone(_, origins) => origins.clone(),
-        Subject::Value(_, None) | Subject::Model => Vec::new(),
+    match (&finding.subject, finding.subject.node(), &finding.renamed) {
+        (_, Some(node), Some(name)) => index.origins_as(node, name),
+        (_, Some(node), None) => index.origins(node),
+        (Subject::Gone(_, origins), ..) => origins.clone(),
+        _ => Vec::new(),
     }
 }
 
@@ -187,10 +178,6 @@ pub(super) fn json<'m>(
     page: Option<&Page>,
 ) -> Value {
     let findings = explanation.findings.iter().map(|finding| {
-        let node = match finding.subject {
-            Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),
-            _ => None,
-        };
         let name = match &finding.subject {
             Subject::Node(node) => Some(index.nodes[*node].proto.name.clone()),
             Subject::Value(name, _) | Subject::Gone(name, _) => Some(name.clone()),
@@ -207,7 +194,7 @@ pub(super) fn json<'m>(
             "severity": finding.said.as_ref().map(|_| finding.severity.name()),
             "doubt": finding.doubt,
             "said": finding.said.as_ref().map(|(_, said)| said),
-            "node": node.map(|node| show_json::node(index, node)),
+            "node": finding.subject.node().map(|node| show_json::node(index, node)),
             "sources": origins.iter().map(show_json::source).collect::<Vec<_>>(),
         });
         if let Some(page) = page {

@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 
 use self::selection::{LineRange, Selection};
 use self::size::{DimSize, Sizes, parse_bytes};
+use crate::FxIndexMap;
 use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
 use crate::outputs::{check_data_files, keep_apart, weights};
@@ -141,8 +142,8 @@ impl Probe {
             Some(_) => &[],
             None => &[(OWN_OUTPUTS, own.as_str())],
         };
-        let added = onnx_file::add_outputs(path, &out, &names, metadata)
-            .map_err(|error| Failure::model(out.clone(), error))?;
+        let added =
+            onnx_file::add_outputs(path, &out, &names, metadata).map_err(Failure::model(&out))?;
         let mut text = terminal.text();
         let (values, shown) = (count(added, "value"), out.display());
         let assumed = sizes.said();
@@ -250,16 +251,13 @@ fn candidates<'m>(index: &Index<'m>, nodes: &[usize], sizes: &Sizes, all: bool) 
 
 /// Returns notes about nodes inside loops, branches and functions, one for each of these.
 fn said_inner(index: &Index<'_>, inner: &[usize]) -> Vec<String> {
-    let mut owners: Vec<(Container, usize, usize)> = Vec::new();
+    // The name and the advice of each, its first node and their number.
+    let mut owners: FxIndexMap<(String, &str), (usize, usize)> = FxIndexMap::default();
     for &node in inner.iter().filter(|node| index.nodes[**node].proto.op_type != "Constant") {
-        let container = Container::of(index, node);
-        match owners.iter_mut().find(|(known, ..)| known.name == container.name) {
-            Some((_, _, n)) => *n += 1,
-            None => owners.push((container, node, 1)),
-        }
+        owners.entry(container(index, node)).or_insert((node, 0)).1 += 1;
     }
     let more = owners.len().saturating_sub(LISTED);
-    let note = |(Container { name, advice }, first, n): (Container, usize, usize)| {
+    let note = |((name, advice), (first, n)): ((String, &str), (usize, usize))| {
         let (node, at) = (&index.nodes[first].proto.name, place(index, first));
         let which = match n {
             1 => format!("`{node}`{at}"),
@@ -277,25 +275,17 @@ fn said_inner(index: &Index<'_>, inner: &[usize]) -> Vec<String> {
     notes
 }
 
-/// A loop, a branch or a function around a node.
-struct Container {
-    name: String,
-    advice: &'static str,
-}
-
-impl Container {
-    fn of(index: &Index<'_>, node: usize) -> Self {
-        if let Some(function) = index.function(node) {
-            let name = format!("the function `{}`", function.name);
-            return Self { name, advice: "export without functions to watch them" };
-        }
-        let owners = std::iter::successors(index.owner(node), |owner| index.owner(*owner));
-        let owner = owners.last().unwrap_or(node);
-        let proto = index.nodes[owner].proto;
-        let kind = if proto.op_type == "If" { "branch" } else { "loop" };
-        let name = format!("the {kind} `{}`{}", proto.name, place(index, owner));
-        Self { name, advice: "watch its results" }
+/// Returns the name of the loop, branch or function around a node, and the advice for it.
+fn container(index: &Index<'_>, node: usize) -> (String, &'static str) {
+    if let Some(function) = index.function(node) {
+        let name = format!("the function `{}`", function.name);
+        return (name, "export without functions to watch them");
     }
+    let owners = std::iter::successors(index.owner(node), |owner| index.owner(*owner));
+    let owner = owners.last().unwrap_or(node);
+    let proto = index.nodes[owner].proto;
+    let kind = if proto.op_type == "If" { "branch" } else { "loop" };
+    (format!("the {kind} `{}`{}", proto.name, place(index, owner)), "watch its results")
 }
 
 /// Returns the line of a node in parentheses, with a space before; empty if it is unknown.
@@ -307,11 +297,11 @@ fn place(index: &Index<'_>, node: usize) -> String {
 /// Copies a source map from a separate file to the name that is looked for beside `out`.
 fn copy_map(model: &Model, out: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(map) = &model.map_path else { return Ok(None) };
-    let text = fs::read(map).map_err(|error| Failure::Io { path: map.clone(), error })?;
+    let text = fs::read(map).map_err(Failure::io(map))?;
     let mut beside = out.as_os_str().to_owned();
     beside.push(".map");
     let beside = PathBuf::from(beside);
     onnx_file::replace_file(&beside, |file| file.write_all(&text))
-        .map_err(|error| Failure::model(beside.clone(), error))?;
+        .map_err(Failure::model(&beside))?;
     Ok(Some(beside))
 }

@@ -1,11 +1,12 @@
 //! Nodes chosen by line, module or name.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::commands::show::node;
 use crate::failure::Failure;
 use crate::model::{Frame, Index, Model, Origin, named_file};
-use crate::nearest::nearest;
+use crate::nearest::{nearest, similar};
 
 /// A file and an inclusive range of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,11 +82,9 @@ fn mark(chosen: &mut [bool], nodes: Vec<usize>) {
 /// Returns the nodes that a line is the call site of, or else those with the line in their stacks.
 fn of_line(origins: &[Vec<Origin<'_>>], line: &LineRange) -> Result<Vec<usize>, Failure> {
     let all = || origins.iter().flatten().flat_map(Origin::possible);
-    let mut files: Vec<&str> = all().flat_map(|origin| &origin.stack).map(|f| f.file).collect();
-    files.extend(all().filter_map(|origin| origin.site.as_ref()).map(|site| site.file));
-    files.sort_unstable();
-    files.dedup();
-    files.retain(|file| !file.is_empty());
+    let frames = all().flat_map(|origin| origin.stack.iter().chain(&origin.site));
+    let files: BTreeSet<&str> = frames.map(|frame| frame.file).collect();
+    let files: Vec<&str> = files.into_iter().filter(|file| !file.is_empty()).collect();
     let Some(file) = named_file(&files, &line.file) else {
         return Err(Failure::Absent(if files.is_empty() {
             Model::unrecorded()
@@ -106,21 +105,13 @@ fn of_line(origins: &[Vec<Origin<'_>>], line: &LineRange) -> Result<Vec<usize>, 
         found = with(&|origin| origin.stack.iter().any(|frame| line.contains(file, frame)));
     }
     if found.is_empty() {
-        let mut lines: Vec<u32> = all()
-            .filter_map(|origin| origin.site.as_ref())
-            .filter(|site| site.file == file)
-            .map(|site| site.span.line)
-            .collect();
-        lines.sort_unstable_by_key(|known| (known.abs_diff(line.first), *known));
-        lines.dedup();
-        lines.truncate(3);
-        lines.sort_unstable();
-        let near: Vec<String> = lines.iter().map(u32::to_string).collect();
-        let near = if near.is_empty() {
-            String::new()
-        } else {
-            format!("; nearest lines: {}", near.join(", "))
-        };
+        let sites = all().filter_map(|origin| origin.site.as_ref());
+        let lines = sites.filter(|site| site.file == file).map(|site| site.span.line);
+        let by_distance: BTreeSet<_> =
+            lines.map(|known| (known.abs_diff(line.first), known)).collect();
+        let near: BTreeSet<u32> = by_distance.into_iter().take(3).map(|(_, line)| line).collect();
+        let near = near.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let near = if near.is_empty() { String::new() } else { format!("; nearest lines: {near}") };
         let LineRange { first, last, .. } = line;
         let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
         return Err(Failure::Absent(format!("no node comes from {file}:{range}{near}")));
@@ -149,12 +140,7 @@ fn of_module(
     let scopes: Vec<_> = (0..index.nodes.len()).map(|node| index.scope(node)).collect();
     let like =
         nearest(wanted, scopes.iter().map(AsRef::as_ref).filter(|scope: &&str| !scope.is_empty()));
-    let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
-    let like = if like.is_empty() {
-        String::new()
-    } else {
-        format!("; similar names: {}", like.join(", "))
-    };
+    let like = similar(like);
     Err(Failure::Absent(format!("the model has no module `{wanted}`{like}")))
 }
 

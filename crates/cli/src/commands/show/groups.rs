@@ -1,8 +1,7 @@
 //! Nodes grouped by line, operator or rule.
 
-use rustc_hash::FxHashMap;
-
 use super::{By, row};
+use crate::FxIndexMap;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, FrameChoice, Frames, Index};
 
@@ -14,7 +13,7 @@ pub(super) fn rows(index: &Index<'_>, by: By) -> Vec<Vec<String>> {
         let heading = if key.is_empty() { UNKNOWN.to_owned() } else { key.clone() };
         all.enter(key, || heading).nodes.push(position);
     }
-    all.inner.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
+    all.inner.sort_by(|_, a, _, b| b.nodes.len().cmp(&a.nodes.len()));
     all.rows(index)
 }
 
@@ -48,22 +47,18 @@ const UNKNOWN: &str = "(unknown)";
 struct Group {
     heading: String,
     nodes: Vec<usize>,
-    inner: Vec<Group>,
-    known: FxHashMap<String, usize>,
+    inner: FxIndexMap<String, Group>,
 }
 
 impl Group {
     /// Returns the inner group for a key.
     fn enter(&mut self, key: String, heading: impl FnOnce() -> String) -> &mut Group {
-        let at = *self.known.entry(key).or_insert_with(|| {
-            self.inner.push(Group { heading: heading(), ..Group::default() });
-            self.inner.len() - 1
-        });
-        &mut self.inner[at]
+        let new = || Group { heading: heading(), ..Group::default() };
+        self.inner.entry(key).or_insert_with(new)
     }
 
     fn len(&self) -> usize {
-        self.nodes.len() + self.inner.iter().map(Group::len).sum::<usize>()
+        self.nodes.len() + self.inner.values().map(Group::len).sum::<usize>()
     }
 
     /// Returns the rows of the inner groups.
@@ -71,7 +66,7 @@ impl Group {
         let mut rows = Vec::new();
         // The heading names the line, so that rows need not repeat the library's.
         let choice = FrameChoice::from(Frames::User);
-        self.inner.iter().for_each(|group| group.add(index, &choice, 0, &mut rows));
+        self.inner.values().for_each(|group| group.add(index, &choice, 0, &mut rows));
         rows
     }
 
@@ -88,7 +83,7 @@ impl Group {
             let name = &index.nodes[*node].proto.name;
             rows.push(row(index, *node, format!("{indent}  {name}"), choice));
         }
-        self.inner.iter().for_each(|group| group.add(index, choice, depth + 1, rows));
+        self.inner.values().for_each(|group| group.add(index, choice, depth + 1, rows));
     }
 }
 

@@ -1,12 +1,12 @@
 //! The header of `show`: inputs, outputs and tensors of a model.
 
-use std::path::{Component, Path};
+use std::collections::BTreeSet;
 
 use onnx_file::proto::{DataLocation, TensorProto, ValueInfoProto};
 use rustc_hash::FxHashSet;
 use tensor::DType;
 
-use crate::model::{Index, opset_text, tensor_text, type_text};
+use crate::model::{Index, leaves_folder, location_property, opset_text, tensor_text, type_text};
 use crate::style::{Style, Text};
 use crate::table::{length, scaled};
 
@@ -23,8 +23,7 @@ pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let producer = format!("{} {}", proto.producer_name, proto.producer_version);
     parts.push(producer.trim().to_owned());
     parts.retain(|part| !part.is_empty());
-    text.styled(Style::Bold, &parts.join(" · "));
-    text.line("");
+    text.styled_line(Style::Bold, &parts.join(" · "));
     values(text, "input", &graph.input);
     values(text, "output", &graph.output);
     let tensors = &graph.initializer;
@@ -48,8 +47,7 @@ pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     }
     for warning in warnings(tensors) {
         title(text, "warning");
-        text.styled(Style::Yellow, &warning);
-        text.line("");
+        text.styled_line(Style::Yellow, &warning);
     }
     title(text, "nodes");
     text.line(&index.nodes.len().to_string());
@@ -71,24 +69,16 @@ fn values(text: &mut Text, name: &str, values: &[ValueInfoProto]) {
 /// Returns the file that holds a tensor's data, if the data is outside the model file.
 fn external(tensor: &TensorProto) -> Option<&str> {
     let is_external = tensor.data_location == DataLocation::External as i32;
-    let location = tensor.external_data.iter().find(|entry| entry.key == "location");
-    location.filter(|_| is_external).map(|entry| entry.value.as_str())
+    location_property(tensor, "location").filter(|_| is_external)
 }
 
 /// Returns warnings about data files outside the model's folder, which runtimes refuse to open.
 /// This program opens no data files at all.
 pub(super) fn warnings(tensors: &[TensorProto]) -> Vec<String> {
-    let leaves = |file: &&str| {
-        let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-        !Path::new(file).components().all(inside)
-    };
-    let mut files: Vec<&str> = tensors.iter().filter_map(external).filter(leaves).collect();
-    files.sort_unstable();
-    files.dedup();
-    files
-        .iter()
-        .map(|file| format!("weights are stored outside the model's folder: {file}"))
-        .collect()
+    let files = tensors.iter().filter_map(external).filter(|file| leaves_folder(file));
+    let files: BTreeSet<&str> = files.collect();
+    let warning = |file| format!("weights are stored outside the model's folder: {file}");
+    files.into_iter().map(warning).collect()
 }
 
 fn elements(tensor: &TensorProto) -> Option<u64> {

@@ -130,11 +130,11 @@ pub(crate) fn source(origin: &Origin<'_>) -> Value {
 }
 
 fn frame(frame: &Frame<'_>) -> Value {
-    let column = |column: u32| frame.has_columns().then_some(column);
+    let column = |column: u32| (frame.span.end_column > 0).then_some(column);
     json!({
         "file": (!frame.file.is_empty()).then_some(frame.file),
         "function": frame.function,
-        "kind": frame.kind(),
+        "kind": frame.kind().as_str(),
         "line": frame.span.line,
         "column": column(frame.span.column),
         "end_line": frame.span.end_line,

@@ -3,20 +3,15 @@
 use crate::excerpt::Excerpts;
 use crate::failure::Failure;
 use crate::model::Index;
-use crate::nearest::nearest;
+use crate::nearest::{nearest, similar};
 use crate::page;
 use crate::style::Text;
 
 /// Returns the node named `name`, or the node that computes the value `name`.
 pub(crate) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
     index.named(name).or_else(|| index.producer(name)).ok_or_else(|| {
-        let mut message = format!("the model has no node or value `{name}`");
-        let like = nearest(name, index.names());
-        if !like.is_empty() {
-            let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
-            message.push_str(&format!("; similar names: {}", like.join(", ")));
-        }
-        Failure::Absent(message)
+        let like = similar(nearest(name, index.names()));
+        Failure::Absent(format!("the model has no node or value `{name}`{like}"))
     })
 }
 

@@ -23,7 +23,7 @@ enum Item {
 
 struct Tree<'a, 'm> {
     index: &'a Index<'m>,
-    nesting: &'a Nesting,
+    nesting: &'a Nesting<'m>,
     choice: &'a FrameChoice,
     rows: Vec<Vec<String>>,
 }
@@ -81,10 +81,8 @@ impl Tree<'_, '_> {
         let name = label(&self.index.nodes[node].proto.name);
         let label = format!("{}{name}", "  ".repeat(depth));
         self.rows.push(row(self.index, node, label, self.choice));
-        for &body in self.nesting.inside(node) {
-            if let BodyKind::Inner(_, attribute) = self.index.bodies[body].kind {
-                self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);
-            }
+        for &(attribute, body) in self.nesting.inside(node) {
+            self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);
             let scope = self.index.scope(node);
             self.body(body, &scope, depth + 2);
         }

@@ -53,9 +53,7 @@ def _settled(
     doubtful: dict[str, Outcome],
     kept: str = "",
 ) -> Compared:
-    """Removes matches by name until none is contradicted, except for `kept`. Adds the values that
-    differed to `doubtful`.
-    """
+    """Removes contradicted matches by name, except `kept`. `doubtful` gets those that differ."""
     found = compare()
     for attempt in range(1, _LAST + 1):
         names = _guessed(one, found.cut.graph, matches)
@@ -79,7 +77,7 @@ def _guessed(one: Graph, other: Graph, matches: dict[str, Match]) -> dict[str, s
     return {
         name: entry.name
         for name, entry in matches.items()
-        if entry.by_name and name in one.makers and (name, entry.name) not in results
+        if entry.by_name and name in one.producers and (name, entry.name) not in results
     }
 
 

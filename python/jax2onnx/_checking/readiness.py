@@ -13,7 +13,7 @@ import numpy as np
 
 from jax2onnx import _core
 from jax2onnx._checking import onnxruntime_web
-from jax2onnx._checking.runtime import Runnable, dtype_of
+from jax2onnx._checking.runtime import Runnable, dtype_of, sizes_of
 from jax2onnx._export.target_names import Target
 from jax2onnx.errors import InvalidInputError, bad_option
 
@@ -131,7 +131,10 @@ def _validate(model: Any, runnable: Runnable) -> None:
 
 
 def _try(runnable: Runnable, target: str) -> None:
-    feeds = [np.zeros(_shape(value), dtype_of(value)) for value in runnable.inputs]
+    feeds = [
+        np.zeros([_SIZE if n is None else n for n in sizes_of(value)], dtype_of(value))
+        for value in runnable.inputs
+    ]
     match target:
         case "onnxruntime":
             runnable.run(feeds)
@@ -192,11 +195,6 @@ def _run_in_iree(compiler: Any, path: str, feeds: Sequence[np.ndarray]) -> None:
     # The function is called like the graph.
     names = (name for name in module.function_names if not name.endswith(("$async", "__init")))
     getattr(bound, next(names))(*feeds)
-
-
-def _shape(value: "onnx.ValueInfoProto") -> tuple[int, ...]:
-    dims = value.type.tensor_type.shape.dim
-    return tuple(dim.dim_value if dim.HasField("dim_value") else _SIZE for dim in dims)
 
 
 def _facts(model: Any, runnable: Runnable) -> Iterator[tuple[str, Any]]:

@@ -194,6 +194,13 @@ def sizes_of(declared: "onnx.ValueInfoProto") -> list[int | None]:
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 
 
+def shape_text(declared: "onnx.ValueInfoProto") -> str:
+    """Returns the sizes of an input or an output, or their names, if they have some."""
+    names = [dim.dim_param or "?" for dim in declared.type.tensor_type.shape.dim]
+    pairs = zip(names, sizes_of(declared), strict=True)
+    return ", ".join(name if size is None else str(size) for name, size in pairs)
+
+
 def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
     """Returns the function's types of inputs and outputs that the model has others for, by name."""
     found = {entry.key: entry.value for entry in proto.metadata_props}
@@ -283,11 +290,8 @@ def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
         size in (None, given) for size, given in zip(sizes, array.shape, strict=True)
     )
     if array.dtype != wanted or not fits:
-        names = (dim.dim_param for dim in declared.type.tensor_type.shape.dim)
-        pairs = zip(names, sizes, strict=True)
-        shown = ", ".join(name if size is None else str(size) for name, size in pairs)
         raise wrong_arguments(
-            f"the model's input `{declared.name}` is {wanted}[{shown}], "
+            f"the model's input `{declared.name}` is {wanted}[{shape_text(declared)}], "
             f"not {array.dtype}{list(array.shape)}"
         )
     return array

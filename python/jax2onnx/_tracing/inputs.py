@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import numbers
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._python.notebooks import name_of_file
 from jax2onnx.errors import InvalidInputError
 
 _ACCEPTED = (
@@ -404,7 +404,6 @@ def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
 
 
 def place_of(function: tuple[str, str, int]) -> str:
-    """Returns the location of a function for errors, relative to the working directory."""
+    """Returns the location of a function for errors."""
     path, name, line = function
-    folder = os.path.join(os.getcwd(), "")
-    return f"  --> {path.removeprefix(folder)}:{line} in {name}"
+    return f"  --> {name_of_file(path)}:{line} in {name}"

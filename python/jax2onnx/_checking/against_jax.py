@@ -16,9 +16,8 @@ from jax2onnx._checking.evaluate import EquationResult, Path, evaluate, paths, v
 from jax2onnx._checking.findings import compare_outputs, describe, with_totals
 from jax2onnx._checking.graph import Graph, Type, as_types
 from jax2onnx._checking.locate import GraphPair, different_constants, operands_of
-from jax2onnx._checking.matched_graphs import MatchedGraphs
+from jax2onnx._checking.matched_graphs import Compared, MatchedGraphs
 from jax2onnx._checking.matching import GONE, INSIDE, Match, match
-from jax2onnx._checking.misnamed import Compared
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor, real_array, sizes_of
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run

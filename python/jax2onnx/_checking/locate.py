@@ -11,9 +11,8 @@ from jax2onnx._checking.compare import Tolerances, difference
 from jax2onnx._checking.comparison import Comparison, Finding
 from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, computed_in
 from jax2onnx._checking.graph import Graph, as_types
-from jax2onnx._checking.matched_graphs import MatchedGraphs
+from jax2onnx._checking.matched_graphs import Compared, MatchedGraphs
 from jax2onnx._checking.matching import match
-from jax2onnx._checking.misnamed import Compared
 from jax2onnx._checking.node_bodies import BodyRun, BodyRuns, has_body
 
 if TYPE_CHECKING:

@@ -1,11 +1,17 @@
-"""Two graphs whose values are matched."""
+"""Two graphs whose values are matched.
+
+Two exports of a program with different options number their values differently. A value that is
+matched only by such a name may differ although both graphs are right.
+"""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from jax2onnx._checking.compare import Tolerances
-from jax2onnx._checking.cut_graph import CutGraph
+from jax2onnx._checking.comparison import Comparison
+from jax2onnx._checking.cut_graph import CutGraph, Outcome
 from jax2onnx._checking.graph import Graph, Type
 from jax2onnx._checking.matching import (
     ABSENT,
@@ -17,7 +23,36 @@ from jax2onnx._checking.matching import (
     same_shape,
     same_types,
 )
-from jax2onnx._checking.misnamed import Compared, compare_without_names
+
+# The comparison after which no name counts. Each one reveals only the next values downstream.
+_LAST = 3
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a comparison: the values that differ, in order, and the graph that was cut."""
+
+    comparison: Comparison
+    wrong: list[Outcome]
+    cut: CutGraph
+
+    def contradicted(self, names: dict[str, str]) -> dict[str, str]:
+        """Returns those that differ, or are uncompared operands of values that differ."""
+        targets = {outcome.expected.name for outcome in self.wrong}
+        operands = {name for target in targets for name in self.cut.operands(target)}
+        doubtful = targets | (operands - self.comparison.agreed)
+        return {name: other for name, other in names.items() if other in doubtful}
+
+    def culprit(self, doubtful: dict[str, Outcome]) -> str | None:
+        """Returns the first of these values that explains the first difference, if there is one."""
+        if not self.wrong:
+            return None
+        target = self.wrong[0]
+        made = {name for node in self.cut.nodes(target.expected.name) for name in node.output}
+        for name, outcome in sorted(doubtful.items(), key=lambda item: item[1].number):
+            if outcome.expected.name in made and self.cut.explains(outcome.expected, target):
+                return name
+        return None
 
 
 class MatchedGraphs:
@@ -57,10 +92,47 @@ class MatchedGraphs:
         raise NotImplementedError
 
     def _settled(self) -> Compared:
-        """Compares all values. Matches by name count only as far as they are right."""
+        """Compares all values, several times if names mean different values in the two graphs.
+
+        Then values that differ and match only by name are misnamed. If the rest is right, they were
+        never the same. If something is still wrong, the first of them that explains it is matched
+        again: with the reference's value in its place, the rest is right.
+        """
         if self.keeps_names:
             return self._compared()
-        return compare_without_names(self.one, self.matches, self._misnamed, self._compared)
+        original, doubtful = dict(self.matches), dict[str, Outcome]()
+        found = self._without_names(doubtful)
+        culprit = found.culprit(doubtful)
+        if culprit is None:
+            return found
+        self._misnamed = self._misnamed & doubtful.keys() - {culprit}
+        known = ((name, entry) for name, entry in original.items() if name not in self._misnamed)
+        self.matches.update(known)
+        return self._without_names({}, culprit)
+
+    def _without_names(self, doubtful: dict[str, Outcome], kept: str = "") -> Compared:
+        """Removes contradicted matches by name, except `kept`. Those that differ are doubtful."""
+        # Outputs match by position.
+        results = set(zip(self.one.outputs, self.other.outputs, strict=False))
+        found = self._compared()
+        for attempt in range(1, _LAST + 1):
+            names = {
+                name: entry.name
+                for name, entry in self.matches.items()
+                if entry.by_name and name in self.one.producers and name != kept
+                if (name, entry.name) not in results
+            }
+            if attempt < _LAST:
+                names = found.contradicted(names)
+            if not found.wrong or not names:
+                break
+            by_name = {outcome.expected.name: outcome for outcome in reversed(found.wrong)}
+            doubtful |= {name: by_name[names[name]] for name in names if names[name] in by_name}
+            self._misnamed.update(names)
+            for name in names:
+                del self.matches[name]
+            found = self._compared()
+        return found
 
     def _select(self, names: Iterable[str]) -> None:
         """Chooses the values with comparable types among those with these names."""

@@ -109,7 +109,6 @@ def is_symbolic(dim: Any) -> bool:
 
 
 def symbolic_scope(dim: Any) -> Any:
-    """Returns the `jax.export.SymbolicScope` that a symbolic dimension belongs to."""
     return dim.scope
 
 
@@ -202,9 +201,7 @@ _NAMED_SCOPE = type(jax.named_scope(""))
 
 
 def key_implementation(dtype: Any) -> Any:
-    """Returns the implementation of a PRNG key type: `key_shape`, `seed`, `split`, `random_bits`,
-    `fold_in` and `name`.
-    """
+    """Returns the implementation of a PRNG key type: its `seed`, `split` and other functions."""
     return dtype._impl
 
 
@@ -217,10 +214,8 @@ def _core() -> Any:
 
 def function_of(jaxpr: Any, consts: Any = ()) -> Any:
     """Returns a jaxpr as a function that returns a list."""
-    core = _core()
-
-    closed = jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, consts)
-    return core.jaxpr_as_fun(closed)
+    closed = jaxpr if hasattr(jaxpr, "consts") else _core().ClosedJaxpr(jaxpr, consts)
+    return _core().jaxpr_as_fun(closed)
 
 
 def open_jaxpr(jaxpr: Any) -> Any:
@@ -241,9 +236,7 @@ def scan_operands(params: Any) -> tuple[int, int]:
 
 
 def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
-    """Returns the variables that an equation of `jaxpr` reads, each once, and a function of them
-    that computes it and returns a list.
-    """
+    """Returns the variables that an equation reads, each once, and a function of them."""
     invars = list({id(v): v for v in eqn.invars if not is_literal(v)}.values())
     alone = excerpt(jaxpr, [], invars, [eqn], list(eqn.outvars))
     return invars, _core().jaxpr_as_fun(closed_jaxpr(alone, []))
@@ -269,7 +262,6 @@ def excerpt(
 
 
 def closed_jaxpr(jaxpr: Any, consts: Sequence[Any]) -> Any:
-    """Returns a jaxpr with its constants."""
     return _core().ClosedJaxpr(jaxpr, list(consts))
 
 
@@ -300,16 +292,12 @@ def primitive_paths() -> dict[str, tuple[str, str]]:
 
 def is_literal(atom: Any) -> bool:
     """Returns `True` if an operand is a literal."""
-    from jax.extend import core
-
-    return isinstance(atom, core.Literal)
+    return isinstance(atom, _core().Literal)
 
 
 def is_jaxpr(value: Any) -> bool:
     """Returns `True` if a parameter is a jaxpr, with or without constants."""
-    core = _core()
-
-    return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
+    return isinstance(value, _core().ClosedJaxpr | _core().Jaxpr)
 
 
 def bodies_of(eqn: Any) -> list[Any]:
@@ -333,7 +321,6 @@ def without_references(closed: Any) -> Any:
 
 
 def callback_of(eqn: Any) -> Any:
-    """Returns the Python function that an equation calls."""
     callback = eqn.params["callback"]
     return getattr(callback, "callback_func", callback)
 
@@ -379,22 +366,7 @@ def geqrf(x: Any) -> list[Any]:
     return list(linalg.geqrf(x))
 
 
-def larger_size(a: Any, b: Any) -> Any:
-    """Returns the larger of two sizes, which may be symbolic."""
-    from jax import core
-
-    return core.max_dim(a, b)
-
-
-def smaller_size(a: Any, b: Any) -> Any:
-    """Returns the smaller of two sizes, which may be symbolic."""
-    from jax import core
-
-    return core.min_dim(a, b)
-
-
 def primitive(name: str) -> Any:
-    """Returns a primitive of JAX, or None."""
     from importlib import import_module
 
     module, attribute = primitive_paths().get(name, ("", ""))

@@ -77,10 +77,17 @@ def nearest(name: object, known: Sequence[str]) -> str:
     return f"did you mean {best!r}? " if best else ""
 
 
+def wrong_arguments(message: str, help: str = "") -> InvalidInputError:
+    """Returns the error for arguments that a function or a model does not take."""
+    return InvalidInputError("wrong-arguments", message, help=help)
+
+
+def invalid_option(message: str, help: str) -> InvalidInputError:
+    """Returns the error for an option whose value is wrong."""
+    return InvalidInputError("invalid-option", message, help=help)
+
+
 def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
     """Returns the error for an option whose value is not allowed."""
-    return InvalidInputError(
-        "invalid-option",
-        f"`{name}` cannot be {value!r}",
-        help=f"{nearest(value, allowed)}choose one of: {', '.join(allowed)}",
-    )
+    advice = f"{nearest(value, allowed)}choose one of: {', '.join(allowed)}"
+    return invalid_option(f"`{name}` cannot be {value!r}", advice)

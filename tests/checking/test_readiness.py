@@ -32,6 +32,14 @@ def test_a_model_that_runs_is_ready(path: Path) -> None:
     assert report.facts["bytes"] > 4 * 3000 * 4
 
 
+def test_sizes_without_a_name_are_unknown() -> None:
+    graph = "g (float[?, 3] x) => (float[?, 3] y) { y = Cosh(x) }"
+    text = f'<ir_version: 8, opset_import: ["": 18]> {graph}'
+    report = readiness(onnx.parser.parse_model(text))
+    assert report.ready
+    assert report.facts["inputs"] == "x: float32[?, 3]"
+
+
 def test_an_unknown_operator_is_named(path: Path) -> None:
     model = onnx.load(path)
     model.graph.node[-1].op_type = "Tangle"

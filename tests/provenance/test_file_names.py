@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import pytest
 
-from jax2onnx import SourceMap, _core, to_onnx
+from jax2onnx import InvalidInputError, SourceMap, _core, to_onnx
 from jax2onnx._core import main
 
 LAYER = """
@@ -122,6 +122,12 @@ def test_errors_show_the_text_of_notebook_cells(monkeypatch: pytest.MonkeyPatch)
     assert said is not None
     assert "In [7]:3" in said
     assert "return jnp.sin(x)" in said
+
+
+def test_errors_about_arguments_name_notebook_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = _cell(monkeypatch)["cell"]
+    with pytest.raises(InvalidInputError, match=r"--> In \[7\]:2 in cell"):
+        to_onnx(cell, [(2,), (2,)])
 
 
 def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

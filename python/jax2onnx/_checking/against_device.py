@@ -7,29 +7,36 @@ Values computed from the inputs, by JAX or else on the CPU, tell how far the dev
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jax2onnx._checking.compare import Error, coarser, difference, error_of, not_finite
+from jax2onnx._checking.against_jax import JaxComparison
+from jax2onnx._checking.compare import (
+    Error,
+    Tolerances,
+    coarser,
+    difference,
+    error_of,
+    not_finite,
+)
 from jax2onnx._checking.comparison import Comparison
-from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances
+from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome
 from jax2onnx._checking.dump import Dump
 from jax2onnx._checking.findings import (
+    candidates_sentence,
     name_of,
     node_text,
     operand_lines,
+    others_sentence,
     statistics_lines,
+    with_totals,
 )
 from jax2onnx._checking.graph import Graph, Type
 from jax2onnx._checking.runtime import Runnable, is_float
 from jax2onnx._checking.source_lines import SourceLines
-from jax2onnx._checking.verification import (
-    Verification,
-    error_tables,
-    said_skipped,
-)
+from jax2onnx._checking.verification import Verification, skipped_lines
 
 if TYPE_CHECKING:
     import onnx
@@ -46,21 +53,12 @@ UNRECORDED = "is not in the dump"
 _LISTED = 4
 
 
-@dataclass(frozen=True)
-class JaxReference:
-    """The function behind a model.
-
-    Attributes:
-        values: Returns JAX's arrays for values of the model, by name.
-        verify: Compares the model on the CPU with JAX.
-    """
-
-    values: "Callable[[set[str]], dict[str, np.ndarray]]"
-    verify: Callable[[], Verification]
+# Creates the comparison of the model on the CPU with JAX.
+AgainstJax = Callable[[], JaxComparison]
 
 
 def compare_device(
-    model: Any, dump: Dump, tolerances: Tolerances, jax: JaxReference | None = None
+    model: Any, dump: Dump, tolerances: Tolerances, jax: AgainstJax | None = None
 ) -> Verification:
     """Compares the values in a dump with JAX's, or with the CPU's if there is no function."""
     return _DeviceComparison(model, dump, tolerances, jax).run()
@@ -68,7 +66,7 @@ def compare_device(
 
 class _DeviceComparison:
     def __init__(
-        self, model: Any, dump: Dump, tolerances: Tolerances, jax: JaxReference | None
+        self, model: Any, dump: Dump, tolerances: Tolerances, jax: AgainstJax | None
     ) -> None:
         self._dump, self._tolerances, self._jax = dump, tolerances, jax
         runnable = Runnable(model)
@@ -77,12 +75,12 @@ class _DeviceComparison:
         self._source_lines = SourceLines(model)
         inputs = dump.inputs(runnable)
         self._given = runnable.feeds(inputs)
-        self._types = self._graph.types(list(self._graph.makers), self._given)
-        makers = self._graph.makers
-        recorded = [name for name in dump.arrays if name in makers]
+        self._types = self._graph.types(list(self._graph.producers), self._given)
+        producers = self._graph.producers
+        recorded = [name for name in dump.arrays if name in producers]
         self._device = {
             name: _widened(dump.arrays[name], self._types.get(name))
-            for name in sorted(recorded, key=makers.__getitem__)
+            for name in sorted(recorded, key=producers.__getitem__)
         }
         self._reference = "JAX" if jax is not None else CPU
 
@@ -117,19 +115,12 @@ class _DeviceComparison:
             answer = self._adds_up(departed)
         else:
             answer = self._agrees(comparison)
-        tables = error_tables(comparison.errors, self._source_lines, from_inputs)
-        skipped = said_skipped(comparison.skipped)
+        skipped = skipped_lines(comparison.skipped)
         if self._jax is None:
             skipped.append(f"  no function is given, so the reference is {CPU}, not JAX")
-        return replace(
-            answer,
-            message="\n".join([answer.message, *skipped]),
-            compared=comparison.compared + len(found),
-            skipped=comparison.skipped.total(),
-            skipped_because=dict(comparison.skipped),
-            by_line=tables[0],
-            by_module=tables[1],
-        )
+        answer = replace(answer, message="\n".join([answer.message, *skipped]))
+        errors, lines = comparison.errors, self._source_lines
+        return with_totals(answer, comparison, lines, errors, from_inputs, differing=len(found))
 
     def _departures(
         self, precision: str
@@ -139,20 +130,22 @@ class _DeviceComparison:
         """
         errors: dict[str, Error] = {}
         departed: dict[str, tuple[np.ndarray, str]] = {}
-        known = {} if self._jax is None else self._jax.values(set(self._device))
-        known = {n: a for n, a in known.items() if a.shape == self._device[n].shape}
+        known: dict[str, np.ndarray] = {}
+        if self._jax is not None:
+            against_jax = self._jax()
+            self._dump.check_inputs(against_jax.given)
+            known = against_jax.values(set(self._device))
+            known = {n: a for n, a in known.items() if a.shape == self._device[n].shape}
         others = {name for name in self._device if name not in known}
         computed = self._graph.values(others, self._given, self._types)
         for name, array in (*known.items(), *(computed if others else ())):
             found = self._device[name]
             if (error := error_of(array, found)) is not None:
                 errors[name] = error
-            apart = difference(
+            apart = self._tolerances.difference(
                 array,
                 found,
-                self._tolerances.rtol,
-                self._tolerances.atol,
-                precision=coarser(precision, array.dtype.name),
+                coarser(precision, array.dtype.name),
                 reference="JAX" if name in known else _RUNTIME,
                 where="on the device",
             )
@@ -185,20 +178,12 @@ class _DeviceComparison:
         if outcome.found is None:
             text.append(f"  {outcome.apart}")
         else:
-            limits = self._tolerances
-            apart = difference(
-                outcome.found,
-                device,
-                limits.rtol,
-                limits.atol,
-                precision=outcome.precision,
-                reference=_RUNTIME,
-                where="on the device",
-            )
+            words = {"reference": _RUNTIME, "where": "on the device"}
+            apart = self._tolerances.difference(outcome.found, device, outcome.precision, **words)
             text += statistics_lines("CPU", outcome.found, device, apart or "", "device")
             if wrong := not_finite(outcome.found, device):
                 text.append(f"  Not finite on the device alone: {wrong}.")
-            text += _said_coarse(outcome.found, device, outcome.precision)
+            text += _coarser_lines(outcome.found, device, outcome.precision)
         if self._jax is not None and name in departed:
             text.append(f"  from the inputs: {departed[name][1]}")
         certainty = _certainty(nodes, len(found) - 1)
@@ -225,7 +210,7 @@ class _DeviceComparison:
 
     def _model_differs(self) -> Verification | None:
         """Returns the comparison of the model with JAX on the CPU, if they differ there, too."""
-        answer = None if self._jax is None else self._jax.verify()
+        answer = None if self._jax is None else self._jax().run()
         if answer is None or answer:
             return None
         head = "the device computes what the model says, but the model differs from JAX"
@@ -233,7 +218,7 @@ class _DeviceComparison:
 
     def _adds_up(self, departed: Mapping[str, tuple[np.ndarray, str]]) -> Verification:
         outputs = [name for name in self._graph.outputs if name in departed]
-        name = outputs[0] if outputs else min(departed, key=self._graph.makers.__getitem__)
+        name = outputs[0] if outputs else min(departed, key=self._graph.producers.__getitem__)
         kind = "output" if outputs else "value"
         expected, apart = departed[name]
         reference = self._reference if self._jax is not None else "CPU"
@@ -267,7 +252,7 @@ def _widened(array: np.ndarray, declared: Type | None) -> np.ndarray:
     return converted if np.array_equal(converted.astype(array.dtype), array) else array
 
 
-def _said_coarse(expected: np.ndarray, device: np.ndarray, precision: str) -> list[str]:
+def _coarser_lines(expected: np.ndarray, device: np.ndarray, precision: str) -> list[str]:
     """Returns a line if the difference is explained by a coarser type than the model has."""
     if not is_float(device.dtype):
         return []
@@ -284,10 +269,5 @@ def _certainty(nodes: "Sequence[onnx.NodeProto]", others: int) -> str:
     if len(nodes) <= 1:
         sure = f"certain: {CPU} computes something else from the same operands."
     else:
-        shown = ", ".join(name_of(node) for node in nodes[:_LISTED])
-        more = f" and {len(nodes) - _LISTED} more" if len(nodes) > _LISTED else ""
-        sure = f"it is one of {len(nodes)} nodes between recorded values: {shown}{more}."
-    if others:
-        verb = "values differ" if others > 1 else "value differs"
-        return f"{sure} {others} other recorded {verb} even with the device's operands."
-    return f"{sure} All other recorded values agree, given the device's operands."
+        sure = candidates_sentence(nodes, "recorded values")
+    return f"{sure} " + others_sentence(others, "recorded values", "the device's operands")

@@ -6,20 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from jax2onnx._checking.compare import Tolerances
 from jax2onnx._checking.comparison import Comparison
-from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.findings import compare_outputs, describe
+from jax2onnx._checking.findings import compare_outputs, describe, with_totals
 from jax2onnx._checking.graph import Graph
 from jax2onnx._checking.locate import GraphPair
 from jax2onnx._checking.runtime import Runnable
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
-from jax2onnx._checking.verification import (
-    Verification,
-    answering,
-    error_tables,
-)
-from jax2onnx.errors import InvalidInputError
+from jax2onnx._checking.verification import Verification, answer_of
+from jax2onnx.errors import wrong_arguments
 
 REFERENCE = "the reference"
 
@@ -28,10 +24,7 @@ def compare_models(
     reference: Any, model: Any, arrays: Mapping[str, np.ndarray], tolerances: Tolerances
 ) -> Verification:
     """Compares a model with another one, given the inputs of that one by name."""
-    answers: list[Verification] = []
-    with answering(model, answers):
-        answers.append(_compared(reference, model, arrays, tolerances))
-    return answers[0]
+    return answer_of(model, lambda: _compared(reference, model, arrays, tolerances))
 
 
 def _compared(
@@ -39,10 +32,9 @@ def _compared(
 ) -> Verification:
     one, other = Runnable(reference), Runnable(model)
     if len(one.inputs) != len(other.inputs) or len(one.outputs) != len(other.outputs):
-        raise InvalidInputError(
-            "wrong-arguments",
+        raise wrong_arguments(
             f"the reference has {len(one.inputs)} inputs and {len(one.outputs)} outputs, "
-            f"but the model has {len(other.inputs)} and {len(other.outputs)}",
+            f"but the model has {len(other.inputs)} and {len(other.outputs)}"
         )
     ordered = [arrays[value.name] for value in one.inputs]
     given, given_other = one.feeds(ordered), other.feeds(ordered)
@@ -57,11 +49,9 @@ def _compared(
         tolerances,
     )
     comparison = pair.compare()
-    source_lines = SourceLines(reference)
-    source_lines = source_lines or SourceLines(model)
+    source_lines = SourceLines(reference) or SourceLines(model)
     idle = not_run(graph_other, given_other, source_lines)
     comparison.skipped.update(idle)
-    by_line, by_module = error_tables(comparison.errors, source_lines)
     if comparison.findings:
         answer = _found(pair, comparison, source_lines)
     else:
@@ -74,20 +64,11 @@ def _compared(
             for a, b in zip(graph.outputs, graph_other.outputs, strict=True)
         ]
         answer = compare_outputs(outputs, comparison, tolerances, conclusion, whole=not idle)
-    return replace(
-        answer,
-        compared=comparison.compared,
-        skipped=comparison.skipped.total(),
-        skipped_because=dict(comparison.skipped),
-        by_line=by_line,
-        by_module=by_module,
-    )
+    return with_totals(answer, comparison, source_lines, comparison.errors)
 
 
 def _found(pair: GraphPair, comparison: Comparison, source_lines: SourceLines) -> Verification:
     finding = pair.deepest(comparison.first())
     described = describe(finding, source_lines, REFERENCE)
-    single = len(finding.nodes) == 1
-    what = finding.nodes[0].op_type if single else finding.outcome.expected.name
-    headline = f"`{what}` differs from the reference"
+    headline = f"`{finding.culprit}` differs from the reference"
     return described.answer(headline, finding, comparison.skipped)

@@ -10,11 +10,11 @@ from jax2onnx import _jax
 from jax2onnx._checking.compare import difference, same_nan
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor
 from jax2onnx._export.options import Layout, positions
-from jax2onnx._tracing.inputs import Specs, check_arguments
+from jax2onnx._tracing.inputs import Specs, check_arguments, given_leaves
 from jax2onnx._tracing.names import signature_of
 from jax2onnx._tracing.parameters import function_of
 from jax2onnx._tracing.trace import restored
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import wrong_arguments
 
 
 def allclose(
@@ -49,10 +49,8 @@ def allclose(
         `True` if all outputs are close, and a message that lists the differences.
     """
     if (model is None) == (onnx_model_path is None):
-        raise InvalidInputError(
-            "wrong-arguments",
-            "`allclose` needs one model",
-            help="pass it as `model` or as `onnx_model_path`",
+        raise wrong_arguments(
+            "`allclose` needs one model", "pass it as `model` or as `onnx_model_path`"
         )
     runnable = Runnable(onnx_model_path if model is None else model)
     return compare(
@@ -138,9 +136,8 @@ def arguments(
     function was `exported` with these specifications, or else 2.
     """
     typed = Specs(double=double).all(inputs, input_params)
-    tree: Any
     leaves, tree = jax.tree_util.tree_flatten(typed)
-    given = tree.flatten_up_to((tuple(inputs), dict(input_params or {})))
+    given = given_leaves(inputs, typed[0], input_params, typed[1])
     random = np.random.default_rng(0)
     sizes = _jax.variables(
         pair

@@ -35,9 +35,7 @@ try {
 def run_module(
     module: str, folder: Path, bundle: str, model: bytes, inputs: str
 ) -> tuple[str, str]:
-    """Calls `run` of a module with a bundle from a folder, a model and inputs. Returns the results
-    as JSON, and an error or nothing.
-    """
+    """Calls `run` of a module on a model. Returns the results as JSON, and an error or nothing."""
     browser = find()
     pages = {
         "/": ("text/html", _PAGE.replace("BUNDLE", bundle).encode()),
@@ -115,7 +113,6 @@ def _sandbox() -> list[str]:
 
 
 def find() -> str:
-    """Returns the path of the browser."""
     for name in (os.environ.get(CHROME), *NAMES):
         path = shutil.which(name) if name else None
         if path:

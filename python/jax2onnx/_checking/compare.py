@@ -99,6 +99,22 @@ def difference(
     return f"{count} of {bad.size} elements ({share:.3g} %); largest difference{at}: {shown}"
 
 
+@dataclass(frozen=True)
+class Tolerances:
+    """The user's tolerances, and the name of the reference in messages."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    reference: str = "JAX"
+
+    def difference(
+        self, expected: np.ndarray, found: np.ndarray, precision: str | None = None, **words: str
+    ) -> str | None:
+        """Describes the difference of two arrays, as the function of this name does."""
+        words = {"reference": self.reference, **words}
+        return difference(expected, found, self.rtol, self.atol, precision=precision, **words)
+
+
 def unrounded(expected: np.ndarray, found: np.ndarray, reference: str = "JAX") -> str | None:
     """Describes the elements of a wider float that are not rounded to the type of the reference."""
     if not is_float(expected.dtype) or not is_float(found.dtype):
@@ -186,8 +202,7 @@ def _apart(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Any
         allowed = tolerance.atol + tolerance.scale * largest + tolerance.rtol * np.abs(a)
         close = np.abs(a - b) <= allowed
     # Infinities and NaN must be at the same positions.
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return ~np.where(finite & np.isfinite(b), close, same)
+    return ~np.where(finite & np.isfinite(b), close, _same(a, b))
 
 
 def _distance(expected: np.ndarray, found: np.ndarray) -> Any:
@@ -202,9 +217,7 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def statistics(array: np.ndarray) -> str:
-    """Summarises an array on one line: range, mean, spread, and the numbers of NaN and infinite
-    elements.
-    """
+    """Summarises an array on one line: range, mean, spread, NaN and infinite elements."""
     if array.size == 0:
         return "no elements"
     if array.dtype.kind == "b":

@@ -44,6 +44,11 @@ class Finding:
     keeps_names: bool = True
     others: int = 0
 
+    @property
+    def culprit(self) -> str:
+        """The operator of the only node, or else the name of the value."""
+        return self.nodes[0].op_type if len(self.nodes) == 1 else self.outcome.expected.name
+
 
 @dataclass
 class Comparison:

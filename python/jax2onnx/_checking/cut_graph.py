@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jax2onnx._checking import graph
-from jax2onnx._checking.compare import Error, coarser, difference, error_of, unrounded, within
+from jax2onnx._checking.compare import Error, Tolerances, coarser, error_of, unrounded, within
 from jax2onnx._checking.graph import Graph, Type
 
 if TYPE_CHECKING:
@@ -69,15 +69,6 @@ class Outcome:
     unfit: bool = False
 
 
-@dataclass(frozen=True)
-class Tolerances:
-    """The user's tolerances, and the name of the reference in messages."""
-
-    rtol: float | None = None
-    atol: float | None = None
-    reference: str = "JAX"
-
-
 class CutGraph:
     """A graph that is cut at the values of a reference.
 
@@ -105,9 +96,12 @@ class CutGraph:
         self._types = types
         self._kept = kept
         self._times = Counter(times)
+        # Computed values that will be compared again, and comparisons that wait for the next batch.
         self._results: dict[str, np.ndarray | str] = {}
         self._again: list[tuple[int, Expected]] = []
         self._tolerances = tolerances
+        # The reference's values that are still needed, the number of operands that each target
+        # lacks, the targets that wait for a value, and the number of targets that read it.
         self._values: dict[str, np.ndarray] = {}
         self._missing: dict[str, int] = {}
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
@@ -130,22 +124,15 @@ class CutGraph:
         return [name for name in given if name in self.stops]
 
     def explains(self, inner: Expected, outcome: Outcome) -> bool:
-        """Returns `True` if a value that differs is right with the reference's value of `inner`,
-        which it is computed from.
-        """
-        target, limits = outcome.expected, self._tolerances
+        """Returns `True` if the reference's value of `inner` makes a value right that differs."""
+        target = outcome.expected
         given = dict(self._given) | outcome.operands | {inner.name: inner.array}
         try:
             found = self.graph.run([target.name], given, self._types, self.stops | {inner.name})
         except Exception:
             return False
-        precision = outcome.precision
-        return (
-            difference(
-                target.array, found[target.name], limits.rtol, limits.atol, precision=precision
-            )
-            is None
-        )
+        right = found[target.name]
+        return self._tolerances.difference(target.array, right, outcome.precision) is None
 
     def compare(self, expected: Iterator[Expected]) -> Iterator[Outcome]:
         """Compares all values as soon as their operands are known."""
@@ -211,9 +198,7 @@ class CutGraph:
                     self._values.pop(name, None)
 
     def _computed(self, targets: Sequence[str]) -> Iterator[tuple[str, np.ndarray | str]]:
-        """Yields the values, or the reasons that they cannot be computed. A failure does not affect
-        the others.
-        """
+        """Yields the values, or the reasons that they cannot be computed, each on its own."""
         if not targets:
             return
         try:
@@ -238,17 +223,7 @@ class CutGraph:
             found, apart, error = None, result, None
         else:
             found, error = result, error_of(within(expected.array, result.dtype), result)
-            apart = (
-                difference(
-                    expected.array,
-                    found,
-                    limits.rtol,
-                    limits.atol,
-                    precision=precision,
-                    reference=limits.reference,
-                )
-                or ""
-            )
+            apart = limits.difference(expected.array, found, precision) or ""
             if not apart and limits.rtol is None and limits.atol is None:
                 apart = unrounded(expected.array, found, limits.reference) or ""
         operands: dict[str, np.ndarray] = {}
@@ -286,7 +261,7 @@ class CutGraph:
     def _is_exact(self, name: str) -> bool:
         """Returns `True` if a value of the reference has its element type in the graph, too."""
         array = self._values.get(name, self._given.get(name))
-        if array is None or (name in self.graph.makers and name not in self.stops):
+        if array is None or (name in self.graph.producers and name not in self.stops):
             return False
         return name not in self._types or self._types[name].dtype == array.dtype
 

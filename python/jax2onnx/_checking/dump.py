@@ -13,6 +13,7 @@ import numpy as np
 from jax2onnx._checking.graph import Graph
 from jax2onnx._checking.runtime import Runnable
 from jax2onnx._core import Safetensors
+from jax2onnx._tracing.checkpoint import array_of
 from jax2onnx.errors import InvalidInputError
 
 FORMAT, VERSION = "jax2onnx.dump", "1"
@@ -56,14 +57,7 @@ class Dump:
                 f"{about.get('format')!r} and the version {about.get('version')!r}",
                 help=written,
             )
-        data = np.memmap(path, np.uint8, "r") if os.path.getsize(path) else np.zeros(0, np.uint8)
-        arrays = {}
-        for name, entry in header.items():
-            start, end = (8 + length + offset for offset in entry["data_offsets"])
-            tensor = tensors.get(name)
-            assert tensor is not None
-            raw = np.frombuffer(data[start:end].tobytes(), np.dtype(tensor.dtype))
-            arrays[name] = raw.reshape(entry["shape"])
+        arrays = {name: array_of(w) for name in header if (w := tensors.get(name)) is not None}
         runtime = "".join(c for c in str(about.get("runtime", "")) if c.isprintable())
         return cls(path, runtime, str(about.get("model", "")), arrays)
 
@@ -78,7 +72,7 @@ class Dump:
                     "pass the file that ran on the device",
                 )
         graph = Graph.of(runnable)
-        known = {*graph.makers, *graph.inputs}
+        known = {*graph.producers, *graph.inputs}
         for name in self.arrays:
             if name not in known:
                 raise self._wrong(f"has `{name}`, which is not a value of the model's main graph")
@@ -87,11 +81,20 @@ class Dump:
                 raise self._wrong(
                     f"does not have the input `{name}`", "record the inputs along with the outputs"
                 )
-        if not any(name in graph.makers for name in self.arrays):
+        if not any(name in graph.producers for name in self.arrays):
             raise self._wrong("has no value that the model computes", "record the outputs as well")
 
+    def check_inputs(self, given: Mapping[str, np.ndarray]) -> None:
+        """Fails unless the inputs of the run were these."""
+        for name, array in given.items():
+            found = self.arrays[name]
+            if array.shape != found.shape or array.tobytes() != found.tobytes():
+                raise self._wrong(
+                    f"was recorded with another input `{name}`",
+                    "pass the inputs of that run; if they are arrays, omit them",
+                )
+
     def inputs(self, runnable: Runnable) -> list[np.ndarray]:
-        """Returns the inputs of the model, in their order."""
         return [self.arrays[value.name] for value in runnable.inputs]
 
     def _wrong(self, why: str, help: str = "") -> InvalidInputError:

@@ -43,6 +43,15 @@ def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Equa
     yield EquationResult((), "", results)
 
 
+def variable_sizes(closed: Any, args: Sequence[Any]) -> dict[str, int]:
+    """Returns the sizes of dimension variables, which follow from the shapes of the arguments."""
+    return _jax.variables(
+        pair
+        for var, array in zip(closed.jaxpr.invars, args, strict=True)
+        for pair in zip(var.aval.shape, array.shape, strict=True)
+    )
+
+
 def paths(closed: Any) -> Iterator[Path]:
     """Yields the paths of the equations that `evaluate` yields."""
     yield from _paths(closed.jaxpr, ())

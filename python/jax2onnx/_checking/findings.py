@@ -1,16 +1,27 @@
 """Descriptions of differences: the value, its source line, and the certainty of the finding."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._checking.compare import coarser, difference, not_finite, same_nan, statistics
+from jax2onnx._checking.compare import (
+    Error,
+    Tolerances,
+    coarser,
+    not_finite,
+    same_nan,
+    statistics,
+)
 from jax2onnx._checking.comparison import Comparison, Finding
-from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.source_lines import Line, SourceLines, is_inlined
-from jax2onnx._checking.verification import Verification, agreement, said_skipped
+from jax2onnx._checking.verification import (
+    Verification,
+    agreement,
+    error_tables,
+    skipped_lines,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -34,7 +45,7 @@ class Described:
         """Returns the result of `verify`, with a headline."""
         lines = [f"[value-differs] {what}"]
         lines += [self.place] if self.place else []
-        lines += [*self.lines, *said_skipped(skipped)]
+        lines += [*self.lines, *skipped_lines(skipped)]
         return Verification(
             ok=False,
             message="\n".join(lines),
@@ -45,6 +56,27 @@ class Described:
             module=self.module,
             certainty=self.certainty,
         )
+
+
+def with_totals(
+    answer: Verification,
+    comparison: Comparison,
+    source_lines: SourceLines,
+    errors: Mapping[str, Error],
+    from_inputs: Mapping[str, Error] | None = None,
+    *,
+    differing: int = 0,
+) -> Verification:
+    """Adds the numbers of values to a result, and the errors of values by line and by module."""
+    by_line, by_module = error_tables(errors, source_lines, from_inputs)
+    return replace(
+        answer,
+        compared=comparison.compared + differing,
+        skipped=comparison.skipped.total(),
+        skipped_because=dict(comparison.skipped),
+        by_line=by_line,
+        by_module=by_module,
+    )
 
 
 def compare_outputs(
@@ -64,14 +96,8 @@ def compare_outputs(
     reference = tolerances.reference
     nan = []
     for name, expected, found in outputs:
-        apart = difference(
-            expected,
-            found,
-            tolerances.rtol,
-            tolerances.atol,
-            precision=coarser(comparison.precision, expected.dtype.name),
-            reference=reference,
-        )
+        precision = coarser(comparison.precision, expected.dtype.name)
+        apart = tolerances.difference(expected, found, precision)
         if apart is not None:
             lines = [
                 f"[errors-add-up] the output `{name}` differs from {reference}",
@@ -79,7 +105,7 @@ def compare_outputs(
                 "  Every compared value agrees when it is computed from the right operands, so "
                 f"{conclusion}.",
                 "  `by_line` and `by_module` show how much each line and each module adds.",
-                *said_skipped(comparison.skipped),
+                *skipped_lines(comparison.skipped),
             ]
             message = "\n".join(lines)
             return Verification(ok=False, message=message, value=name, certainty=certainty)
@@ -107,7 +133,7 @@ def statistics_lines(
 def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Described:
     """Describes a value that differs, with its node, line and operands."""
     outcome = finding.outcome
-    name = source_lines.known(*_meant(finding), outcome.expected.name)
+    name = source_lines.known(*_names_of_line(finding), outcome.expected.name)
     node = finding.nodes[-1] if finding.nodes else None
     lines = source_lines.lines(name)
     place = source_lines.excerpt(name)
@@ -131,7 +157,7 @@ def describe(finding: Finding, source_lines: SourceLines, reference: str) -> Des
     return Described(text, place, rule, name_of(node), module, certainty)
 
 
-def _meant(finding: Finding) -> list[str]:
+def _names_of_line(finding: Finding) -> list[str]:
     """Returns the names, best first, that lead to the line of a finding: the only node that reads a
     changed constant, the node of an inlined function, the value.
     """
@@ -144,9 +170,7 @@ def _meant(finding: Finding) -> list[str]:
 
 
 def _reader(finding: Finding) -> "onnx.NodeProto | None":
-    """Returns the only node of the reference that reads a changed constant, if it is one of several
-    that the model computes at once.
-    """
+    """Returns the only one of several references that reads a changed constant, if there is one."""
     changed = finding.constants.keys()
     readers = [node for node in finding.references if not changed.isdisjoint(node.input)]
     return readers[0] if len(readers) == 1 and len(finding.references) > 1 else None
@@ -187,9 +211,7 @@ def operand_lines(operands: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _fused_lines(finding: Finding, source_lines: SourceLines) -> list[str]:
-    """Returns the lines that the model computes at once, if the reference computes them in several
-    nodes.
-    """
+    """Returns the lines that the model computes at once, but the reference in several nodes."""
     if len(finding.nodes) > len(finding.references):
         return []
     made = (name for node in finding.references for name in node.output if name)
@@ -221,19 +243,29 @@ def _certainty(finding: Finding, lines: int) -> str:
         if lines:
             sure += f" It computes {lines} lines at once, and one of them is meant."
     else:
-        shown = ", ".join(name_of(node) for node in finding.nodes[:_LISTED])
-        more = f" and {count - _LISTED} more" if count > _LISTED else ""
-        sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
+        sure = candidates_sentence(finding.nodes, "values that agree")
     if guessed:
         sure += " The value was matched by its name, and the models name their values differently."
     elif finding.by_name and count and finding.references and not _same_kind(finding):
         sure += " The value was matched by its name."
     if finding.by_use:
         sure += " The value was matched by the node that reads it."
+    return f"{sure} " + others_sentence(others, "values", "the right operands")
+
+
+def candidates_sentence(nodes: "Sequence[onnx.NodeProto]", ends: str) -> str:
+    """Returns a sentence that lists the nodes between values that are known."""
+    shown = ", ".join(name_of(node) for node in nodes[:_LISTED])
+    more = f" and {len(nodes) - _LISTED} more" if len(nodes) > _LISTED else ""
+    return f"it is one of {len(nodes)} nodes between {ends}: {shown}{more}."
+
+
+def others_sentence(others: int, values: str, operands: str) -> str:
+    """Returns a sentence about the other values."""
     if others:
-        verb = "values differ" if others > 1 else "value differs"
-        return f"{sure} {others} other {verb} even with the right operands."
-    return f"{sure} All other values agree, given the right operands."
+        verb = f"{values} differ" if others > 1 else f"{values.removesuffix('s')} differs"
+        return f"{others} other {verb} even with {operands}."
+    return f"All other {values} agree, given {operands}."
 
 
 def _same_kind(finding: Finding) -> bool:

@@ -1,13 +1,14 @@
 """Graphs that can run on their own: the main graph of a model, and the bodies of its nodes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jax2onnx._checking.compare import within
-from jax2onnx._checking.runtime import NODE_TYPES, Runnable, fetched, session_of
+from jax2onnx._checking.runtime import NODE_TYPES, Runnable, fetched, numpy_type, session_of
 
 if TYPE_CHECKING:
     import onnx
@@ -31,10 +32,7 @@ class Type:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type."""
-        import onnx
-
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(self.code))
+        return numpy_type(self.code)
 
 
 @dataclass
@@ -50,6 +48,7 @@ class Graph:
         functions: The functions of the model, by domain and name.
         folder: The folder of external weights.
         ir_version: The version of the file format.
+        producers: The index of the node that computes each value.
     """
 
     nodes: "list[onnx.NodeProto]"
@@ -60,11 +59,11 @@ class Graph:
     functions: "dict[tuple[str, str], onnx.FunctionProto]"
     folder: str | None
     ir_version: int
-    makers: dict[str, int] = field(init=False)
+    producers: dict[str, int] = field(init=False)
     _reads: list[list[str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.makers = {name: i for i, n in enumerate(self.nodes) for name in n.output if name}
+        self.producers = {name: i for i, n in enumerate(self.nodes) for name in n.output if name}
         self._reads = [list(dict.fromkeys(_reads(node))) for node in self.nodes]
 
     @classmethod
@@ -95,7 +94,7 @@ class Graph:
         given: dict[str, None] = {}
         todo = []
         for name in targets:
-            if (maker := self.makers.get(name)) is not None:
+            if (maker := self.producers.get(name)) is not None:
                 todo.append(maker)
             elif name not in self.constants:
                 given[name] = None
@@ -105,8 +104,8 @@ class Graph:
                 continue
             nodes.add(node)
             for name in self.reads(node):
-                if name not in stops and name in self.makers:
-                    todo.append(self.makers[name])
+                if name not in stops and name in self.producers:
+                    todo.append(self.producers[name])
                 elif name in stops or name not in self.constants:
                     given[name] = None
         return sorted(nodes), list(given)
@@ -155,14 +154,14 @@ class Graph:
         """Yields the values `wanted` in the order of execution, computed in batches."""
         last = {name: i for i in range(len(self.nodes)) for name in self.reads(i)}
         live = dict(given)
-        whole = any(name not in types for name in self.makers)
+        whole = any(name not in types for name in self.producers)
         start, count = 0, len(self.nodes) if whole else _NODES
         while start < len(self.nodes):
             end = min(start + count, len(self.nodes))
             made = [name for node in self.nodes[start:end] for name in node.output if name]
             kept = [n for n in made if n in wanted or last.get(n, -1) >= end]
             # Nodes before this batch have run, so their results are given.
-            stops = {name for name in live if self.makers.get(name, end) < start}
+            stops = {name for name in live if self.producers.get(name, end) < start}
             results = self.run(kept, live, types, stops) if kept else {}
             yield from ((name, results[name]) for name in kept if name in wanted)
             live = {n: a for n, a in (live | results).items() if last.get(n, -1) >= end}
@@ -171,7 +170,7 @@ class Graph:
 
     def types(self, names: Sequence[str], given: Mapping[str, np.ndarray]) -> dict[str, Type]:
         """Returns the types that onnxruntime infers for tensors, without running the graph."""
-        names = [name for name in dict.fromkeys(names) if name in self.makers]
+        names = [name for name in dict.fromkeys(names) if name in self.producers]
         found = {name: Type(_code(array.dtype), array.shape) for name, array in given.items()}
         if not names:
             return found
@@ -251,13 +250,11 @@ class Graph:
         )
 
     def constant(self, name: str) -> np.ndarray:
-        """Returns the elements of an initializer."""
         import onnx
 
         return onnx.numpy_helper.to_array(self.constants[name], self.folder or "")
 
     def function(self, node: "onnx.NodeProto") -> "onnx.FunctionProto | None":
-        """Returns the function that a node calls, or None."""
         return self.functions.get((node.domain, node.op_type))
 
     def body(self, node: "onnx.NodeProto", attribute: str) -> "Graph":
@@ -306,10 +303,9 @@ class Graph:
         names |= dict.fromkeys(body.inputs[len(call.input) :], "")
         outer = dict(zip(body.outputs, call.output, strict=False))
         # A body may return one of its inputs, or a value twice.
-        names |= {name: new for name, new in outer.items() if name in body.makers and new}
+        names |= {name: new for name, new in outer.items() if name in body.producers and new}
         for node in body.nodes:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
+            copy = deepcopy(node)
             _rename(copy, names, f"{call.name or call.output[0]}:")
             yield copy
         for name, new in zip(body.outputs, call.output, strict=False):
@@ -334,12 +330,9 @@ def _rename(node: "onnx.NodeProto", names: dict[str, str], prefix: str) -> None:
 
 def _bound(node: "onnx.NodeProto", given: "dict[str, onnx.AttributeProto]") -> "onnx.NodeProto":
     """Replaces references to attributes of the call in a function's node."""
-    import onnx
-
     if not any(entry.ref_attr_name for entry in node.attribute):
         return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy = deepcopy(node)
     del copy.attribute[:]
     for entry in node.attribute:
         if not entry.ref_attr_name:

@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._checking.compare import difference
+from jax2onnx._checking.compare import Tolerances, difference
 from jax2onnx._checking.comparison import Comparison, Finding
-from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances, computed_in
+from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, computed_in
 from jax2onnx._checking.graph import Graph, as_types
-from jax2onnx._checking.matching import (
-    ABSENT,
-    MISNAMED,
-    RESHAPED,
-    Match,
-    comparable,
-    keeps_names,
-    match,
-    same_shape,
-    same_types,
-)
-from jax2onnx._checking.misnamed import Compared, compare_without_names
+from jax2onnx._checking.matched_graphs import Compared, MatchedGraphs
+from jax2onnx._checking.matching import match
 from jax2onnx._checking.node_bodies import BodyRun, BodyRuns, has_body
 
 if TYPE_CHECKING:
@@ -34,17 +24,7 @@ Program = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 _DEEPEST = 16
 
 
-def kept_operands(
-    one: Graph, usable: Mapping[str, Match], fitting: "set[str]"
-) -> dict[str, list[str]]:
-    """Returns the counterparts of the values that the reference computes each value from."""
-    return {
-        entry.name: [usable[n].name for n in one.needed([name], fitting)[1] if n in usable]
-        for name, entry in usable.items()
-    }
-
-
-class GraphPair:
+class GraphPair(MatchedGraphs):
     """Two graphs whose values are compared: a reference and another one."""
 
     def __init__(
@@ -63,111 +43,55 @@ class GraphPair:
         missing = {(n.domain, n.op_type) for n in one.nodes if one.function(n)}
         if any(key not in other.functions for key in missing):
             one = one.inlined()
-        self.one, self.other = one, other
-        self._given, self._given_other = given, given_other
-        self._tolerances = tolerances
+        matches = match(one, other, inputs, by_use=by_use)
+        super().__init__(one, other, matches, given_other, tolerances, keep_names=keep_names)
+        self._given = given
         self._depth = depth
         self._programs: dict[int, tuple[Graph, Program]] = {}
         self._inputs = inputs
-        self._misnamed: set[str] = set()
-        self.matches = match(one, other, inputs, by_use=by_use)
-        if keep_names is None:
-            keep_names = keeps_names(one, other, self.matches)
-        self.keeps_names = keep_names
-        self._types = one.types(list(one.makers), given)
+        self._types = one.types(list(one.producers), given)
         counterparts = [entry.name for entry in self.matches.values()]
         self._other_types = other.types(counterparts, given_other)
 
     def compare(self) -> Comparison:
-        """Compares all values."""
-        if self.keeps_names:
-            compared = self._compared()
-        else:
-            names = self._misnamed
-            compared = compare_without_names(self.one, self.matches, names, self._compared)
-        result, cut = compared.comparison, compared.cut
-        for outcome in compared.wrong:
-            result.findings.append(self._finding(outcome, self._counterparts, self._fitting, cut))
+        compared = self._settled()
+        result = compared.comparison
+        result.findings += [self._finding(outcome, compared.cut) for outcome in compared.wrong]
         return result
 
     def _compared(self) -> Compared:
-        result = Comparison()
-        self._counterparts = usable = self._usable(result)
-        self._fitting = fitting = {
-            name for name, entry in usable.items() if self._fits(name, entry)
-        }
-        cut = CutGraph(
-            self.other,
-            self._given_other,
-            self._other_types,
-            {usable[name].name for name in fitting},
-            kept_operands(self.one, usable, fitting),
-            Counter(entry.name for entry in usable.values()),
-            self._tolerances,
-            same_types(self.one, self.other, self.matches),
-        )
-        return Compared(result, result.differing(cut, self._expected(usable)), cut)
+        reasons = {name: self._why_not(name) for name in self.one.producers}
+        result = Comparison(skipped=Counter(filter(None, reasons.values())))
+        wanted = [name for name, why in reasons.items() if why is None]
+        cut = self._cut(reasons, Counter(self.matches[name].name for name in wanted))
+        return Compared(result, result.differing(cut, self._expected(wanted)), cut)
 
     def is_complete(self) -> bool:
         """Returns `True` if the nodes of both graphs correspond, except for their constants."""
-        paired = {entry.name for name, entry in self.matches.items() if name in self.one.makers}
-        return len(self.one.nodes) == len(self.other.nodes) and paired == set(self.other.makers)
+        paired = {entry.name for name, entry in self.matches.items() if name in self.one.producers}
+        return len(self.one.nodes) == len(self.other.nodes) and paired == set(self.other.producers)
 
-    def _usable(self, result: Comparison) -> dict[str, Match]:
-        usable: dict[str, Match] = {}
-        for name in self.one.makers:
-            entry = self.matches.get(name)
-            if entry is None:
-                result.skipped[MISNAMED if name in self._misnamed else ABSENT] += 1
-                continue
-            why = comparable(self._types.get(name), self._other_types.get(entry.name))
-            if why is not None:
-                result.skipped[why] += 1
-            elif self._fits(name, entry) or self._same_operator(name, entry.name):
-                usable[name] = entry
-            elif entry.by_name and not self.keeps_names:
-                result.skipped[MISNAMED] += 1
-            else:
-                result.skipped[RESHAPED] += 1
-        return usable
-
-    def _fits(self, name: str, entry: Match) -> bool:
-        return same_shape(self._types[name], self._other_types[entry.name])
-
-    def _same_operator(self, name: str, other: str) -> bool:
-        if self.matches[name].by_name and not self.keeps_names:
-            return False
-        ours, theirs = self.one.makers[name], self.other.makers[other]
-        return self.one.nodes[ours].op_type == self.other.nodes[theirs].op_type
-
-    def _expected(self, usable: Mapping[str, Match]) -> Iterator[Expected]:
-        for name, array in self.one.values(set(usable), self._given, self._types):
+    def _expected(self, wanted: Sequence[str]) -> Iterator[Expected]:
+        for name, array in self.one.values(set(wanted), self._given, self._types):
             nodes = [self.one.nodes[node] for node in self.one.needed([name], self._fitting)[0]]
             made = [self._types[n].code for node in nodes for n in node.output if n in self._types]
             precision = computed_in(array.dtype.name, made, nodes)
-            yield Expected(usable[name].name, array, name, precision=precision)
+            yield Expected(self._usable[name].name, array, name, precision=precision)
 
-    def _finding(
-        self, outcome: Outcome, usable: Mapping[str, Match], fitting: "set[str]", cut: CutGraph
-    ) -> Finding:
+    def _finding(self, outcome: Outcome, cut: CutGraph) -> Finding:
         name = outcome.expected.reference
         nodes = cut.nodes(outcome.expected.name)
-        references, _ = self.one.needed([name], fitting)
+        references = [self.one.nodes[n] for n in self.one.needed([name], self._fitting)[0]]
+        reference = self._tolerances.reference
+        constants = different_constants(self.one, self.other, nodes, references, reference)
         return Finding(
             outcome,
             nodes,
-            [self.one.nodes[node] for node in references],
-            different_constants(
-                self.one,
-                self.other,
-                nodes,
-                [self.one.nodes[node] for node in references],
-                self._tolerances.reference,
-            )
-            | self._different_inputs(nodes),
-            {n: a for n, a in outcome.operands.items() if any(n in node.input for node in nodes)},
-            usable[name].by_name,
-            usable[name].by_use,
+            references,
+            constants | self._different_inputs(nodes),
+            operands_of(nodes, outcome),
+            self._usable[name].by_name,
+            self._usable[name].by_use,
             keeps_names=self.keeps_names,
         )
 
@@ -260,9 +184,8 @@ class GraphPair:
                 self._programs[id(graph)] = graph, graph.program(graph.outputs, given, types)
         ours = self._programs[id(one)][1](current.given)
         theirs = self._programs[id(other)][1](current.given_other)
-        limits = self._tolerances
         return any(
-            difference(ours[a], theirs[b], limits.rtol, limits.atol, precision="float32")
+            self._tolerances.difference(ours[a], theirs[b], "float32")
             for a, b in zip(one.outputs, other.outputs, strict=False)
         )
 
@@ -282,6 +205,12 @@ class GraphPair:
         )
 
 
+def operands_of(nodes: "Sequence[onnx.NodeProto]", outcome: Outcome) -> dict[str, np.ndarray]:
+    """Returns the operands of an outcome that its nodes read themselves."""
+    read = {name for node in nodes for name in node.input}
+    return {name: array for name, array in outcome.operands.items() if name in read}
+
+
 def different_constants(
     one: Graph,
     other: Graph,
@@ -289,9 +218,7 @@ def different_constants(
     references: "Sequence[onnx.NodeProto]",
     reference: str,
 ) -> dict[str, str]:
-    """Returns descriptions of the constants that differ, by name. Both nodes and references must
-    read them.
-    """
+    """Describes the constants that differ, by name. Both nodes and references must read them."""
     found = {}
     theirs = {name for node in references for name in node.input}
     for name in dict.fromkeys(name for node in nodes for name in node.input):

@@ -58,19 +58,19 @@ def match(
     )
     found = {
         name: Match(same[name], by_name=False)
-        for ours, theirs in ((one.makers, other.makers), (one.constants, other.constants))
+        for ours, theirs in ((one.producers, other.producers), (one.constants, other.constants))
         for name in ours
         if same.get(name) in theirs
     }
     taken = {entry.name for entry in found.values()}
-    for ours, theirs in ((one.makers, other.makers), (one.constants, other.constants)):
+    for ours, theirs in ((one.producers, other.producers), (one.constants, other.constants)):
         for name in ours:
             if name not in found and name in theirs and name not in taken:
                 found[name] = Match(name, by_name=True)
                 taken.add(name)
     found.update(_inlined(one, other, found, taken))
     for name, counterpart in zip(one.outputs, other.outputs, strict=False):
-        if name in one.makers and counterpart in other.makers:
+        if name in one.producers and counterpart in other.producers:
             found.setdefault(name, Match(counterpart, by_name=True))
     if by_use:
         _add_by_use(one, other, found)
@@ -80,11 +80,11 @@ def match(
 def _add_by_use(one: Graph, other: Graph, found: dict[str, Match]) -> None:
     """Adds operands of nodes whose results match, if the same operators compute them."""
     taken = {entry.name for entry in found.values()}
-    todo = [name for name in found if name in one.makers]
+    todo = [name for name in found if name in one.producers]
     while todo:
         name = todo.pop()
-        ours = one.nodes[one.makers[name]]
-        theirs = other.nodes[other.makers[found[name].name]]
+        ours = one.nodes[one.producers[name]]
+        theirs = other.nodes[other.producers[found[name].name]]
         if (ours.op_type, len(ours.input)) != (theirs.op_type, len(theirs.input)):
             continue
         pairs = list(zip(ours.input, theirs.input, strict=True))
@@ -93,9 +93,9 @@ def _add_by_use(one: Graph, other: Graph, found: dict[str, Match]) -> None:
             right = [n for n in dict.fromkeys(theirs.input) if n not in taken]
             pairs = list(zip(left, right, strict=True)) if len(left) == len(right) == 1 else []
         for a, b in pairs:
-            if a in found or b in taken or a not in one.makers or b not in other.makers:
+            if a in found or b in taken or a not in one.producers or b not in other.producers:
                 continue
-            kinds = (one.nodes[one.makers[a]].op_type, other.nodes[other.makers[b]].op_type)
+            kinds = (one.nodes[one.producers[a]].op_type, other.nodes[other.producers[b]].op_type)
             if kinds[0] == kinds[1]:
                 found[a] = Match(b, by_name=False, by_use=True)
                 taken.add(b)
@@ -107,10 +107,10 @@ def _inlined(
 ) -> dict[str, Match]:
     """Matches values of functions that a runtime inlined, call by call in order."""
     ours, theirs = defaultdict(list), defaultdict(list)
-    for name in one.makers:
+    for name in one.producers:
         if ":/" in name:
             ours[name[name.rindex(":/") + 1 :]].append(name)
-    for name in other.makers:
+    for name in other.producers:
         if (original := _core.before_inlining(name)) is not None:
             theirs[original].append(name)
     pairs = [
@@ -144,9 +144,9 @@ def keeps_names(one: Graph, other: Graph, matches: Mapping[str, Match]) -> bool:
         if not numbers <= known or (numbers < known and max(numbers) < len(numbers)):
             return False
     return not any(
-        entry.name != name and entry.name in one.makers and not _is_own(matches, entry.name)
+        entry.name != name and entry.name in one.producers and not _is_own(matches, entry.name)
         for name, entry in matches.items()
-        if name in one.makers and not entry.by_name
+        if name in one.producers and not entry.by_name
     )
 
 

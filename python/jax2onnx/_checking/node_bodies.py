@@ -1,6 +1,6 @@
 """Runs of the bodies of calls, branches and loops, with the inputs of each run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,6 @@ class BodyRun:
 
 
 def has_body(graph: Graph, node: "onnx.NodeProto") -> bool:
-    """Returns `True` if a node has a body."""
     return graph.function(node) is not None or any(a.HasField("g") for a in node.attribute)
 
 
@@ -49,6 +48,7 @@ class BodyRuns:
         self._graph, self._node, self._given = one
         self._other, self._other_node, self._given_other = other
         self._bodies: dict[str, tuple[Graph, Graph]] = {}
+        self._program: Callable[[Arrays], dict[str, np.ndarray]] | None = None
 
     def __iter__(self) -> Iterator[BodyRun]:
         node, other = self._node, self._other_node
@@ -102,15 +102,11 @@ class BodyRuns:
         count = None if limit is None else int(limit)
         carried: list[Any] = [self._operand(i) for i in range(2, len(self._node.input))]
         number = 0
-        run = None
         while going and (count is None or number < count):
             formals = [np.array(number, np.int64), np.array(going), *carried]
             current = self._body_run(f"in iteration {number} of", "body", formals)
             yield current
-            body = current.one
-            run = run or body.program(body.outputs, current.given, _types(body, current.given))
-            results = run(current.given)
-            outputs = [results[name] for name in body.outputs]
+            outputs = self._results(current)
             going, carried = bool(outputs[0]), outputs[1 : 1 + len(carried)]
             number += 1
 
@@ -122,16 +118,21 @@ class BodyRuns:
         axes = attributes.get("scan_input_axes") or [0] * len(scanned)
         backwards = attributes.get("scan_input_directions") or [0] * len(scanned)
         length = scanned[0].shape[axes[0]]
-        run = None
         for number in range(length):
             at = [length - 1 - number if reverse else number for reverse in backwards]
             slices = [np.take(a, i, x) for a, i, x in zip(scanned, at, axes, strict=True)]
             current = self._body_run(f"in iteration {number} of", "body", [*state, *slices])
             yield current
-            body = current.one
-            run = run or body.program(body.outputs, current.given, _types(body, current.given))
-            results = run(current.given)
-            state = [results[name] for name in body.outputs[:first]]
+            state = self._results(current)[:first]
+
+    def _results(self, current: BodyRun) -> list[np.ndarray]:
+        """Returns the results of the reference's body, which is the same in all iterations."""
+        body, given = current.one, current.given
+        if self._program is None:
+            types = body.types(body.outputs, given)
+            self._program = body.program(body.outputs, given, types)
+        results = self._program(given)
+        return [results[name] for name in body.outputs]
 
     def _operand(self, i: int) -> np.ndarray | None:
         if i >= len(self._node.input) or not (name := self._node.input[i]):
@@ -139,10 +140,6 @@ class BodyRuns:
         if name in self._given:
             return self._given[name]
         return self._graph.constant(name)
-
-
-def _types(body: Graph, given: Arrays) -> Any:
-    return body.types(body.outputs, given)
 
 
 def _named(names: list[str], arrays: list[Any]) -> dict[str, np.ndarray]:

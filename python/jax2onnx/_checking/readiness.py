@@ -7,18 +7,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jax2onnx import _core
 from jax2onnx._checking import onnxruntime_web
-from jax2onnx._checking.runtime import Runnable, dtype_of
+from jax2onnx._checking.runtime import Runnable, dtype_of, shape_text, sizes_of
 from jax2onnx._export.target_names import Target
 from jax2onnx.errors import InvalidInputError, bad_option
-
-if TYPE_CHECKING:
-    import onnx
 
 # The packages of runtimes that run a file.
 _PACKAGES = {"iree": "iree.compiler", "openvino": "openvino", "tract": "tract"}
@@ -131,7 +128,10 @@ def _validate(model: Any, runnable: Runnable) -> None:
 
 
 def _try(runnable: Runnable, target: str) -> None:
-    feeds = [np.zeros(_shape(value), dtype_of(value)) for value in runnable.inputs]
+    feeds = [
+        np.zeros([_SIZE if n is None else n for n in sizes_of(value)], dtype_of(value))
+        for value in runnable.inputs
+    ]
     match target:
         case "onnxruntime":
             runnable.run(feeds)
@@ -194,18 +194,13 @@ def _run_in_iree(compiler: Any, path: str, feeds: Sequence[np.ndarray]) -> None:
     getattr(bound, next(names))(*feeds)
 
 
-def _shape(value: "onnx.ValueInfoProto") -> tuple[int, ...]:
-    dims = value.type.tensor_type.shape.dim
-    return tuple(dim.dim_value if dim.HasField("dim_value") else _SIZE for dim in dims)
-
-
 def _facts(model: Any, runnable: Runnable) -> Iterator[tuple[str, Any]]:
     proto = runnable.proto
     opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
     yield "opsets", ", ".join(f"{domain} {version}" for domain, version in opsets.items())
     yield "IR version", proto.ir_version
     for name, values in (("inputs", runnable.inputs), ("outputs", runnable.outputs)):
-        yield name, ", ".join(_described(value) for value in values)
+        yield name, ", ".join(f"{v.name}: {dtype_of(v)}[{shape_text(v)}]" for v in values)
     sizes = {
         dim.dim_param
         for value in runnable.inputs
@@ -216,12 +211,6 @@ def _facts(model: Any, runnable: Runnable) -> Iterator[tuple[str, Any]]:
     if proto.functions:
         yield "functions", len(proto.functions)
     yield "bytes", _bytes(model, runnable)
-
-
-def _described(value: "onnx.ValueInfoProto") -> str:
-    dims = value.type.tensor_type.shape.dim
-    shape = (dim.dim_param or str(dim.dim_value) for dim in dims)
-    return f"{value.name}: {dtype_of(value)}[{', '.join(shape)}]"
 
 
 def _bytes(model: Any, runnable: Runnable) -> int:

@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -11,7 +12,7 @@ import numpy as np
 
 from jax2onnx import _core
 from jax2onnx._python.packages import require
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, wrong_arguments
 
 if TYPE_CHECKING:
     import onnx
@@ -89,9 +90,7 @@ class Runnable:
         self._scratch = tempfile.TemporaryDirectory()
         self.folder = self._scratch.name
         path = os.path.join(self.folder, "model.onnx")
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        onnx.save(copy, path, save_as_external_data=True)
+        onnx.save(deepcopy(model), path, save_as_external_data=True)
         return onnx.load(path, load_external_data=False)
 
     def run(self, feeds: Sequence[np.ndarray], *, optimised: bool = True) -> list[np.ndarray]:
@@ -114,8 +113,7 @@ class Runnable:
 
         if self.folder is None:
             return self.proto
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
+        copy = deepcopy(self.proto)
         onnx.load_external_data_for_model(copy, self.folder)
         return copy
 
@@ -154,8 +152,7 @@ class Runnable:
         types = [_foreign(output.type.tensor_type.elem_type) for output in self.outputs]
         if not any(types):
             return self.proto, types
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
+        copy = deepcopy(self.proto)
         for i, (output, foreign) in enumerate(zip(copy.graph.output, types, strict=True)):
             if foreign is not None:
                 name, output.name = output.name, f"as_float_{i}"
@@ -171,29 +168,41 @@ _OWN_OUTPUTS = "pkg.jax2onnx.probe.outputs"
 
 def _without_watched(proto: "onnx.ModelProto") -> "onnx.ModelProto":
     """Returns a model without the outputs that `jax2onnx probe` added."""
-    import onnx
-
     own = next((int(e.value) for e in proto.metadata_props if e.key == _OWN_OUTPUTS), None)
     if own is None or own >= len(proto.graph.output):
         return proto
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     copy.graph.value_info.extend(copy.graph.output[own:])
     del copy.graph.output[own:]
     return copy
 
 
 def dtype_of(declared: "onnx.ValueInfoProto") -> np.dtype[Any]:
-    """Returns the element type of an input or an output."""
+    return numpy_type(declared.type.tensor_type.elem_type)
+
+
+def numpy_type(code: int) -> np.dtype[Any]:
+    """Returns the element type for ONNX's code."""
     import onnx
 
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type))
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+
+
+def sizes_of(declared: "onnx.ValueInfoProto") -> list[int | None]:
+    """Returns the sizes of an input or an output; None for those that are symbolic."""
+    dims = declared.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+
+
+def shape_text(declared: "onnx.ValueInfoProto") -> str:
+    """Returns the sizes of an input or an output, or their names, if they have some."""
+    names = [dim.dim_param or "?" for dim in declared.type.tensor_type.shape.dim]
+    pairs = zip(names, sizes_of(declared), strict=True)
+    return ", ".join(name if size is None else str(size) for name, size in pairs)
 
 
 def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
-    """Returns the function's element types of inputs and outputs where the model has different
-    ones, by name.
-    """
+    """Returns the function's types of inputs and outputs that the model has others for, by name."""
     found = {entry.key: entry.value for entry in proto.metadata_props}
     lines = found.get("pkg.jax2onnx.types", "").splitlines()
     return {name: dtype for name, _, dtype in (line.rpartition("=") for line in lines)}
@@ -221,7 +230,6 @@ def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool 
 
 
 def is_from_onnxruntime(error: Exception) -> bool:
-    """Returns `True` if onnxruntime raised an error."""
     return type(error).__module__.partition(".")[0] == "onnxruntime"
 
 
@@ -236,7 +244,6 @@ def fetched(
 
 
 def tensor_value(array: np.ndarray) -> Any:
-    """Converts an array to an onnxruntime value."""
     import onnx
     import onnxruntime
 
@@ -271,30 +278,21 @@ def _packed(words: np.ndarray, bits: int) -> np.ndarray:
 
 def _foreign(code: int) -> "np.dtype[Any] | None":
     """Returns the element type for ONNX's code if NumPy lacks it, or else None."""
-    import onnx
-
     if code == 0:
         return None
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+    dtype = numpy_type(code)
     return None if dtype.isbuiltin == 1 else dtype
 
 
 def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
-    import onnx
-
-    tensor = declared.type.tensor_type
-    wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    wanted, sizes = dtype_of(declared), sizes_of(declared)
     fits = len(sizes) == array.ndim and all(
         size in (None, given) for size, given in zip(sizes, array.shape, strict=True)
     )
     if array.dtype != wanted or not fits:
-        dims = (d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
-        shown = ", ".join(map(str, dims))
-        raise InvalidInputError(
-            "wrong-arguments",
-            f"the model's input `{declared.name}` is {wanted}[{shown}], "
-            f"not {array.dtype}{list(array.shape)}",
+        raise wrong_arguments(
+            f"the model's input `{declared.name}` is {wanted}[{shape_text(declared)}], "
+            f"not {array.dtype}{list(array.shape)}"
         )
     return array
 
@@ -314,9 +312,7 @@ def _from_ir(model: Any) -> "onnx.ModelProto":
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """Converts an input or output to a tensor. Complex numbers get a trailing axis of size two, and
-    PRNG keys become their integers.
-    """
+    """Converts a value to a tensor: complex numbers get a last axis of two, keys are integers."""
     array = real_array(value)
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 

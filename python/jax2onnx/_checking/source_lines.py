@@ -19,7 +19,6 @@ class Line:
     module: str
 
     def __str__(self) -> str:
-        """Returns the line and its function."""
         return f"{self.file}:{self.line} in {self.function}" if self.file else ""
 
 
@@ -34,28 +33,28 @@ class SourceLines:
             self._map = None
 
     def __bool__(self) -> bool:
-        """Returns `True` if there is a source map."""
         return self._map is not None
 
     def known(self, *names: str) -> str:
         """Returns the first of some names that the map contains, or else the first."""
-        found = self._map
-        return next((n for n in names if found is not None and found.lookup(_own(n))), names[0])
+        return next(filter(self._sources, names), names[0])
 
     def lines(self, name: str) -> list[Line]:
         """Returns the lines that a value comes from, its own first."""
-        found = self._map.lookup(_own(name)) if self._map is not None else []
         return [
             Line(source.site.file, source.site.line, source.site.function, source.scope)
             if source.site
             else Line("", 0, "", source.scope)
-            for source in found
+            for source in self._sources(name)
         ]
 
     def rule(self, name: str) -> str:
         """Returns the rule or rewrite that emitted the node that computes a value."""
-        found = self._map.lookup(_own(name)) if self._map is not None else []
+        found = self._sources(name)
         return found[0].rule if found else ""
+
+    def _sources(self, name: str) -> list[_core.Source]:
+        return [] if self._map is None else self._map.lookup(_own(name))
 
     def excerpt(self, name: str) -> str:
         """Returns the location of a value with an excerpt of the source."""

@@ -6,6 +6,7 @@ bodies, however deeply they are nested and however often a loop runs.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -90,10 +91,7 @@ class _Marking:
     def _node(
         self, graph: Graph, node: "onnx.NodeProto", outer: int | None
     ) -> "tuple[list[onnx.NodeProto], onnx.NodeProto, dict[int, str]]":
-        import onnx
-
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
+        copy = deepcopy(node)
         inside: dict[str, dict[int, str]] = {}
         for attribute in (a for a in copy.attribute if a.HasField("g")):
             body = graph.body(node, attribute.name).inlined()

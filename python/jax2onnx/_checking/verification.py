@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
@@ -117,6 +116,7 @@ class Verification:
 
 
 def _finite(value: Any) -> Any:
+    """Replaces numbers that JSON cannot represent by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -135,20 +135,18 @@ def _cannot_run(model: Any, error: Exception, what: str) -> Verification:
     return Verification(ok=False, message="\n".join(lines), place=explained or "")
 
 
-@contextmanager
-def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
-    """Adds a result to `answers` if the block fails because onnxruntime cannot load the model, or a
-    part of it: types that are declared in a loop's body may contradict those of its operands.
+def answer_of(model: Any, compare: Callable[[], Verification]) -> Verification:
+    """Returns the result of a comparison, or a description of the error if onnxruntime cannot load
+    the model or a part of it: types in a loop's body may contradict those of its operands.
     """
     try:
-        yield
+        return compare()
     except Exception as error:
         if (refused := Runnable(model).refused()) is not None:
-            answers.append(_cannot_run(model, refused, "the model"))
-        elif is_from_onnxruntime(error):
-            answers.append(_cannot_run(model, error, "a part of the model"))
-        else:
-            raise
+            return _cannot_run(model, refused, "the model")
+        if is_from_onnxruntime(error):
+            return _cannot_run(model, error, "a part of the model")
+        raise
 
 
 def agreement(
@@ -159,11 +157,11 @@ def agreement(
     """
     what = "values" if whole else "compared values"
     without = f", {sum(skipped.values())} not compared" if skipped else ""
-    lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped), *nan]
+    lines = [f"all {what} agree: {compared} compared{without}", *skipped_lines(skipped), *nan]
     return Verification(ok=True, message="\n".join(lines))
 
 
-def said_skipped(skipped: Mapping[str, int]) -> list[str]:
+def skipped_lines(skipped: Mapping[str, int]) -> list[str]:
     """Returns lines with the numbers of values that were not compared, by reason."""
     return [
         f"  not compared: {f'1 value that {why}' if n == 1 else f'{n} values that {_plural(why)}'}"

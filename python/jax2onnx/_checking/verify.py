@@ -10,20 +10,20 @@ import jax
 import numpy as np
 
 from jax2onnx import _core, _jax
-from jax2onnx._checking.against_device import JaxReference, compare_device
+from jax2onnx._checking.against_device import compare_device
 from jax2onnx._checking.against_jax import JaxComparison, Subject
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.allclose import arguments
-from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.compare import Tolerances
 from jax2onnx._checking.dump import Dump
 from jax2onnx._checking.graph import Graph
 from jax2onnx._checking.runtime import NHWC, Runnable, as_tensor, dtype_of
-from jax2onnx._checking.verification import Verification, answering
+from jax2onnx._checking.verification import Verification, answer_of
 from jax2onnx._export import result
-from jax2onnx._export.options import FUNCTIONS, Layout, Options
+from jax2onnx._export.options import FUNCTIONS, Layout, Options, recorded_options
 from jax2onnx._export.to_onnx import Converted, convert
 from jax2onnx._tracing.names import signature_of
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import wrong_arguments
 
 
 def verify(
@@ -73,23 +73,20 @@ def verify(
         return compare_device(model, recorded, Tolerances(rtol, atol))
     if not callable(fn):
         if recorded is not None:
-            raise InvalidInputError(
-                "wrong-arguments", "a dump is compared with a function, or with None"
-            )
+            raise wrong_arguments("a dump is compared with a function, or with None")
         return _against_model(fn, model, inputs or (), Tolerances(rtol, atol))
     with _jax.precision(double=enable_double_precision):
         runnable = Runnable(model)
         if recorded is not None:
             recorded.check(model, runnable)
+        nchw = _positions(inputs_as_nchw, runnable)
         if inputs is None and recorded is not None:
-            nchw = _positions(inputs_as_nchw, runnable)
             found = zip(runnable.inputs, _recorded_inputs(recorded, runnable, nchw), strict=True)
             inputs, named = arguments_of(fn, {value.name: array for value, array in found})
             input_params = {**named, **(input_params or {})}
         args, kwargs = arguments(inputs or (), input_params, double=enable_double_precision)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
-        nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
 
         def converted(functions: str) -> Converted:
@@ -123,21 +120,16 @@ def verify(
             return subject(converted("none"))
 
         tolerances = Tolerances(rtol, atol)
-        answers: list[Verification] = []
-        with answering(model, answers):
 
-            def against() -> JaxComparison:
-                return JaxComparison(subject(chosen), runnable, tolerances, without_functions)
+        def against_jax() -> JaxComparison:
+            return JaxComparison(subject(chosen), runnable, tolerances, without_functions)
 
+        def compared() -> Verification:
             if recorded is None:
-                answers.append(against().run())
-            else:
-                jax_reference = JaxReference(
-                    lambda wanted: _same_inputs(against(), recorded).values(wanted),
-                    lambda: against().run(),
-                )
-                answers.append(compare_device(model, recorded, tolerances, jax_reference))
-        return answers[0]
+                return against_jax().run()
+            return compare_device(model, recorded, tolerances, against_jax)
+
+        return answer_of(model, compared)
 
 
 def arguments_of(fn: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -169,38 +161,20 @@ def _recorded_inputs(dump: Dump, runnable: Runnable, nchw: Sequence[int]) -> lis
     return found
 
 
-def _same_inputs(against: JaxComparison, dump: Dump) -> JaxComparison:
-    """Fails unless the inputs of a comparison are those of a dump."""
-    for name, array in against.given.items():
-        found = dump.arrays[name]
-        if array.shape != found.shape or array.tobytes() != found.tobytes():
-            raise InvalidInputError(
-                "wrong-dump",
-                f"`{dump.path}` was recorded with another input `{name}`",
-                help="pass the inputs of that run; if they are arrays, omit them",
-            )
-    return against
-
-
 def _against_model(
     reference: Any, model: Any, inputs: Sequence[Any], tolerances: Tolerances
 ) -> Verification:
     names = [value.name for value in Runnable(reference).inputs]
     if len(names) != len(inputs):
-        raise InvalidInputError(
-            "wrong-arguments",
-            f"the reference has {len(names)} inputs, but {len(inputs)} are given",
-        )
+        raise wrong_arguments(f"the reference has {len(names)} inputs, but {len(inputs)} are given")
     arrays = dict(zip(names, map(as_tensor, inputs), strict=True))
     return compare_models(reference, model, arrays, tolerances)
 
 
 def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converted:
-    """Returns the conversion that is most similar to the model, which reveals the options of its
-    export.
-    """
+    """Returns the conversion that is most similar to the model: that reveals its options."""
     functions = {f.domain for f in runnable.proto.functions}
-    names = set(Graph.of(runnable).makers)
+    names = set(Graph.of(runnable).producers)
     found: list[tuple[int, Converted]] = []
     for made in candidates:
         skeleton = result.skeleton(made.model)
@@ -221,49 +195,33 @@ def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]
 def _options(runnable: Runnable, functions: str) -> Options:
     """Reconstructs the options of the export from the model."""
     opsets = {entry.domain: entry.version for entry in runnable.proto.opset_import}
-    return Options(
+    texts = _metadata(runnable)
+    # A damaged entry of `*=native Gelu=auto` has no effect.
+    forms = [entry for entry in texts.get("operators", "").split() if "=" in entry]
+    return recorded_options(
+        texts | {"weights": texts.get("weight_formats")},
         model_name=runnable.proto.graph.name or "model",
         opset=opsets.get(""),
-        return_mode="proto",
         detail="sourcemap",
         functions=functions,
-        operators=_operators(runnable),
+        operators=dict(entry.split("=", 1) for entry in forms),
         source_text=True,
-        assume=_text(runnable, "assume").split(),
-        target=_text(runnable, "target") or "onnxruntime",
-        compute=_patterns(runnable, "compute"),
-        weights=_patterns(runnable, "weight_formats"),
     )
 
 
 def _metadata(runnable: Runnable) -> dict[str, str]:
-    return {entry.key: entry.value for entry in runnable.proto.metadata_props}
-
-
-def _patterns(runnable: Runnable, key: str) -> list[tuple[str, str]]:
-    """Reads patterns and their formats from metadata, one per line: `blocks.*=int4:32`."""
-    entries = (line.rpartition("=") for line in _text(runnable, key).splitlines())
-    return [(pattern, asked) for pattern, _, asked in entries]
-
-
-def _text(runnable: Runnable, key: str) -> str:
-    return _metadata(runnable).get(f"pkg.jax2onnx.{key}", "")
-
-
-def _operators(runnable: Runnable) -> dict[str, str]:
-    """Reads the forms of operators from metadata: `*=native Gelu=auto`."""
-    chosen = _text(runnable, "operators").split()
-    return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
+    """Returns what the export wrote into the metadata of a model."""
+    entries = ((e.key.rpartition("pkg.jax2onnx."), e.value) for e in runnable.proto.metadata_props)
+    return {key: value for (before, own, key), value in entries if own and not before}
 
 
 def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:
     """Returns the types of the arguments, with the model's symbolic dimensions."""
     if len(leaves) != len(runnable.inputs):
-        raise InvalidInputError(
-            "wrong-arguments",
-            f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}",
+        raise wrong_arguments(
+            f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}"
         )
-    constraints = _metadata(runnable).get("pkg.jax2onnx.constraints", "").splitlines()
+    constraints = _metadata(runnable).get("constraints", "").splitlines()
     scope = jax.export.SymbolicScope(constraints)
     specs = []
     for i, (leaf, declared) in enumerate(zip(leaves, runnable.inputs, strict=True)):

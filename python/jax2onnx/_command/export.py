@@ -147,9 +147,7 @@ def short_warnings() -> Iterator[None]:
 
 @contextmanager
 def _shown(missed: bool, *, weights: bool) -> Iterator[None]:
-    """Prints the storage of weights, and the operators that exports inside the block nearly
-    recognised, if wanted.
-    """
+    """Prints the storage of weights, and the operators that were nearly recognised, if wanted."""
     if not missed and not weights:
         yield
         return

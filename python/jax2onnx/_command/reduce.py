@@ -7,7 +7,7 @@ from typing import Any
 
 from jax2onnx._command.arrays import read_arrays
 from jax2onnx._command.export import NO, conversion_options, loaded, read_inputs, reported
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import wrong_arguments
 
 
 def run(
@@ -60,10 +60,9 @@ def _program(
     given = {} if values is None else read_arrays(values)
     if ":" not in program and not program.endswith(".py"):
         if specs:
-            raise InvalidInputError(
-                "wrong-arguments",
+            raise wrong_arguments(
                 "`--input` has no effect on a recording, which has its own inputs",
-                help="omit it; `--inputs FILE.npz` sets their values",
+                "omit it; `--inputs FILE.npz` sets their values",
             )
         return program, given, None
     fn = loaded(program)
@@ -71,9 +70,8 @@ def _program(
         args, kwargs = read_inputs(specs, double=double)
         return fn, args, kwargs or None
     if specs:
-        raise InvalidInputError(
-            "wrong-arguments",
+        raise wrong_arguments(
             "`--input` and `--inputs` exclude each other",
-            help="the arrays in the file have types and shapes",
+            "the arrays in the file have types and shapes",
         )
     return fn, list(given.values()), None

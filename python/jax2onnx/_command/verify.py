@@ -11,12 +11,12 @@ from urllib.parse import quote
 import numpy as np
 
 from jax2onnx._checking.against_model import compare_models
-from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.runtime import Runnable, is_float
+from jax2onnx._checking.compare import Tolerances
+from jax2onnx._checking.runtime import Runnable, dtype_of, is_float, sizes_of
 from jax2onnx._checking.verify import arguments_of, verify
 from jax2onnx._command.arrays import read_arrays
 from jax2onnx._command.export import loaded
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, wrong_arguments
 
 SAME, DIFFERENT, WRONG_USAGE = 0, 1, 2
 
@@ -73,22 +73,18 @@ def _read(path: Path, reference: Runnable) -> dict[str, np.ndarray]:
     numbered = [f"arr_{i}" for i in range(len(names))]
     if set(numbered) == set(arrays):
         return {name: arrays[number] for name, number in zip(names, numbered, strict=True)}
-    raise InvalidInputError(
-        "wrong-arguments",
+    raise wrong_arguments(
         f"`{path}` has no array `{missing[0]}`; it has {', '.join(arrays) or 'none at all'}",
-        help=f"the inputs are {', '.join(names)}",
+        f"the inputs are {', '.join(names)}",
     )
 
 
 def _random(reference: Runnable) -> dict[str, np.ndarray]:
-    import onnx
-
     random = np.random.default_rng(0)
     found = {}
     for value in reference.inputs:
-        tensor = value.type.tensor_type
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-        shape = [d.dim_value if d.HasField("dim_value") else 2 for d in tensor.shape.dim]
+        dtype = dtype_of(value)
+        shape = [2 if size is None else size for size in sizes_of(value)]
         numbers = random.standard_normal(shape) if is_float(dtype) else random.integers(0, 2, shape)
         found[value.name] = np.asarray(numbers).astype(dtype)
     return found

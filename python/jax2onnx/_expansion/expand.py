@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._expansion import keys, maps, one_device, reductions, stablehlo
+from jax2onnx._expansion import keys, one_device, reductions, stablehlo
 from jax2onnx._expansion.keys import Expand, Function
 from jax2onnx._frameworks.equinox import reports_error
 from jax2onnx._tracing.primitives import BEYOND_MODELS
@@ -52,6 +52,18 @@ def _trace(eqn: Any, how: str, avals: list[Any]) -> Any:
 
 def _hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
+
+
+def _map(eqn: Any) -> Function:
+    """Applies the body of a scan without carry to all rows at once."""
+    constants, _ = _jax.scan_operands(eqn.params)
+    body = _jax.function_of(eqn.params["jaxpr"])
+
+    def function(*operands: Any) -> Any:
+        rows = operands[constants:]
+        return jax.vmap(lambda *row: body(*operands[:constants], *row))(*rows)
+
+    return function
 
 
 def _scaled_product(eqn: Any) -> Function:
@@ -96,9 +108,7 @@ def _nothing(aval: Any) -> Any:
 
 
 def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:
-    """Returns the jaxpr of an implementation, or None if it cannot be traced or contains the same
-    equation.
-    """
+    """Returns the jaxpr of an implementation; None if it fails or contains the same equation."""
     try:
         traced = jax.make_jaxpr(lambda *x: implementation(*x, **eqn.params))(*operands)
     except Exception:  # whatever the code of another library raises
@@ -124,9 +134,9 @@ def _is_again(eqn: Any, inner: Any) -> bool:
 EXPANSIONS: dict[str, Expand] = {
     "hi-primitive": _hi_primitive,
     "implementation": _implementation,
+    "map": _map,
     "scaled-product": _scaled_product,
     **keys.EXPANSIONS,
-    **maps.EXPANSIONS,
     **reductions.EXPANSIONS,
 }
 

@@ -68,16 +68,15 @@ def _seed(eqn: Any) -> Function:
     return mapped(eqn.params["impl"].seed, len(seeds.shape))
 
 
-def _bits(eqn: Any) -> Function:
-    keys, width, shape = eqn.invars[0].aval, eqn.params["bit_width"], eqn.params["shape"]
-    implementation = _jax.key_implementation(keys.dtype)
-    return mapped(lambda key: implementation.random_bits(key, width, shape), len(keys.shape))
+def _of_key(call: Callable[[Any, Any, Any], Any]) -> Expand:
+    """Applies a function of the keys' implementation, a key and the parameters to each key."""
 
+    def expand(eqn: Any) -> Function:
+        keys = eqn.invars[0].aval
+        implementation = _jax.key_implementation(keys.dtype)
+        return mapped(lambda key: call(implementation, key, eqn.params), len(keys.shape))
 
-def _split(eqn: Any) -> Function:
-    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
-    implementation = _jax.key_implementation(keys.dtype)
-    return mapped(lambda key: implementation.split(key, shape), len(keys.shape))
+    return expand
 
 
 def _fold_in(eqn: Any) -> Function:
@@ -111,10 +110,10 @@ def _compared(combine: Function) -> Expand:
 EXPANSIONS: dict[str, Expand] = {
     "all-equal": _compared(jnp.all),
     "any-differs": _compared(jnp.any),
-    "key-bits": _bits,
+    "key-bits": _of_key(lambda impl, key, p: impl.random_bits(key, p["bit_width"], p["shape"])),
     "key-fold-in": _fold_in,
     "key-gamma": _gamma,
     "key-seed": _seed,
-    "key-split": _split,
+    "key-split": _of_key(lambda impl, key, p: impl.split(key, p["shape"])),
     "moved": _moved,
 }

@@ -48,14 +48,6 @@ def _collective(primitive: Any) -> Callable[[Any, Results], Results] | None:
     return _ALONE.get(BEYOND_MODELS.get(primitive.name, ""))
 
 
-def _same(_: Any, operands: Results) -> Results:
-    return operands
-
-
-def _zero(eqn: Any, _: Results) -> Results:
-    return [jnp.zeros((), eqn.outvars[0].aval.dtype)]
-
-
 def _reshaped(eqn: Any, operands: Results) -> Results:
     """Adds or removes an axis of size one."""
     return [x.reshape(var.aval.shape) for x, var in zip(operands, eqn.outvars, strict=True)]
@@ -70,6 +62,6 @@ def _permuted(eqn: Any, operands: Results) -> Results:
 _ALONE: dict[str, Callable[[Any, Results], Results]] = {
     "permuted": _permuted,
     "reshaped": _reshaped,
-    "same": _same,
-    "zero": _zero,
+    "same": lambda _, operands: operands,
+    "zero": lambda eqn, _: [jnp.zeros((), eqn.outvars[0].aval.dtype)],
 }

@@ -26,7 +26,7 @@ from jax2onnx._expansion.stablehlo_rules import RULES, SIZES_FROM
 
 def function_of(exported: Any) -> Callable[..., list[Any]]:
     """Returns a function of the flat operands of an exported function, which returns a list."""
-    module = _Module(_jax.stablehlo_module(exported))
+    module = Module(_jax.stablehlo_module(exported))
 
     def function(*operands: Any) -> list[Any]:
         given = [_without_keys(operands[i]) for i in exported.module_kept_var_idx]
@@ -51,7 +51,13 @@ class UntraceableError(ValueError):
     """The program has an operation that cannot be traced."""
 
 
-class _Module:
+class Module:
+    """A program in StableHLO.
+
+    Attributes:
+        functions: The blocks of its functions, by name.
+    """
+
     def __init__(self, module: Any) -> None:
         # Operations are valid as long as their module is.
         self._module = module

@@ -11,7 +11,6 @@ from jax2onnx import _jax
 
 
 def cholesky(x: Any, *, lower: bool) -> Any:
-    """Returns a triangular factor."""
     if not lower:
         x = jnp.conj(jnp.swapaxes(x, -1, -2))
     factor = lax.linalg.cholesky(x, symmetrize_input=False)
@@ -21,7 +20,6 @@ def cholesky(x: Any, *, lower: bool) -> Any:
 def triangular_solve(
     a: Any, b: Any, *, left_side: bool, lower: bool, unit_diagonal: bool, transpose: str
 ) -> Any:
-    """Solves a triangular system."""
     return lax.linalg.triangular_solve(
         a,
         b,
@@ -43,17 +41,9 @@ def _succeeded(x: Any) -> Any:
     return jnp.zeros(x.shape[:-2], jnp.int32)
 
 
-def _potrf(attributes: str, x: Any) -> Any:
-    return [cholesky(x, lower=_letter(attributes, "uplo") == "L"), _succeeded(x)]
-
-
 def _getrf(_: str, x: Any) -> Any:
     factors, pivots, _permutation = lax.linalg.lu(x)
     return [factors, pivots + 1, _succeeded(x)]
-
-
-def _geqrf(_: str, x: Any) -> Any:
-    return _jax.geqrf(x)
 
 
 def _orgqr(_: str, x: Any, scales: Any) -> Any:
@@ -104,10 +94,6 @@ def _geev(attributes: str, x: Any) -> Any:
     return [*parts, *found, _succeeded(x)]
 
 
-def _gehrd(_: str, x: Any) -> Any:
-    return [*lax.linalg.hessenberg(x), _succeeded(x)]
-
-
 def _gtsv(_: str, below: Any, diagonal: Any, above: Any, b: Any) -> Any:
     solved = lax.linalg.tridiagonal_solve(below, diagonal, above, b)
     return [None, None, None, solved, _succeeded(b)]
@@ -121,15 +107,15 @@ def _sytrd(attributes: str, x: Any) -> Any:
 RULES: dict[str, Callable[..., Any]] = {
     "gees": _gees,
     "geev": _geev,
-    "gehrd": _gehrd,
-    "geqrf": _geqrf,
+    "gehrd": lambda _, x: [*lax.linalg.hessenberg(x), _succeeded(x)],
+    "geqrf": lambda _, x: _jax.geqrf(x),
     "gesdd": _gesdd,
     "getrf": _getrf,
     "gtsv": _gtsv,
     "heevd": _syevd,
     "hetrd": _sytrd,
     "orgqr": _orgqr,
-    "potrf": _potrf,
+    "potrf": lambda given, x: [cholesky(x, lower=_letter(given, "uplo") == "L"), _succeeded(x)],
     "syevd": _syevd,
     "sytrd": _sytrd,
     "trsm": _trsm,

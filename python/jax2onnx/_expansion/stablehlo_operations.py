@@ -5,7 +5,7 @@ while the program is traced.
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -13,29 +13,17 @@ import numpy as np
 
 from jax2onnx import _jax
 
+if TYPE_CHECKING:
+    from jax2onnx._expansion.stablehlo import Module
+
 # The most elements of integers that are evaluated while the program is traced, to find sizes.
 _FEW = 64
-
-
-class Program(Protocol):
-    """The program that an operation belongs to."""
-
-    functions: dict[str, Any]
-    """The blocks of the functions by name."""
-
-    def run(self, block: Any, operands: Sequence[Any], outer: dict[Any, Any]) -> list[Any]:
-        """Runs a block and returns the operands of its last operation as arrays."""
-
-    def values(
-        self, block: Any, operands: Sequence[Any], outer: dict[Any, Any]
-    ) -> tuple[Any, list[Any]]:
-        """Runs a block. Returns its last operation and the operands of that, which may be sizes."""
 
 
 class Operation:
     """An operation with typed access to its attributes, types and regions."""
 
-    def __init__(self, op: Any, module: Program, values: dict[Any, Any]) -> None:
+    def __init__(self, op: Any, module: "Module", values: dict[Any, Any]) -> None:
         self.op, self.module, self._values = op, module, values
 
     def ints(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
@@ -110,7 +98,6 @@ class Operation:
 
 
 def text_of(attribute: Any) -> str:
-    """Returns the text of an attribute."""
     return str(attribute.value)
 
 
@@ -128,7 +115,6 @@ _DTYPES = {
 
 
 def dtype_of(kind: Any) -> Any:
-    """Returns the element type of a value of this type."""
     name = str(kind.element_type)
     if name not in _DTYPES:
         raise NotImplementedError(f"the element type {name} is not supported")
@@ -168,8 +154,8 @@ _SIZE_OPERATIONS: dict[str, Callable[..., Any]] = {
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
     "negate": lambda a: -a,
-    "maximum": _jax.larger_size,
-    "minimum": _jax.smaller_size,
+    "maximum": jax.core.max_dim,
+    "minimum": jax.core.min_dim,
     "divide": lambda a, b: a // b if b > 0 and a >= 0 else None,
     "remainder": lambda a, b: a % b if b > 0 and a >= 0 else None,
     "sign": lambda a: 1 if a > 0 else -1 if a < 0 else 0,
@@ -252,7 +238,6 @@ def _plain(item: Any) -> Any:
 
 
 def constant_of(op: Operation) -> np.ndarray:
-    """Returns the elements of a constant."""
     dtype = op.dtype
     if dtype.isbuiltin == 1 and dtype.kind != "c":
         return np.array(op.op.attributes["value"]).astype(dtype, copy=False).reshape(op.shape)

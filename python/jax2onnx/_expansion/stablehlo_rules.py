@@ -38,6 +38,7 @@ def _ordered(x: Any) -> Any:
 
 
 def _on_bools(numbers: Any, bools: Any) -> Any:
+    """Returns the rule of an operation that is another function of booleans."""
     return lambda _, a, b: bools(a, b) if a.dtype == bool else numbers(a, b)
 
 
@@ -159,9 +160,8 @@ def _combined(op: Operation, count: int) -> Any:
 def _reduce(op: Operation, *given: Any) -> Any:
     count = len(given) // 2
     xs, starts, axes = given[:count], given[count:], op.ints("dimensions")
-    if count == 1:
-        return lax.reduce(xs[0], starts[0], _combined(op, 1), axes)
-    return lax.reduce(tuple(xs), tuple(starts), _combined(op, count), axes)
+    pick = (lambda some: some[0]) if count == 1 else tuple
+    return lax.reduce(pick(xs), pick(starts), _combined(op, count), axes)
 
 
 def _reduce_window(op: Operation, *given: Any) -> Any:
@@ -286,6 +286,7 @@ def _sort(op: Operation, *given: Any) -> Any:
     left, right = rows[:keys], rows[keys:]
     rest = [np.zeros(left[0].shape, x.dtype) for x in given[keys:] for _ in range(2)]
     pairs = [side for pair in zip(left, right, strict=True) for side in pair]
+    # The results of JAX's comparison of the samples, and those that compare equal.
     wanted, equal = np.zeros(left[0].shape, bool), np.ones(left[0].shape, bool)
     sides = (chain.from_iterable(map(_parts, side)) for side in (left, right))
     for a, b in zip(*sides, strict=True):
@@ -309,6 +310,7 @@ def _sort(op: Operation, *given: Any) -> Any:
 
 
 def _samples(dtype: Any) -> np.ndarray:
+    """Returns numbers of which different comparisons compute different results."""
     if dtype.kind == "b":
         return np.array([False, True])
     if jnp.issubdtype(dtype, np.complexfloating):
@@ -440,44 +442,39 @@ def _approx_top_k(op: Operation, x: Any) -> Any:
     )
 
 
-def _each(function: Any) -> Any:
+def _plain(function: Any) -> Any:
+    """Returns the rule of an operation without attributes."""
     return lambda _, *given: function(*given)
 
 
+# Operations with the name of a function in `jax.lax`, which take only operands.
+_PLAIN = re.findall(
+    r"\w+",
+    """abs acos acosh asin asinh atan atan2 atanh bessel_i1e cbrt ceil clamp complex conj
+    cosh digamma erf erf_inv erfc floor imag is_finite lgamma log logistic polygamma real
+    rsqrt select shift_left shift_right_arithmetic shift_right_logical sign sinh sqrt
+    square tan tanh zeta""",
+)
+
 RULES: dict[str, Callable[..., Any]] = {
-    "abs": _each(lax.abs),
-    "acos": _each(lax.acos),
-    "acosh": _each(lax.acosh),
+    **{name: _plain(getattr(lax, name)) for name in _PLAIN},
     "add": _on_bools(lax.add, lax.bitwise_or),
-    "and": _each(lax.bitwise_and),
-    "asin": _each(lax.asin),
-    "asinh": _each(lax.asinh),
-    "atan": _each(lax.atan),
-    "atan2": _each(lax.atan2),
-    "atanh": _each(lax.atanh),
-    "bessel_i1e": _each(lax.bessel_i1e),
+    "and": _plain(lax.bitwise_and),
     "bitcast_convert": lambda op, x: lax.bitcast_convert_type(x, op.dtype),
     "broadcast_in_dim": _broadcast,
     "call": _call,
     "case": _case,
-    "cbrt": _each(lax.cbrt),
-    "ceil": _each(lax.ceil),
     "cholesky": lambda op, x: stablehlo_linalg.cholesky(x, lower=op.flag("lower")),
-    "clamp": _each(lax.clamp),
     "compare": _compare,
-    "complex": _each(lax.complex),
     "composite": _call,
     "concatenate": lambda op, *xs: lax.concatenate(xs, op.integer("dimension")),
-    "conj": _each(lax.conj),
     "constant": constant_of,
     "convert": lambda op, x: lax.convert_element_type(x, op.dtype),
     "convolution": _convolution,
-    "cosh": _each(lax.cosh),
-    "cosine": _each(lax.cos),
-    "count_leading_zeros": _each(lax.clz),
+    "cosine": _plain(lax.cos),
+    "count_leading_zeros": _plain(lax.clz),
     "custom_call": _custom_call,
-    "digamma": _each(lax.digamma),
-    "divide": _each(lax.div),
+    "divide": _plain(lax.div),
     "dot_general": _dot_general,
     "dynamic_broadcast_in_dim": _broadcast,
     "dynamic_gather": _gather,
@@ -486,65 +483,43 @@ RULES: dict[str, Callable[..., Any]] = {
     "dynamic_reshape": lambda _, x, sizes: lax.reshape(x, sizes_of(sizes)),
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
-    "erf": _each(lax.erf),
-    "erf_inv": _each(lax.erf_inv),
-    "erfc": _each(lax.erfc),
-    "exponential": _each(lax.exp),
-    "exponential_minus_one": _each(lax.expm1),
+    "exponential": _plain(lax.exp),
+    "exponential_minus_one": _plain(lax.expm1),
     "fft": _fft,
-    "floor": _each(lax.floor),
     "gather": _gather,
     "if": _if,
-    "imag": _each(lax.imag),
     "iota": _iota,
-    "is_finite": _each(lax.is_finite),
-    "lgamma": _each(lax.lgamma),
-    "log": _each(lax.log),
-    "log_plus_one": _each(lax.log1p),
-    "logistic": _each(lax.logistic),
+    "log_plus_one": _plain(lax.log1p),
     "maximum": _on_bools(lax.max, lax.bitwise_or),
     "minimum": _on_bools(lax.min, lax.bitwise_and),
     "multiply": _on_bools(lax.mul, lax.bitwise_and),
-    "negate": _each(lax.neg),
-    "next_after": _each(lax.nextafter),
-    "not": _each(lax.bitwise_not),
+    "negate": _plain(lax.neg),
+    "next_after": _plain(lax.nextafter),
+    "not": _plain(lax.bitwise_not),
     "optimization_barrier": lambda _, *xs: list(xs),
-    "or": _each(lax.bitwise_or),
+    "or": _plain(lax.bitwise_or),
     "pad": _pad,
-    "polygamma": _each(lax.polygamma),
-    "popcnt": _each(lax.population_count),
-    "power": _each(lax.pow),
-    "real": _each(lax.real),
+    "popcnt": _plain(lax.population_count),
+    "power": _plain(lax.pow),
     "real_dynamic_slice": _real_dynamic_slice,
     "reduce": _reduce,
     "reduce_precision": lambda op, x: lax.reduce_precision(
         x, op.integer("exponent_bits"), op.integer("mantissa_bits")
     ),
     "reduce_window": _reduce_window,
-    "remainder": _each(lax.rem),
+    "remainder": _plain(lax.rem),
     "reshape": lambda op, x: lax.reshape(x, op.shape),
     "reverse": lambda op, x: lax.rev(x, op.ints("dimensions")),
     "rng_bit_generator": _random_bits,
     "round_nearest_afz": lambda _, x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
     "round_nearest_even": lambda _, x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-    "rsqrt": _each(lax.rsqrt),
     "scatter": _scatter,
-    "select": _each(lax.select),
     "select_and_scatter": _select_and_scatter,
-    "shift_left": _each(lax.shift_left),
-    "shift_right_arithmetic": _each(lax.shift_right_arithmetic),
-    "shift_right_logical": _each(lax.shift_right_logical),
     "sharding_constraint": lambda _, x: x,
-    "sign": _each(lax.sign),
-    "sine": _each(lax.sin),
-    "sinh": _each(lax.sinh),
+    "sine": _plain(lax.sin),
     "slice": _slice,
     "sort": _sort,
-    "sqrt": _each(lax.sqrt),
-    "square": _each(lax.square),
-    "subtract": _each(lax.sub),
-    "tan": _each(lax.tan),
-    "tanh": _each(lax.tanh),
+    "subtract": _plain(lax.sub),
     "top_k": lambda op, x: lax.top_k(x, op.integer("k")),
     "transpose": lambda op, x: lax.transpose(x, op.ints("permutation")),
     "triangular_solve": lambda op, a, b: stablehlo_linalg.triangular_solve(
@@ -556,8 +531,7 @@ RULES: dict[str, Callable[..., Any]] = {
         transpose=op.word("transpose_a"),
     ),
     "while": _while,
-    "xor": _each(lax.bitwise_xor),
-    "zeta": _each(lax.zeta),
+    "xor": _plain(lax.bitwise_xor),
 }
 
 # The index of the first operand that may be a size, for operations that take sizes or pass them on.

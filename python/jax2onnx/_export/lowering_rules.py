@@ -18,23 +18,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Registered:
     function: Callable[..., Any]
     code: CodeType
-    name: str
+
+    @property
+    def definition(self) -> tuple[str, str, int]:
+        """The file, the function and its first line, which may be a decorator."""
+        return self.code.co_filename, self.code.co_qualname, self.code.co_firstlineno
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """The file, the function and the line of its `def`, which may follow decorators."""
-        lines, first = inspect.getsourcelines(self.code) if self._has_source() else ([], 0)
-        for offset, line in enumerate(lines):
-            if line.lstrip().startswith(("def ", "async def ")):
-                return self.code.co_filename, self.name, first + offset
-        return self.code.co_filename, self.name, self.code.co_firstlineno
-
-    def _has_source(self) -> bool:
+        """The file, the function and the line of its `def`, if the source is known."""
+        file, name, first = self.definition
         try:
-            inspect.getsource(self.code)
+            lines, first_line = inspect.getsourcelines(self.code)
         except (OSError, IndentationError, SyntaxError):
-            return False
-        return True
+            return file, name, first
+        for number, line in enumerate(lines, first_line):
+            if line.lstrip().startswith(("def ", "async def ")):
+                return file, name, number
+        return file, name, first
 
 
 _rules: dict[str, _Registered] = {}
@@ -63,10 +64,11 @@ def lowering(primitive: Any, *, override: bool = False) -> Callable[[F], F]:
         )
 
     def register(function: F) -> F:
-        code = _code_of(function)
         known = _rules.get(name)
-        rule = _Registered(function, code, code.co_qualname)
-        if not override and not _is_again(known, rule):
+        rule = _Registered(function, _code_of(function))
+        # A cell of a notebook may execute the same definition again.
+        is_again = known is not None and known.definition == rule.definition
+        if not override and not is_again:
             _refuse(name, known)
         _rules[name] = rule
         return function
@@ -91,6 +93,7 @@ def registered() -> list[tuple[str, Any, CodeType, tuple[str, str, int]]]:
 
 
 def _refuse(name: str, known: _Registered | None) -> None:
+    """Raises if a primitive has a rule: the registered one that is known, or a built-in one."""
     from jax2onnx._tracing.primitives import has_rule
 
     if known is not None:
@@ -106,18 +109,6 @@ def _refuse(name: str, known: _Registered | None) -> None:
             f"`{name}` has a built-in rule",
             help="pass override=True to replace it",
         )
-
-
-def _is_again(known: _Registered | None, rule: _Registered) -> bool:
-    """Returns `True` if the same definition is executed again, for example in a notebook."""
-    if known is None:
-        return False
-    ours, theirs = rule.code, known.code
-    return (ours.co_filename, ours.co_qualname, ours.co_firstlineno) == (
-        theirs.co_filename,
-        theirs.co_qualname,
-        theirs.co_firstlineno,
-    )
 
 
 def _code_of(function: Any) -> CodeType:

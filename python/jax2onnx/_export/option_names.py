@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from typing import Any, TypeVar
 
-from jax2onnx._python.notebooks import hidden_frames
+from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx.errors import nearest
 
 T = TypeVar("T", bound=type)
@@ -15,7 +15,7 @@ def with_advice(kind: T) -> T:
     create: Any = kind.__init__  # type: ignore[misc]
     names = [field.name for field in dataclasses.fields(kind)]
 
-    @hidden_frames
+    @HiddenFrames()
     @functools.wraps(create)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         try:

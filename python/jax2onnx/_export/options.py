@@ -17,7 +17,7 @@ from jax2onnx._export.provenance_level import SOURCE_MAP, Level, detail
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.names import is_text
 from jax2onnx._tracing.training import TRAINING
-from jax2onnx.errors import InvalidInputError, bad_option, nearest
+from jax2onnx.errors import InvalidInputError, bad_option, invalid_option, nearest
 
 RETURN_MODES = ("proto", "ir", "file")
 EXPORT_MODES = ("standard", "web")
@@ -92,16 +92,15 @@ class Options:
     report_missed: bool = False
     fuel: int | None = None
 
-    def check_sources(self, files: Mapping[str, str]) -> None:
-        """Raises if the export would overwrite one of the user's files, given by description."""
+    def check_source(self, function: tuple[str, str, int] | None) -> None:
+        """Raises if the export would overwrite the source file of a function."""
         for name, path in self._outputs():
-            for what, file in files.items():
-                if is_same_file(path, file):
-                    raise InvalidInputError(
-                        "same-file",
-                        f"{name} would overwrite {what}: `{path}`",
-                        help="choose another file",
-                    )
+            if function is not None and is_same_file(path, function[0]):
+                raise InvalidInputError(
+                    "same-file",
+                    f"{name} would overwrite the source file of the function: `{path}`",
+                    help="choose another file",
+                )
 
     def check_apart(self) -> None:
         """Raises if two outputs are the same file, so that only the last would remain."""
@@ -237,6 +236,24 @@ def check_options(
     return options
 
 
+def recorded_options(texts: Mapping[str, Any], **others: Any) -> Options:
+    """Returns the options that an export wrote as texts, by their names, and `others`. Patterns and
+    their formats are one per line: `blocks.*=int4:32`.
+    """
+
+    def patterns(name: str) -> list[tuple[str, str]]:
+        lines = (texts.get(name) or "").splitlines()
+        return [(pattern, asked) for pattern, _, asked in (line.rpartition("=") for line in lines)]
+
+    return Options(
+        assume=(texts.get("assume") or "").split(),
+        target=texts.get("target") or "onnxruntime",
+        compute=patterns("compute"),
+        weights=patterns("weights"),
+        **others,
+    )
+
+
 _PACKAGE = re.compile(r"-?\w+(\.\w+)*")
 
 
@@ -247,10 +264,9 @@ def _packages(given: object) -> list[str]:
         raise _invalid("user_packages", given, "pass the name of a package, or a list of names")
     for name in names:
         if not _PACKAGE.fullmatch(name):
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"`user_packages` has {name!r}, which is not the name of a package",
-                help="write it as in an import, 'mujoco.mjx', or '-mylib' for a package that is "
+                "write it as in an import, 'mujoco.mjx', or '-mylib' for a package that is "
                 "not yours",
             )
     return list(names)
@@ -269,17 +285,15 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
             raise _invalid(option, entry, f"pass positions below {len(names)} or names; {known}")
         if ranks[index] != 4:
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"`{option}` names `{names[index]}`, which has rank {ranks[index]}",
-                help="only arrays with four axes have a layout",
+                "only arrays with four axes have a layout",
             )
         found.append(index)
     return sorted(set(found))
 
 
 def flag(name: str, value: object) -> bool:
-    """Checks a boolean option."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise bad_option(name, value, ("True", "False"))
@@ -294,10 +308,9 @@ def _operators(value: object) -> dict[str, str]:
     known = _core.operators()
     for name, form in value.items():
         if name != "*" and name not in known:
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"`operators` names {name!r}, which is not an operator or has only one form",
-                help=f"{nearest(name, known)}the operators with several forms are: "
+                f"{nearest(name, known)}the operators with several forms are: "
                 f"{', '.join(known)}; `*` means all others",
             )
         _choice(f'operators["{name}"]', form, FORMS)
@@ -342,10 +355,9 @@ def _assumptions(value: object) -> list[str]:
     known, found = _core.assumptions(), []
     for name in names:
         if not isinstance(name, str) or name not in known:
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"`assume` names {name!r}, which is not a known assumption",
-                help=f"{nearest(name, known)}the assumptions are: {', '.join(known)}",
+                f"{nearest(name, known)}the assumptions are: {', '.join(known)}",
             )
         found.append(name)
     return found
@@ -414,4 +426,4 @@ def is_same_file(a: str, b: str) -> bool:
 
 
 def _invalid(name: str, value: object, help: str) -> InvalidInputError:
-    return InvalidInputError("invalid-option", f"`{name}` cannot be {value!r}", help=help)
+    return invalid_option(f"`{name}` cannot be {value!r}", help)

@@ -36,22 +36,20 @@ def stage(name: str, what: Written | None = None) -> None:
 def shown(stream: TextIO | None = None, *, after: float = 1.0) -> Iterator[None]:
     """Shows the stages of exports that take longer than `after` seconds on a terminal."""
     stream = stream or sys.stderr
-    if stream.isatty() and not _watching:
-        yield from _displayed(_Display(stream, after))
-    else:
-        yield
+    yield from _displayed(stream, after, wanted=stream.isatty())
 
 
 @contextmanager
 def shown_in_notebook(*, after: float = 1.0) -> Iterator[None]:
     """Shows the stages of long exports in a notebook. Python programs elsewhere stay quiet."""
-    if is_notebook() and not _watching:
-        yield from _displayed(_Display(sys.stderr, after))
-    else:
+    yield from _displayed(sys.stderr, after, wanted=is_notebook())
+
+
+def _displayed(stream: TextIO, after: float, *, wanted: bool) -> Iterator[None]:
+    if not wanted or _watching:
         yield
-
-
-def _displayed(display: "_Display") -> Iterator[None]:
+        return
+    display = _Display(stream, after)
     _watching.append(display)
     display.start()
     try:

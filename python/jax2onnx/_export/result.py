@@ -121,14 +121,14 @@ def to_proto(model: "Model", instead: str = _INSTEAD) -> "onnx.ModelProto":
             stacklevel=users_frame(),
         )
     result = skeleton(model)
-    initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
+    bodies = bodies_of(result.graph)
+    initializers = {tensor.name: tensor for body in bodies for tensor in body.initializer}
     for name, data in model.tensors():
         initializers[name].raw_data = data
     return result
 
 
 def to_ir(model: "Model") -> "onnx_ir.Model":
-    """Returns the model as `onnx_ir` objects."""
     import onnx_ir
 
     result = onnx_ir.from_proto(skeleton(model))
@@ -164,15 +164,13 @@ def skeleton(model: "Model") -> "onnx.ModelProto":
     return result
 
 
-def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
-    """Yields the initializers of a graph and of the graphs inside it."""
-    yield from graph.initializer
+def bodies_of(graph: Any) -> "Iterator[Any]":
+    """Yields a graph or function and the graphs inside it."""
+    yield graph
     for node in graph.node:
         for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _initializers(attribute.g)
-            for inner in attribute.graphs:
-                yield from _initializers(inner)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from bodies_of(inner)
 
 
 def path_or_bytes(model: Any) -> str | bytes:

@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 from jax2onnx import _core
+from jax2onnx._export.result import bodies_of
 from jax2onnx.errors import InvalidInputError
 
 # The number of nodes that a notebook shows.
@@ -129,12 +129,3 @@ class SourceMap:
 
 def _as_dict(props: Any) -> dict[str, str]:
     return props if isinstance(props, dict) else {entry.key: entry.value for entry in props}
-
-
-def bodies_of(graph: Any) -> Iterator[Any]:
-    """Yields a graph or function and the graphs inside it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from bodies_of(inner)

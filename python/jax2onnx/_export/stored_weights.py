@@ -65,19 +65,14 @@ class StoredWeights:
     def log(self) -> None:
         """Logs the table: as a warning if much stays in its old type."""
         stored = sum(weight.stored for weight in self.weights)
-        if self.left > _NOTABLE * stored:
-            _log.warning("%s of %s bytes of weights are unchanged:\n%s", *_figures(self, stored))
-        else:
-            _log.info("%s of %s bytes of weights are unchanged:\n%s", *_figures(self, stored))
+        level = logging.WARNING if self.left > _NOTABLE * stored else logging.INFO
+        said = "%s of %s bytes of weights are unchanged:\n%s"
+        _log.log(level, said, f"{self.left:,}", f"{stored:,}", self)
 
 
 def stored_weights(rows: Iterable[tuple[str, str, int, str | None, int, str]]) -> StoredWeights:
     """Returns the weights that the compiled half reports."""
     return StoredWeights(tuple(StoredWeight(*row) for row in rows))
-
-
-def _figures(found: StoredWeights, stored: int) -> tuple[str, str, StoredWeights]:
-    return f"{found.left:,}", f"{stored:,}", found
 
 
 def _pattern(name: str) -> str:

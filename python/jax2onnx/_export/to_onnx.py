@@ -471,8 +471,7 @@ def convert(
         flags = given_flags(given)
         positional = len(jax.tree_util.tree_leaves(args))
     signature, function = signature_of(fn), function_of(fn)
-    if function is not None:
-        options.check_sources({"the source file of the function": function[0]})
+    options.check_source(function)
     check_arguments(signature, args, kwargs, function)
 
     progress.stage("tracing")

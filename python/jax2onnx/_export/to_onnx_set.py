@@ -240,9 +240,7 @@ def entry(
     boundary = {key: settings.pop(key) for key in _CONVERTED}
     double = flag("enable_double_precision", settings.pop("enable_double_precision"))
     params = settings.pop("input_params")
-    checked = check_options(
-        return_mode="file", output_path=f"{name}.onnx", export_mode="standard", **settings
-    )
+    checked = check_options(return_mode="file", output_path=f"{name}.onnx", **settings)
     return Entry(fn, inputs, params, checked, double, boundary)
 
 

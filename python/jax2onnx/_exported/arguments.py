@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import wrong_arguments
 
 
 def structure_text(tree: Any) -> str:
@@ -18,7 +18,6 @@ def structure_text(tree: Any) -> str:
 
 
 def shape_text(shape: Sequence[Any]) -> str:
-    """Returns the text of a shape."""
     return f"[{', '.join(map(str, shape))}]"
 
 
@@ -27,18 +26,15 @@ def as_argument(name: str, value: Any, spec: Any) -> Any:
     of the input, and arrays may become narrower, as in JAX, but not another kind of number.
     """
     if isinstance(value, jax.core.Tracer):
-        raise InvalidInputError(
-            "wrong-arguments",
+        raise wrong_arguments(
             f"the argument `{name}` is traced by JAX, but the model runs in onnxruntime",
-            help="call the model outside of jax.jit, jax.grad and other transformations",
+            "call the model outside of jax.jit, jax.grad and other transformations",
         )
     if isinstance(value, jax.Array):
         return value
     array = np.asarray(value)
     if array.dtype.kind not in "biufcV":
-        raise InvalidInputError(
-            "wrong-arguments", f"the argument `{name}` cannot be {value!r}", help="pass an array"
-        )
+        raise wrong_arguments(f"the argument `{name}` cannot be {value!r}", "pass an array")
     # JAX gives a number of Python the type of the other operand, unless its kind is larger.
     is_float = jax.numpy.issubdtype(spec.dtype, np.inexact)
     is_number = isinstance(value, bool | int) or (isinstance(value, float) and is_float)
@@ -48,20 +44,18 @@ def as_argument(name: str, value: Any, spec: Any) -> Any:
             jax.numpy.issubdtype(array.dtype, kind) and jax.numpy.issubdtype(spec.dtype, kind)
             for kind in kinds
         ):
-            raise InvalidInputError(
-                "wrong-arguments",
+            raise wrong_arguments(
                 f"the argument `{name}` is {array.dtype}, but the model takes {spec.dtype}",
-                help=f"convert it: x.astype({str(spec.dtype)!r})",
+                f"convert it: x.astype({str(spec.dtype)!r})",
             )
     if jax.numpy.issubdtype(spec.dtype, np.integer) and array.size:
         info: Any = jax.numpy.iinfo
         bounds = info(spec.dtype)
         if array.min() < bounds.min or array.max() > bounds.max:
-            raise InvalidInputError(
-                "wrong-arguments",
+            raise wrong_arguments(
                 f"the argument `{name}` has values that {spec.dtype} cannot hold: "
                 f"{array.min()} to {array.max()}",
-                help="export with x64=True to compute with 64 bits"
+                "export with x64=True to compute with 64 bits"
                 if bounds.bits == 32
                 else f"pass numbers from {bounds.min} to {bounds.max}",
             )

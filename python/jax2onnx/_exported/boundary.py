@@ -11,7 +11,7 @@ import numpy as np
 from jax2onnx import _core
 from jax2onnx._export.option_names import with_advice
 from jax2onnx._tracing.inputs import Specs
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, invalid_option
 
 Layout = Literal["nchw"]
 LAYOUTS = ("nchw",)
@@ -194,10 +194,9 @@ def _is_input(value: Any) -> bool:
 
 def _layout(layout: str | None) -> bool:
     if layout is not None and layout not in LAYOUTS:
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"`layout` cannot be {layout!r}",
-            help='pass "nchw" if the model takes or returns NCHW where the function has NHWC, or '
+            'pass "nchw" if the model takes or returns NCHW where the function has NHWC, or '
             "omit it if both are the same",
         )
     return layout is not None
@@ -211,9 +210,8 @@ def output_options(outputs: Outputs | None) -> dict[str, Any]:
     if outputs is None or isinstance(outputs, Mapping):
         return {"output_names": outputs}
     if isinstance(outputs, str) or not isinstance(outputs, Sequence):
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"`outputs` cannot be {outputs!r}",
-            help="pass one name or jax2onnx.Output for each output, or a mapping that renames them",
+            "pass one name or jax2onnx.Output for each output, or a mapping that renames them",
         )
     return _options("output", [e if isinstance(e, Output) else Output(e) for e in outputs])

@@ -20,7 +20,7 @@ from jax2onnx._python.notebooks import HiddenFrames
 from jax2onnx._tracing.checkpoint import Checkpoint
 from jax2onnx._tracing.names import signature_of
 from jax2onnx._tracing.training import Training
-from jax2onnx.errors import InvalidInputError, bad_option
+from jax2onnx.errors import InvalidInputError, bad_option, invalid_option
 
 
 def export(
@@ -128,14 +128,11 @@ def export(
             opset=opset,
             return_mode="file",
             output_path="model.onnx" if output_path is None else output_path,
-            export_mode="standard",
             target=target,
-            normalization_mode="auto",
             operators=operators,
             assume=assume,
             compute=compute_dtype,
             weights=weight_format,
-            record_primitive_calls_file=None,
             record=record,
             record_weights=record_weights,
             functions=onnx_functions,
@@ -229,10 +226,9 @@ def _held_arguments(source: Source, call: Any) -> Iterator[None]:
 
 def _one_of(params: Any, variables: Any) -> Any:
     if params is not None and variables is not None:
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             "`params` and `variables` are both given",
-            help="pass the variables of a Linen module alone; they contain its parameters",
+            "pass the variables of a Linen module alone; they contain its parameters",
         )
     return variables if params is None else params
 
@@ -240,8 +236,7 @@ def _one_of(params: Any, variables: Any) -> Any:
 def _arguments(check: Any) -> Sequence[Any]:
     if isinstance(check, list | tuple):
         return check
-    raise InvalidInputError(
-        "invalid-option",
+    raise invalid_option(
         f"`check` cannot be of type {type(check).__name__}",
-        help="pass a list with one entry for each argument, or a dict with their names",
+        "pass a list with one entry for each argument, or a dict with their names",
     )

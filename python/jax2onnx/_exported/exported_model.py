@@ -29,13 +29,20 @@ from jax2onnx._export.to_onnx import Converted
 from jax2onnx._exported.arguments import as_argument, as_result, shape_text, structure_text
 from jax2onnx._exported.boundary import input_options
 from jax2onnx._exported.displays import Page, Profile
-from jax2onnx._python.notebooks import PRE, cells, hidden_frames
+from jax2onnx._python.notebooks import PRE, HiddenFrames, cells
 from jax2onnx._python.objects import users_frame
 from jax2onnx._python.packages import require
 from jax2onnx._tracing.inputs import check_callable
 from jax2onnx._tracing.names import component, signature_of
 from jax2onnx._tracing.parameters import Tree, tree_of
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError, MismatchError, bad_option
+from jax2onnx.errors import (
+    InvalidInputError,
+    Jax2OnnxError,
+    MismatchError,
+    bad_option,
+    invalid_option,
+    wrong_arguments,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -112,7 +119,7 @@ class ExportedModel:
         self._source = source
         self._function = function
 
-    @hidden_frames
+    @HiddenFrames()
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in onnxruntime. Returns NumPy arrays, in the function's structure."""
         boundary, traced = self._converted.boundary, self._converted.traced
@@ -157,11 +164,10 @@ class ExportedModel:
             if unknown := [name for name in kwargs if name not in self._converted.arguments[1]]:
                 advice += f"; `{unknown[0]}` is no input: to make it one, export with "
                 advice += f"keyword_inputs={{{unknown[0]!r}: …}}"
-            raise InvalidInputError(
-                "wrong-arguments",
+            raise wrong_arguments(
                 f"the arguments have the structure {structure_text(found)}, but the model takes "
                 f"{structure_text(structure)}",
-                help=advice,
+                advice,
             )
         specs = jax.tree_util.tree_leaves(self._converted.arguments)
         names = self._converted.boundary.input_names
@@ -174,10 +180,9 @@ class ExportedModel:
         solved = _jax.variables(pairs, exact=False)
         for name, leaf, spec in zip(names, leaves, specs, strict=True):
             if isinstance(leaf, str):
-                raise InvalidInputError(
-                    "wrong-arguments",
+                raise wrong_arguments(
                     f"the argument `{name}` is the text {leaf!r}",
-                    help="pass an array; only `check`, `verify` and `profile` take shapes",
+                    "pass an array; only `check`, `verify` and `profile` take shapes",
                 )
             shape = np.shape(leaf)
             wrong = len(shape) != len(spec.shape)
@@ -185,18 +190,16 @@ class ExportedModel:
                 wrong = wrong or _jax.evaluated(wanted, solved) not in (None, size)
                 known, where = sizes.setdefault(str(wanted), (size, name))
                 if not isinstance(wanted, int) and known != size:
-                    raise InvalidInputError(
-                        "wrong-arguments",
+                    raise wrong_arguments(
                         f"`{wanted}` is {known} in the argument `{where}`, but {size} in `{name}`",
-                        help=f"pass arguments with the same size for `{wanted}`",
+                        f"pass arguments with the same size for `{wanted}`",
                     )
             if wrong:
                 other = names.index(name) in self._converted.boundary.inputs_as_nchw
-                raise InvalidInputError(
-                    "wrong-arguments",
+                raise wrong_arguments(
                     f"the argument `{name}` has the shape {shape_text(shape)}, but the "
                     f"{'function' if other else 'model'} takes {shape_text(spec.shape)}",
-                    help="pass NHWC as to the function; only the saved model takes NCHW"
+                    "pass NHWC as to the function; only the saved model takes NCHW"
                     if other
                     else "",
                 )
@@ -205,9 +208,7 @@ class ExportedModel:
     def _placed(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Moves arguments to the positions and names that they were exported with. Flags that are
-        omitted have their defaults.
-        """
+        """Moves arguments to their exported positions and names. Omitted flags get defaults."""
         positional, keyword = self._converted.arguments
         signature = signature_of(self._function)
         parameters = () if signature is None else signature.parameters.values()
@@ -246,7 +247,7 @@ class ExportedModel:
         defaults = self._converted.boundary.defaults
         return {component(paths[i][0][1]): value for i, value in defaults.items()}
 
-    @hidden_frames
+    @HiddenFrames()
     def save(self, path: str | os.PathLike[str], *, external_data: ExternalData = "auto") -> str:
         """Writes the model to a file, and its source map if that has a file of its own.
 
@@ -272,8 +273,7 @@ class ExportedModel:
         checked = replace(options, path=file, self_contained=external_data is False)
         with own_words({"`output_path`": "`path`"}):
             checked.check_apart()
-            if (function := self._converted.function) is not None:
-                checked.check_sources({"the source file of the function": function[0]})
+            checked.check_source(self._converted.function)
         with own_words(), result.source_map_at(self._model, options.source_map):
             return result.save(self._model, file, placement=_PLACEMENTS[external_data])
 
@@ -290,7 +290,7 @@ class ExportedModel:
         require("onnx_ir", "`ExportedModel.ir`")
         return result.to_ir(self._model)
 
-    @hidden_frames
+    @HiddenFrames()
     def check(
         self,
         *inputs: Any,
@@ -328,7 +328,7 @@ class ExportedModel:
             said += "\n  help: pass inputs for which the function returns numbers"
             warnings.warn(said, stacklevel=users_frame())
 
-    @hidden_frames
+    @HiddenFrames()
     def verify(
         self,
         *inputs: Any,
@@ -362,7 +362,7 @@ class ExportedModel:
                 outputs_as_nchw=boundary.outputs_as_nchw,
             )
 
-    @hidden_frames
+    @HiddenFrames()
     def profile(
         self,
         *inputs: Any,
@@ -384,10 +384,9 @@ class ExportedModel:
             if not isinstance(number, int) or number < 1:
                 own = f"; for the argument `{name}` of the function, pass keyword_inputs="
                 is_argument = name in self._converted.arguments[1]
-                raise InvalidInputError(
-                    "invalid-option",
+                raise invalid_option(
                     f"`{name}` cannot be {number!r}",
-                    help=f"pass a positive integer{own if is_argument else ''}",
+                    f"pass a positive integer{own if is_argument else ''}",
                 )
         require("onnxruntime", "profiling")
         import onnxruntime
@@ -414,7 +413,7 @@ class ExportedModel:
                 _answer([*common, "--top", str(top)]), json.loads(_answer([*common, "--json"]))
             )
 
-    @hidden_frames
+    @HiddenFrames()
     def view(self, path: str | os.PathLike[str] | None = None) -> Page:
         """Makes a page that shows the source beside the graph. Notebooks display it.
 
@@ -435,7 +434,7 @@ class ExportedModel:
                 Path(page).read_text(encoding="utf-8"), None if path is None else os.fspath(path)
             )
 
-    @hidden_frames
+    @HiddenFrames()
     def with_weights(self, tree: Any) -> "ExportedModel":
         """Returns the model with other weights. The function is traced again only if more than the
         arrays that JAX saw differs: a number, or an array that the function read with NumPy.
@@ -492,7 +491,7 @@ class ExportedModel:
         """
         return stored_weights(self._model.weights)
 
-    @hidden_frames
+    @HiddenFrames()
     def summary(self, by: Literal["module", "line", "op", "rule"] = "module") -> str:
         """Returns the inputs, the outputs and the nodes with their lines, as `jax2onnx show`."""
         if by not in _GROUPS:

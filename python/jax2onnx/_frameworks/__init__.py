@@ -17,48 +17,21 @@ from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
 from jax2onnx._python.objects import once_per_type
-from jax2onnx.errors import InvalidInputError
-
-__all__ = [
-    "BOOKS",
-    "CONTENT",
-    "HOLDERS",
-    "PARAMETERS",
-    "TRACE_MARKS",
-    "Isolated",
-    "advice",
-    "advice_on_arguments",
-    "advice_on_error",
-    "bare",
-    "has_parameters",
-    "holding",
-    "interceptions",
-    "intercepts",
-    "is_layer",
-    "is_method",
-    "is_own",
-    "isolated",
-    "name_of",
-    "names_arrays",
-    "names_scopes",
-    "names_variables",
-    "unready",
-    "with_variables",
-]
+from jax2onnx.errors import invalid_option
 
 ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku(), Keras())
 
-#: Types with the only attributes of theirs that are walked.
-HOLDERS = {kind: names for framework in ALL for kind, names in framework.holders.items()}
+#: Types that add nothing to a path, each with the attributes that are walked.
+TRANSPARENT = {kind: names for framework in ALL for kind, names in framework.transparent.items()}
 
 #: Attributes that are not walked.
-BOOKS = frozenset[str]().union(*(framework.books for framework in ALL))
+IGNORED = frozenset[str]().union(*(framework.ignored for framework in ALL))
 
 #: Attributes that add nothing to a path.
-CONTENT = frozenset[str]().union(*(framework.content for framework in ALL))
+UNNAMED = frozenset[str]().union(*(framework.unnamed for framework in ALL))
 
-#: Attributes that name the trace that may update an object, with functions that return their values
-#: in the current trace.
+#: Attributes that store the trace that may update an object, each with a function that returns its
+#: value in the current trace.
 TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
     name: renew for framework in ALL for name, renew in framework.trace_marks.items()
 }
@@ -66,9 +39,7 @@ TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
 
 @functools.lru_cache(maxsize=4096)
 def advice(file: str) -> str:
-    """Returns how to switch a model to inference, in the framework that a source file belongs to,
-    or an empty string.
-    """
+    """Returns how to switch to inference in a source file's framework, or an empty string."""
     return next((framework.inference for framework in ALL if framework.contains(file)), "")
 
 
@@ -109,9 +80,7 @@ def names_variables(kind: type) -> bool:
 
 
 def names_arrays(kind: type) -> bool:
-    """Returns `True` if arrays in a class's instances, besides variables, are named after the
-    instance.
-    """
+    """Returns `True` if a class's instances give their name to the arrays in them."""
     return any(framework.names_arrays(kind) for framework in ALL)
 
 
@@ -129,9 +98,7 @@ def bare(call: Any) -> Any:
 
 
 def interceptions(run: Run) -> Iterator[AbstractContextManager[Any]]:
-    """Yields context managers that redirect this thread's calls to `run`, for frameworks with
-    interceptors.
-    """
+    """Yields context managers that redirect this thread's calls to `run`, where there are any."""
     for framework in ALL:
         context = framework.interception(run)
         if context is not None:
@@ -190,10 +157,9 @@ def holding(fn: Any, params: Any, state: Any) -> Any:
             return functools.partial(held, *fn.args, **fn.keywords) if bound else held
         base = framework.modules()
         if base is not None and isinstance(model, base):
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"`{type(model).__name__}` holds its parameters itself",
-                help="export it without `params`, `variables` and `state`",
+                "export it without `params`, `variables` and `state`",
             )
     return functools.partial(fn, *(value for value in (params, state) if value is not None))
 
@@ -212,8 +178,8 @@ def with_variables(fn: Any, variables: Any) -> Any | None:
     return next((model for model in found if model is not None), None)
 
 
-def unready(fn: Any) -> tuple[str, str, str] | None:
-    """Returns the message, an empty place and the help for a model that lacks its parameters."""
+def unready(fn: Any) -> tuple[str, str] | None:
+    """Returns the message and the help for a model that lacks its parameters."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     found = (framework.unready(fn) for framework in ALL)

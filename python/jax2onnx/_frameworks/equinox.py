@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from jax2onnx import _jax
-from jax2onnx._frameworks.framework import Framework, Holders
+from jax2onnx._frameworks.framework import Framework, Transparent
 from jax2onnx._python.objects import instance_dict
 
 
@@ -25,9 +25,7 @@ def _state_of(parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
 
 
 def _with_state(model: Any, state: Any, position: int | str, *args: Any, **kwargs: Any) -> Any:
-    """Calls a model with a state, at a position or by name. A map of a model takes no keyword
-    arguments.
-    """
+    """Calls a model with a state, by position or name. A map of a model takes positions only."""
     try:
         if isinstance(position, str):
             return model(*args, **{position: state}, **kwargs)[0]
@@ -46,7 +44,7 @@ class Equinox(Framework):
 
     module = "equinox"
     inference = "export `eqx.nn.inference_mode(model)`"
-    holders: ClassVar[Holders] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}
+    transparent: ClassVar[Transparent] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}
     rebuilds = True
 
     def is_internal(self, kind: type, /) -> bool:
@@ -73,7 +71,6 @@ class Equinox(Framework):
         return held
 
     def advice_on_arguments(self, fn: Any, _args: Sequence[Any], /) -> str:
-        """Returns advice for batches."""
         if not self.owns(type(fn)):
             return ""
         return (

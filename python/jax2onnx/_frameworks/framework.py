@@ -13,7 +13,7 @@ from jax2onnx._core import Copies
 # arguments.
 Run = Callable[..., Any]
 
-Holders = Mapping[tuple[str, str], frozenset[str]]
+Transparent = Mapping[tuple[str, str], frozenset[str]]
 Marks = Mapping[str, Callable[[Any], Any]]
 
 
@@ -41,6 +41,24 @@ def first_result(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def interceptor(
+    package: str, run: Run, is_root: Callable[[Any], bool]
+) -> AbstractContextManager[Any] | None:
+    """Returns a package's interceptor of calls, which is local to the thread. Returns None if the
+    program has not loaded the package.
+    """
+    loaded: Any = sys.modules.get(package)
+
+    def intercept(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        if context.method_name != "__call__":
+            return call(*args, **kwargs)
+        return run(context.module, call, is_root(context.module), *args, **kwargs)
+
+    context: AbstractContextManager[Any] | None
+    context = None if loaded is None else loaded.intercept_methods(intercept)
+    return context
+
+
 class Framework:
     """A framework, with its undocumented API.
 
@@ -48,8 +66,11 @@ class Framework:
     queries about its classes are made only after the user's program has loaded them.
     """
 
-    #: The module that a program imports to use the framework; it has a class `Module`.
+    #: The module that a program imports to use the framework.
     module: ClassVar[str]
+
+    #: The base class of modules in it.
+    base: ClassVar[str] = "Module"
 
     #: How a model is switched to inference.
     inference: ClassVar[str]
@@ -58,18 +79,18 @@ class Framework:
     #: message.
     errors: ClassVar[Mapping[str, str]] = {}
 
-    #: Types with the only attributes of theirs that are walked, by module and qualified name.
-    #: Neither adds to a path.
-    holders: ClassVar[Holders] = {}
+    #: Types that add nothing to a path, by module and qualified name, each with the attributes that
+    #: are walked.
+    transparent: ClassVar[Transparent] = {}
 
-    #: Attributes for the framework's own bookkeeping.
-    books: ClassVar[frozenset[str]] = frozenset()
+    #: Attributes that are not walked: the framework's own bookkeeping.
+    ignored: ClassVar[frozenset[str]] = frozenset()
 
-    #: Attributes in which its variables and mappings store their content.
-    content: ClassVar[frozenset[str]] = frozenset()
+    #: Attributes that add nothing to a path: they store the content of variables and mappings.
+    unnamed: ClassVar[frozenset[str]] = frozenset()
 
-    #: Attributes that name the trace that may update an object, with functions that return their
-    #: values in the current trace.
+    #: Attributes that store the trace that may update an object, each with a function that returns
+    #: its value in the current trace.
     trace_marks: ClassVar[Marks] = {}
 
     #: Keyword arguments that choose what `apply` of a module computes.
@@ -84,7 +105,7 @@ class Framework:
 
     def modules(self) -> type | None:
         """Returns the base class of its modules, once the program has loaded it."""
-        kind: type | None = getattr(sys.modules.get(self.module), "Module", None)
+        kind: type | None = getattr(sys.modules.get(self.module), self.base, None)
         return kind
 
     def contains(self, file: str, /) -> bool:
@@ -102,15 +123,11 @@ class Framework:
         return base is not None and issubclass(kind, base)
 
     def is_internal(self, _kind: type, /) -> bool:
-        """Returns `True` if a class of its modules is internal to the framework rather than a
-        layer.
-        """
+        """Returns `True` if a class of its modules is internal to the framework."""
         return False
 
     def interception(self, _run: Run, /) -> AbstractContextManager[Any] | None:
-        """Returns a context manager that redirects this thread's calls of its modules to a
-        function, or None.
-        """
+        """Returns a context manager that redirects this thread's calls of its modules, or None."""
         return None
 
     def bare(self, call: Any, /) -> Any:
@@ -130,9 +147,7 @@ class Framework:
         return False
 
     def names_arrays(self, _kind: type, /) -> bool:
-        """Returns `True` if arrays in a class's instances, besides variables, are named after the
-        instance.
-        """
+        """Returns `True` if a class's instances give their name to the arrays in them."""
         return False
 
     def name_of(self, _variable: Any, /) -> str | None:
@@ -146,17 +161,13 @@ class Framework:
         return None
 
     def with_variables(self, _fn: Any, _variables: Any, /) -> Any | None:
-        """Returns a model like `_fn` with other values of its variables, or None if it is not one
-        of the framework's.
-        """
+        """Returns a model like `_fn` with other variables, or None if it is not the framework's."""
         return None
 
-    def unready(self, _fn: Any, /) -> tuple[str, str, str] | None:
-        """Returns the message, an empty place and the help for a model without parameters."""
+    def unready(self, _fn: Any, /) -> tuple[str, str] | None:
+        """Returns the message and the help for a model without parameters."""
         return None
 
     def isolated(self, _fn: Any, /) -> Isolated | None:
-        """Replaces the objects that a callable updates while it is traced by copies, if they can be
-        copied.
-        """
+        """Replaces the objects that a callable updates during a trace by copies, if possible."""
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from jax2onnx._frameworks.framework import Framework, Run, first_result
+from jax2onnx._frameworks.framework import Framework, Run, first_result, interceptor
 from jax2onnx.errors import InvalidInputError
 
 
@@ -17,7 +17,7 @@ class Haiku(Framework):
 
     module = "haiku"
     inference = "pass `is_training=False` to batch norms, and call `hk.dropout` only in training"
-    content = frozenset({"_mapping"})  # of a FlatMap
+    unnamed = frozenset({"_mapping"})  # of a FlatMap
     errors: ClassVar[Mapping[str, str]] = {
         "must be initialized inside an `hk.transform`": "export `hk.transform(fn)`, with params= "
         "from its `init`",
@@ -48,13 +48,11 @@ class Haiku(Framework):
         applied.__wrapped__ = own  # type: ignore[attr-defined]
         return first_result(applied) if "state" in names[:2] else applied
 
-    def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
-        """Returns the message for transformed functions without parameters."""
+    def unready(self, fn: Any, /) -> tuple[str, str] | None:
         if not self._is_pair(fn):
             return None
         return (
             "the pair of functions from `hk.transform` has no parameters",
-            "",
             "pass params= to jax2onnx.export, or a function: `lambda x: f.apply(params, None, x)`",
         )
 
@@ -63,14 +61,4 @@ class Haiku(Framework):
         return haiku is not None and isinstance(fn, haiku.Transformed | haiku.TransformedWithState)
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
-        """Returns Haiku's interceptor, which is local to the thread."""
-        haiku: Any = sys.modules.get(self.module)
-
-        def intercept(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
-            if context.method_name != "__call__":
-                return call(*args, **kwargs)
-            return run(context.module, call, False, *args, **kwargs)
-
-        context: AbstractContextManager[Any] | None
-        context = None if haiku is None else haiku.intercept_methods(intercept)
-        return context
+        return interceptor(self.module, run, lambda _: False)

@@ -11,19 +11,15 @@ class Keras(Framework):
     """Layers open scopes by themselves, and variables know the layers that they belong to."""
 
     module = "keras"
+    base = "Layer"  # which models are, too
     inference = "call the model with `training=False`, which is the default of `model(x)`"
-    content = frozenset({"_value"})  # of a variable
-    books: ClassVar[frozenset[str]] = frozenset(
+    unnamed = frozenset({"_value"})  # of a variable
+    ignored: ClassVar[frozenset[str]] = frozenset(
         {"_inbound_nodes", "_outbound_nodes", "_nodes_by_depth", "_operations_by_depth", "_tracker"}
     )
     names_scopes = True
 
-    def modules(self) -> type | None:
-        """Returns the class of layers, which models are, too."""
-        kind: type | None = getattr(sys.modules.get(self.module), "Layer", None)
-        return kind
-
-    def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
+    def unready(self, fn: Any, /) -> tuple[str, str] | None:
         """Returns the message for a model whose layers have no weights yet, which would be drawn at
         random while the model is traced, and for methods that do not take tracers.
         """
@@ -31,12 +27,11 @@ class Keras(Framework):
         if base is not None and isinstance(model := getattr(fn, "__self__", None), base):
             if fn.__name__ not in ("predict", "predict_on_batch", "evaluate", "fit"):
                 return None
-            return f"`{fn.__name__}` of `{model.name}` takes arrays", "", "export the model itself"
+            return f"`{fn.__name__}` of `{model.name}` takes arrays", "export the model itself"
         if base is None or not isinstance(fn, base) or fn.built:
             return None
         return (
             f"the Keras model `{fn.name}` has no weights yet",
-            "",
             "call it once on an array, or start it with keras.Input(shape)",
         )
 
@@ -46,11 +41,8 @@ class Keras(Framework):
         return base is not None and issubclass(kind, base)
 
     def names_arrays(self, kind: type, /) -> bool:
-        """Returns `True` for layers: a `Normalization` computes with arrays that it derives from
-        its variables.
-        """
-        base = self.modules()
-        return base is not None and issubclass(kind, base)
+        """Returns `True` for layers: a `Normalization` derives arrays from its variables."""
+        return self.owns(kind)
 
     def name_of(self, variable: Any, /) -> str | None:
         """Returns the path of layers, such as `stem/kernel`."""

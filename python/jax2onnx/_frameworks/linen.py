@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from jax2onnx._frameworks.framework import Framework, Holders, Marks, Run
+from jax2onnx._frameworks.framework import Framework, Marks, Run, Transparent, interceptor
 from jax2onnx._python.objects import instance_dict
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import invalid_option
 
 #: The collection of parameters in a dictionary of variables.
 PARAMETERS = "params"
@@ -28,11 +28,11 @@ class Linen(Framework):
         "of this one returned",
         "ScopeParamShapeError": "the inputs have other sizes than those that `init` got",
     }
-    holders: ClassVar[Holders] = {
+    transparent: ClassVar[Transparent] = {
         ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"})
     }
-    books = frozenset({"_id"})  # a running number
-    content = frozenset({"_dict"})  # of a FrozenDict
+    ignored = frozenset({"_id"})  # a running number
+    unnamed = frozenset({"_dict"})  # of a FrozenDict
     trace_marks: ClassVar[Marks] = {
         "trace_level": lambda _: sys.modules["flax.core.tracers"].current_trace()
     }
@@ -40,30 +40,17 @@ class Linen(Framework):
     options = frozenset({"method", "mutable", "rngs", "capture_intermediates"})
 
     def interception(self, run: Run, /) -> AbstractContextManager[Any] | None:
-        """Returns Linen's interceptor, which is local to the thread."""
-        linen: Any = sys.modules.get(self.module)
-
-        def intercept(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
-            if context.method_name != "__call__":
-                return call(*args, **kwargs)
-            return run(context.module, call, context.module.path == (), *args, **kwargs)
-
-        context: AbstractContextManager[Any] | None
-        context = None if linen is None else linen.intercept_methods(intercept)
-        return context
+        return interceptor(self.module, run, lambda module: module.path == ())
 
     def holding(self, fn: Any, params: Any, state: Any, /) -> Callable[..., Any] | None:
-        """Binds a module, or the module of a method, to its variables, or to its parameters and
-        other collections.
-        """
+        """Binds a module, or that of a method, to its variables, or to parameters and a state."""
         module, method = self._method(fn)
         if module is None:
             return None
         if not isinstance(params, Mapping):
-            raise InvalidInputError(
-                "invalid-option",
+            raise invalid_option(
                 f"the variables of `{type(module).__name__}` are of type {type(params).__name__}",
-                help="pass the dictionary that `init` returned as variables=",
+                "pass the dictionary that `init` returned as variables=",
             )
         variables = params if PARAMETERS in params else None
         bound: Callable[..., Any]
@@ -71,16 +58,13 @@ class Linen(Framework):
         return bound if method in ("__call__", "apply") else getattr(bound, method)
 
     def with_variables(self, fn: Any, variables: Any, /) -> Any | None:
-        """Binds a bound module to other variables."""
         module, method = self._method(fn)
         if module is None or method != "__call__" or not isinstance(variables, Mapping):
             return None
         return self.holding(module.unbind()[0], variables, None)
 
     def _method(self, fn: Any) -> tuple[Any, str]:
-        """Returns the module and the name of a method that a callable runs, or None and an empty
-        text.
-        """
+        """Returns the module and the name of a method that a callable runs, or None and no name."""
         base = self.modules()
         if base is not None and isinstance(fn, base):
             return fn, "__call__"
@@ -89,18 +73,16 @@ class Linen(Framework):
         return (module, fn.__name__) if is_method else (None, "")
 
     def advice_on_arguments(self, fn: Any, args: Sequence[Any], /) -> str:
-        """Returns advice for `apply` without variables."""
         module, method = self._method(fn)
         if module is None or method != "apply" or not args or isinstance(args[0], Mapping):
             return ""
         return "`apply` takes the variables first: pass variables= to jax2onnx.export"
 
-    def unready(self, fn: Any, /) -> tuple[str, str, str] | None:
+    def unready(self, fn: Any, /) -> tuple[str, str] | None:
         """Returns the message for a module that is not bound, and for a `TrainState`."""
         if {"apply_fn", "params"} <= instance_dict(fn).keys() and not callable(fn):
             return (
                 f"`fn` is a {type(fn).__name__}, which holds a function and its parameters",
-                "",
                 'export `fn.apply_fn` with variables={"params": fn.params}',
             )
         module, method = self._method(fn)
@@ -110,7 +92,6 @@ class Linen(Framework):
             return None
         return (
             f"the Linen module `{type(module).__name__}` has no variables",
-            "",
             "pass variables= to jax2onnx.export, or bind the module: `module.bind(variables)`",
         )
 

@@ -19,11 +19,9 @@ class Namespace(dict[str, Any]):
         self._real = real
 
     def __missing__(self, name: str) -> Any:
-        """Returns the current value of the variable."""
         return self._real[name]
 
     def __contains__(self, name: object) -> bool:
-        """Returns `True` if there is such a variable."""
         return super().__contains__(name) or name in self._real
 
 
@@ -35,9 +33,7 @@ def globals_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def assigns_globals(code: types.CodeType) -> bool:
-    """Returns `True` if a function, or one inside it, assigns global variables, and so needs the
-    real ones.
-    """
+    """Returns `True` if a function, or one inside it, assigns globals and needs the real ones."""
     inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
     stores = any(
         "GLOBAL" in instruction.opname and "LOAD" not in instruction.opname

@@ -22,8 +22,8 @@ class NNX(Framework):
         "call `model.eval()`, or export `nnx.view(model, deterministic=True)` (batch norms: "
         "`use_running_average=True`)"
     )
-    books = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
-    content = frozenset({"_raw_value", "raw_value"})  # of a Variable
+    ignored = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
+    unnamed = frozenset({"_raw_value", "raw_value"})  # of a Variable
     trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}
     rebuilds = True
 
@@ -72,7 +72,7 @@ class _Functions:
     def __init__(self, bases: tuple[type, ...], copies: Copies) -> None:
         self._bases = bases
         self._copies = copies
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, Any] = {}  # the new functions, by the ids of the originals
 
     def callable(self, fn: Any) -> Any:
         """Replaces the models that a callable refers to directly by copies."""

@@ -250,13 +250,13 @@ class Decoder:
         if not self._counts:
             return usual, rings
         graph = _core.GraphListing(models["model"].skeleton())
-        makers = {result: op for op, _, results, _ in graph.nodes() for result in results}
+        producers = {result: op for op, _, results, _ in graph.nodes() for result in results}
 
         def is_shared(layer: int, kind: str) -> bool:
             past, present = (
                 pattern.format(i=layer, kind=kind) for pattern in (genai.PAST, genai.PRESENT)
             )
-            ops = (makers.get(present, ""), *(op for op, _ in graph.readers(past)))
+            ops = (producers.get(present, ""), *(op for op, _ in graph.readers(past)))
             return len(ops) == 2 and all(op.endswith(padding.GROUPED) for op in ops)
 
         if all(is_shared(layer, kind) for layer, kind in self.layout.boundary()):
@@ -267,7 +267,7 @@ class Decoder:
                 if window is not None and graph.integer(present, "sliding_window_cache"):
                     windows[layer] = window
             return Storage.WINDOWED if windows else Storage.SHARED, windows
-        is_mixed = any(op.endswith(padding.GROUPED) for op in makers.values())
+        is_mixed = any(op.endswith(padding.GROUPED) for op in producers.values())
         return None if is_mixed and self.layout.grows else usual, rings
 
     def needs_equal_lengths(self, models: Mapping[str, Any], storage: Storage) -> str | None:

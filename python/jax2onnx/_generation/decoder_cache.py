@@ -83,9 +83,18 @@ class Layout:
     layers: int
 
     @property
+    def held(self) -> list[Leaf]:
+        """The leaves with keys or values."""
+        return [leaf for leaf in self.leaves if leaf.kind != "index"]
+
+    def layers_of(self, leaf: Leaf) -> Sequence[int]:
+        """Returns the layers that a leaf holds."""
+        return range(self.layers) if leaf.layer is None else (leaf.layer,)
+
+    @property
     def batch(self) -> Any:
         """The batch size, a number or a symbol."""
-        first = next(leaf for leaf in self.leaves if leaf.kind != "index")
+        first = self.held[0]
         return first.spec.shape[first.order[0] + (first.layer is None)]
 
     def windows(self, context_length: int) -> dict[int, int]:
@@ -99,12 +108,10 @@ class Layout:
     def boundary(self) -> dict[tuple[int, str], jax.ShapeDtypeStruct]:
         """Returns the types of each layer's keys and values in the layout of runtimes."""
         found = {}
-        for leaf in self.leaves:
-            if leaf.kind == "index":
-                continue
+        for leaf in self.held:
             whole = leaf.spec.shape if leaf.layer is not None else leaf.spec.shape[1:]
             shape = tuple(whole[axis] for axis in leaf.order)
-            for layer in range(self.layers) if leaf.layer is None else (leaf.layer,):
+            for layer in self.layers_of(leaf):
                 found[layer, leaf.kind] = jax.ShapeDtypeStruct(shape, leaf.spec.dtype)
         return dict(sorted(found.items()))
 
@@ -116,11 +123,8 @@ class Layout:
                 leaves.append(jnp.broadcast_to(used, leaf.spec.shape).astype(leaf.spec.dtype))
                 continue
             back = tuple(map(int, np.argsort(leaf.order)))
-            if leaf.layer is not None:
-                leaves.append(given[leaf.layer, leaf.kind].transpose(back))
-                continue
-            all_layers = [given[i, leaf.kind].transpose(back) for i in range(self.layers)]
-            leaves.append(jnp.stack(all_layers))
+            layers = [given[i, leaf.kind].transpose(back) for i in self.layers_of(leaf)]
+            leaves.append(jnp.stack(layers) if leaf.layer is None else layers[0])
         return jax.tree_util.tree_unflatten(self.tree, leaves)
 
     def outside(self, cache: Any, sequence: Any) -> dict[tuple[int, str], Any]:
@@ -146,11 +150,9 @@ class Layout:
                     f"it is passed as {_text(leaf.spec)}{appended}, so this should be "
                     f"{_text(wanted)}",
                 )
-            if leaf.layer is not None:
-                found[leaf.layer, leaf.kind] = value.transpose(leaf.order)
-                continue
-            for layer in range(self.layers):
-                found[layer, leaf.kind] = value[layer].transpose(leaf.order)
+            for layer in self.layers_of(leaf):
+                part = value[layer] if leaf.layer is None else value
+                found[layer, leaf.kind] = part.transpose(leaf.order)
         return dict(sorted(found.items()))
 
     def _check_structure(self, cache: Any) -> None:
@@ -172,8 +174,7 @@ class Layout:
         """Raises if a runtime cannot give buffers their lengths: all the same, or the context
         length and another one for rings, if a single model takes prompts and tokens.
         """
-        held = [leaf for leaf in self.leaves if leaf.kind != "index"]
-        lengths = [(leaf.spec.shape[self._length_axis(leaf)], leaf.path) for leaf in held]
+        lengths = [(leaf.spec.shape[self._length_axis(leaf)], leaf.path) for leaf in self.held]
         different = dict(reversed(lengths))
         if self.grows or len(different) == 1:
             return
@@ -235,7 +236,7 @@ def layout_of(
         order = _order(path, shape, scope["past"], heads, head_size, context_length)
         leaves.append(Leaf(path, spec, kind, None if stacked else layer, order))
     layout = Layout(tuple(leaves), tree, _grows(leaves, scope["past"]), layers)
-    _check_complete(layout, layers)
+    _check_complete(layout)
     return layout
 
 
@@ -381,12 +382,11 @@ def _grows(leaves: Sequence[Leaf], past: Any) -> bool:
     return bool(growing)
 
 
-def _check_complete(layout: Layout, layers: int) -> None:
+def _check_complete(layout: Layout) -> None:
     found: dict[tuple[int, str], str] = {}
-    for leaf in layout.leaves:
-        if leaf.kind == "index":
-            continue
-        for layer in range(layers) if leaf.layer is None else (leaf.layer,):
+    layers = layout.layers
+    for leaf in layout.held:
+        for layer in layout.layers_of(leaf):
             if (layer, leaf.kind) in found:
                 raise invalid(
                     f"both `{found[layer, leaf.kind]}` and `{leaf.path}` are the {leaf.kind} of "

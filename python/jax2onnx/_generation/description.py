@@ -46,7 +46,6 @@ class Description:
         return tuple(self.eos) if several else (self.eos,)  # type: ignore[arg-type, return-value]
 
     def check(self) -> None:
-        """Raises if a property is invalid."""
         counts = ("layers", "heads", "head_size", "vocabulary", "context_length")
         optional = ("key_value_heads", "hidden_size")
         for name in (*counts, *optional):

@@ -38,7 +38,6 @@ class Observations:
     positions: dict[int, str] = field(default_factory=dict)
 
     def check(self, about: "Description") -> None:
-        """Raises if the description contradicts what was seen."""
         if self.heads and self.scores != about.heads * about.layers:
             count, line = next(iter(self.heads.items()))
             # Heads may be computed one by one.
@@ -78,9 +77,7 @@ def observe(
     sequence: Any,
     lengths: Iterable[Any],
 ) -> Observations:
-    """Returns the sizes that a traced decoder reveals. `lengths` are those of keys in products with
-    queries.
-    """
+    """Returns the sizes that a traced decoder reveals. `lengths` are possible numbers of keys."""
     found = Observations()
     closed = _jax.open_jaxpr(jaxpr)
     positions = {v for v, name in zip(closed.invars, inputs, strict=True) if name == "position_ids"}
@@ -115,7 +112,7 @@ def _equations(
     positions = set(positions)
     for eqn in jaxpr.eqns:
         # Literals are not hashable.
-        holds = [type(v).__name__ != "Literal" and v in positions for v in eqn.invars]
+        holds = [not _jax.is_literal(v) and v in positions for v in eqn.invars]
         chain = (eqn, *callers)
         yield chain, count, holds[-1] if holds else False
         # `jnp.arange` multiplies by its step.
@@ -138,10 +135,10 @@ def _equations(
 def _results(jaxpr: Any, positions: set[Any]) -> list[bool]:
     """Returns `True` for each result that holds positions."""
     for eqn in jaxpr.eqns:
-        operands = [v for v in eqn.invars if type(v).__name__ != "Literal"]
+        operands = [v for v in eqn.invars if not _jax.is_literal(v)]
         if eqn.primitive.name in _STILL_POSITIONS and positions.intersection(operands):
             positions.update(eqn.outvars)
-    return [type(v).__name__ != "Literal" and v in positions for v in jaxpr.outvars]
+    return [not _jax.is_literal(v) and v in positions for v in jaxpr.outvars]
 
 
 def _heads(eqn: Any, head_size: int, batch: Any, sequence: Any, lengths: Sequence[Any]) -> Any:

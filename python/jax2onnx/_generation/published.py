@@ -15,9 +15,8 @@ from jax2onnx._generation import mxfp4
 from jax2onnx._generation.adapters import Adapter
 from jax2onnx._generation.decoder_cache import leaf_paths
 from jax2onnx._tracing.checkpoint import Checkpoint, Computed, Stored
-from jax2onnx.errors import UnsupportedError
 from jax2onnx.families import FAMILIES, Config, Sizes
-from jax2onnx.families.config import invalid, read_json
+from jax2onnx.families.config import invalid, read_json, unsupported
 
 # The context length if the checkpoint allows for more. Runtimes allocate buffers for it by default.
 USUAL_LENGTH = 4096
@@ -86,19 +85,16 @@ def read(
     dtype: Any = jnp.float32,
     last_logits: bool = False,
 ) -> Published:
-    """Reads the description of a checkpoint, for a model that computes in a type. Raises if
-    anything in it is not implemented.
-    """
+    """Reads a checkpoint's description, for a model in a type. Raises if it is not implemented."""
     config, source = Config.load(folder), Safetensors(folder)
     sees = config.family in _TEXT_DEFAULTS
     if sees:
         config = config.part("text_config", _TEXT_DEFAULTS[config.family])
     family = FAMILIES.get(config.family)
     if family is None:
-        raise UnsupportedError(
-            "unsupported-checkpoint",
+        raise unsupported(
             f"`{config.path}` describes a model of the type `{config.family}`",
-            help=f"the supported families are: {', '.join(FAMILIES)}; write other models in JAX, "
+            f"the supported families are: {', '.join(FAMILIES)}; write other models in JAX, "
             "and export them with `generation.save`",
         )
     length = _context_length(config, context_length)
@@ -158,10 +154,9 @@ def _decoded(config: Config, source: Safetensors) -> dict[str, tuple[str, str]]:
         return {}
     method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
     if config.family != "gpt_oss" or method != "mxfp4":
-        raise UnsupportedError(
-            "unsupported-checkpoint",
+        raise unsupported(
             f"the weights are quantised by `{method}`, says `{config.path}`",
-            help="export a checkpoint of floats, with `weights=` for fewer bits",
+            "export a checkpoint of floats, with `weights=` for fewer bits",
         )
     ends = ("_blocks", "_scales")
     named = [n.removesuffix(ends[0]) for n in source.names() if n.endswith(ends[0])]
@@ -200,10 +195,9 @@ def _check_tensors(
     ]
     if unknown and not known.isdisjoint(source.names()):
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        raise UnsupportedError(
-            "unsupported-checkpoint",
+        raise unsupported(
             f"the checkpoint has the tensor `{unknown[0]}`{more}, which the model does not read",
-            help="the model may differ from others of its family",
+            "the model may differ from others of its family",
         )
 
 

@@ -1,13 +1,11 @@
 """Notebooks: detecting one, and short tracebacks in it."""
 
 import contextlib
-import functools
 import linecache
 import os
 import sys
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from jax2onnx._python.objects import PACKAGE
 from jax2onnx.errors import InvalidInputError
@@ -15,9 +13,6 @@ from jax2onnx.errors import InvalidInputError
 # The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise, or
 # break the lines of tables.
 PRE = '<pre style="font-family:monospace;line-height:1.25;white-space:pre;overflow-x:auto">'
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 
 def is_notebook() -> bool:
@@ -48,7 +43,7 @@ def name_of_file(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-class HiddenFrames:
+class HiddenFrames(contextlib.ContextDecorator):
     """Shortens errors in notebooks: removes the frames of this package, and the errors that led to
     one about a wrong argument. Moves notes into the message, since many releases of IPython do not
     show them.
@@ -57,7 +52,6 @@ class HiddenFrames:
     """
 
     def __enter__(self) -> Self:
-        """Starts the block."""
         return self
 
     def __exit__(
@@ -66,7 +60,6 @@ class HiddenFrames:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        """Shortens an error."""
         if error is None or not is_notebook():
             return
         error.__traceback__ = without_own_frames(error.__traceback__)
@@ -81,17 +74,6 @@ def _show_notes(error: BaseException) -> None:
     if notes and error.args and str(error) == error.args[0]:
         error.args = ("\n".join([error.args[0], *notes]), *error.args[1:])
         error.__notes__ = [note for note in error.__notes__ if note not in notes]
-
-
-def hidden_frames(method: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Removes the frames of this package from errors that a method raises, in notebooks."""
-
-    @functools.wraps(method)
-    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        with HiddenFrames():
-            return method(*args, **kwargs)
-
-    return called
 
 
 def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -38,9 +38,7 @@ def is_installed(file: str) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Returns `True` for a source file that is neither installed, nor in this package, nor text
-    that was executed.
-    """
+    """Returns `True` for source files that are neither installed nor in this package."""
     return not (file.startswith((PACKAGE, "<")) or is_installed(file))
 
 
@@ -53,7 +51,6 @@ def users_frame() -> int:
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
-    """Caches a function of types."""
     remember: Any = functools.lru_cache(maxsize=1024)
     return remember(function)  # type: ignore[no-any-return]
 

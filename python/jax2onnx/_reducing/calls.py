@@ -72,13 +72,11 @@ def _object(name: str, fields: Sequence[str], value: Any) -> str:
 
 
 def dtype_text(dtype: Any) -> str:
-    """Formats an element type in Python syntax."""
     name = np.dtype(dtype).name
     return "jnp.bool_" if name == "bool" else f"jnp.{name}"
 
 
 def number(value: Any) -> str:
-    """Formats a number in Python syntax."""
     if isinstance(value, complex):
         return f"complex({number(value.real)}, {number(value.imag)})"
     text = repr(value)
@@ -88,9 +86,7 @@ def number(value: Any) -> str:
 
 
 def _with(function: str, *names: str, **defaults: Any) -> Template:
-    """Returns the template of a call with some parameters as keywords. Those in `defaults` are
-    omitted if they have that value.
-    """
+    """Returns the template of a call with these keywords. Those equal to `defaults` are omitted."""
 
     def call(p: Any, a: Sequence[str]) -> str:
         keywords = [f"{name}={text_of(p[name])}" for name in names]
@@ -115,27 +111,11 @@ def _dot_general(p: Any, a: Sequence[str]) -> str:
     return f"lax.dot_general({', '.join([*a, numbers, *([extra] if extra else [])])})"
 
 
-def _padding(p: Any, a: Sequence[str]) -> str:
-    return f"lax.pad({', '.join(a)}, {text_of(p['padding_config'])})"
-
-
 def _slice(p: Any, a: Sequence[str]) -> str:
     strides = p.get("strides") or (1,) * len(p["start_indices"])
     parts = zip(p["start_indices"], p["limit_indices"], strides, strict=True)
     texts = [f"{b or ''}:{e}" + ("" if s == 1 else f":{s}") for b, e, s in parts]
     return f"{a[0]}[{', '.join(texts)}]"
-
-
-def _gather(p: Any, a: Sequence[str]) -> str:
-    return _with(
-        "lax.gather",
-        "dimension_numbers",
-        "slice_sizes",
-        unique_indices=False,
-        indices_are_sorted=False,
-        mode=None,
-        fill_value=None,
-    )(p, a)
 
 
 def _scatter(name: str) -> Template:
@@ -153,21 +133,6 @@ def _iota(p: Any, _: Sequence[str]) -> str:
     return f"lax.broadcasted_iota({dtype}, {text_of(p['shape'])}, {p['dimension']})"
 
 
-def _convolution(p: Any, a: Sequence[str]) -> str:
-    return _with(
-        "lax.conv_general_dilated",
-        "window_strides",
-        "padding",
-        "lhs_dilation",
-        "rhs_dilation",
-        "dimension_numbers",
-        feature_group_count=1,
-        batch_group_count=1,
-        precision=None,
-        preferred_element_type=None,
-    )(p, a)
-
-
 def _sort(p: Any, a: Sequence[str]) -> str:
     operands = a[0] if len(a) == 1 else f"({', '.join(a)})"
     rest = _with("", "dimension", is_stable=True, num_keys=1)(p, [])[1:-1]
@@ -175,16 +140,8 @@ def _sort(p: Any, a: Sequence[str]) -> str:
     return f"[{call}]" if len(a) == 1 else call
 
 
-def _convert(p: Any, a: Sequence[str]) -> str:
-    return f"lax.convert_element_type({a[0]}, {dtype_text(p['new_dtype'])})"
-
-
 def _arg(function: str) -> Template:
     return lambda p, a: f"{function}({a[0]}, {p['axes'][0]}, {dtype_text(p['index_dtype'])})"
-
-
-def _dynamic_slice(p: Any, a: Sequence[str]) -> str:
-    return f"lax.dynamic_slice({a[0]}, ({', '.join(a[1:])},), {text_of(p['slice_sizes'])})"
 
 
 TEMPLATES: dict[str, Template] = {
@@ -202,21 +159,44 @@ TEMPLATES: dict[str, Template] = {
         f"lax.broadcast_in_dim({a[0]}, {text_of(p['shape'])}, {text_of(p['broadcast_dimensions'])})"
     ),
     "concatenate": lambda p, a: f"lax.concatenate([{', '.join(a)}], {p['dimension']})",
-    "conv_general_dilated": _convolution,
-    "convert_element_type": _convert,
+    "conv_general_dilated": _with(
+        "lax.conv_general_dilated",
+        "window_strides",
+        "padding",
+        "lhs_dilation",
+        "rhs_dilation",
+        "dimension_numbers",
+        feature_group_count=1,
+        batch_group_count=1,
+        precision=None,
+        preferred_element_type=None,
+    ),
+    "convert_element_type": lambda p, a: (
+        f"lax.convert_element_type({a[0]}, {dtype_text(p['new_dtype'])})"
+    ),
     "copy": _positional("jnp.copy({0})"),
     "copy_p": _positional("jnp.copy({0})"),
     "div": _positional("lax.div({0}, {1})"),
     "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice,
+    "dynamic_slice": lambda p, a: (
+        f"lax.dynamic_slice({a[0]}, ({', '.join(a[1:])},), {text_of(p['slice_sizes'])})"
+    ),
     "dynamic_update_slice": lambda _, a: (
         f"lax.dynamic_update_slice({a[0]}, {a[1]}, ({', '.join(a[2:])},))"
     ),
-    "gather": _gather,
+    "gather": _with(
+        "lax.gather",
+        "dimension_numbers",
+        "slice_sizes",
+        unique_indices=False,
+        indices_are_sorted=False,
+        mode=None,
+        fill_value=None,
+    ),
     "integer_pow": lambda p, a: f"lax.integer_pow({a[0]}, {p['y']})",
     "iota": _iota,
     "neg": _positional("-{0}"),
-    "pad": _padding,
+    "pad": lambda p, a: f"lax.pad({', '.join(a)}, {text_of(p['padding_config'])})",
     "reduce_precision": _with("lax.reduce_precision", "exponent_bits", "mantissa_bits"),
     "reshape": lambda p, a: f"lax.reshape({a[0]}, {text_of(p['new_sizes'])})",
     "rev": lambda p, a: f"lax.rev({a[0]}, {text_of(p['dimensions'])})",

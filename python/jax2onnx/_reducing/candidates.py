@@ -50,9 +50,7 @@ def some_equations(case: Case, numbers: Sequence[int]) -> Case:
 
 
 def bodies(case: Case) -> Iterator[Candidate]:
-    """Yields the bodies of loops and branches as programs of their own, with the values of their
-    first iteration.
-    """
+    """Yields the bodies of loops and branches with the values of their first iteration."""
     for eqn in case.eqns:
         kind, operands = control(eqn), [case.value(atom) for atom in eqn.invars]
         for body, args in _entered(eqn, kind, operands):
@@ -62,6 +60,7 @@ def bodies(case: Case) -> Iterator[Candidate]:
 def _entered(
     eqn: Any, kind: str | None, operands: Sequence[Any]
 ) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """Yields the bodies of an equation, each with its operands when it is first entered."""
     params = eqn.params
     name = eqn.primitive.name
     if name == "cond":

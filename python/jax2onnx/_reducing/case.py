@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
-from jax2onnx._checking.evaluate import evaluate
+from jax2onnx._checking.evaluate import evaluate, variable_sizes
 from jax2onnx._tracing.inputs import place_of
 from jax2onnx._tracing.user_frames import user_frame
 from jax2onnx.errors import InvalidInputError
@@ -42,13 +42,7 @@ class Case:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """The sizes of symbolic dimensions."""
-        pairs = zip(self.jaxpr.invars, self.args, strict=True)
-        return _jax.variables(
-            (dim, size)
-            for var, array in pairs
-            for dim, size in zip(var.aval.shape, array.shape, strict=True)
-        )
+        return variable_sizes(self.closed, self.args)
 
     @property
     def is_symbolic(self) -> bool:
@@ -77,7 +71,6 @@ class Case:
 
     @cached_property
     def expected(self) -> list[Any]:
-        """JAX's results."""
         return [self.value(atom) for atom in self.jaxpr.outvars]
 
     def value(self, atom: Any) -> Any:
@@ -87,9 +80,7 @@ class Case:
         return self.values[atom]
 
     def excerpt(self, eqns: Sequence[Any], outvars: Sequence[Any]) -> "Case":
-        """Returns the program of some equations. What they read from others becomes an input with
-        JAX's value.
-        """
+        """Returns the program of some equations. Values of other equations become inputs."""
         made = {var for eqn in eqns for var in eqn.outvars}
         atoms = [atom for eqn in eqns for atom in eqn.invars] + list(outvars)
         read = dict.fromkeys(a for a in atoms if not _jax.is_literal(a) and a not in made)
@@ -140,6 +131,23 @@ class Case:
         for eqn in _jax.equations_in(self.jaxpr):
             length += eqn.params["length"] if eqn.primitive.name == "scan" else 0
         return count(self.jaxpr), len(self.jaxpr.outvars), elements + length
+
+
+def traced_case(
+    function: Callable[..., Any],
+    consts: Sequence[Any],
+    specs: Sequence[Any],
+    args: Sequence[Any],
+    names: Sequence[str],
+    parameters: Sequence[str | None],
+) -> Case:
+    """Traces a function of constants and inputs. The trace may add constants to those."""
+    traced, count = jax.make_jaxpr(function)(*consts, *specs), len(consts)
+    jaxpr = traced.jaxpr
+    constvars = [*jaxpr.invars[:count], *jaxpr.constvars]
+    whole = _jax.excerpt(jaxpr, constvars, jaxpr.invars[count:], jaxpr.eqns, jaxpr.outvars)
+    closed = _jax.closed_jaxpr(whole, [*consts, *traced.consts])
+    return Case(closed, tuple(args), tuple(names), (*parameters, *[None] * len(traced.consts)))
 
 
 def _not_evaluated(eqn: Any, error: Exception) -> InvalidInputError:

@@ -8,29 +8,33 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._checking.compare import difference, not_numbers
-from jax2onnx._checking.runtime import Runnable, as_tensor
+from jax2onnx._checking.compare import difference, error_of, not_numbers
+from jax2onnx._checking.runtime import Runnable, as_tensor, is_float
 from jax2onnx._reducing.case import Case
 from jax2onnx._reducing.export import USUAL, Exporter, Way
-from jax2onnx._reducing.precision import distance, in_double_precision
-from jax2onnx.errors import InvalidInputError
+from jax2onnx._reducing.replay import Replay
+from jax2onnx.errors import invalid_option
 
 # Decides whether a model is wrong, given its bytes, its inputs and JAX's results.
 Predicate = Callable[[Any, Sequence[np.ndarray], Sequence[np.ndarray]], bool]
 
 
+@dataclass(eq=False)
 class Check(ABC):
     """A property of a program's model that must be preserved."""
 
     #: Describes a model that passes.
-    passing = "is right"
+    passing: ClassVar[str] = "is right"
+
+    exporter: Exporter
 
     def restart(self) -> None:  # noqa: B027 (most checks judge each program alone)
         """Compares later programs with the next one, not with the first one."""
@@ -39,20 +43,16 @@ class Check(ABC):
         """Returns advice for a program that passes."""
         return "pass the inputs that fail, smaller tolerances, or another `check`"
 
-    def __init__(self, exporter: Exporter) -> None:
-        self.exporter = exporter
-
     @abstractmethod
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
-        """Returns a description of the failure, or None if the check passes. A program that cannot
-        be checked raises.
-        """
+        """Returns a description of the failure, or None. Raises for an invalid program."""
 
 
 # A result is as good as JAX's if its distance to the exact one is at most this multiple.
 AS_GOOD = 4
 
 
+@dataclass(eq=False)
 class Differs(Check):
     """The model's results differ from JAX's.
 
@@ -60,12 +60,9 @@ class Differs(Check):
     later ones, too. If they do not, a search must not end at a subtraction that enlarges them.
     """
 
-    def __init__(
-        self, exporter: Exporter, rtol: float | None = None, atol: float | None = None
-    ) -> None:
-        super().__init__(exporter)
-        self.rtol, self.atol = rtol, atol
-        self._genuine: bool | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    _genuine: bool | None = field(default=None, init=False)
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         found = self.exporter.run(case, way)
@@ -96,6 +93,37 @@ class Differs(Check):
         return None
 
 
+def in_double_precision(case: Case) -> list[np.ndarray] | None:
+    """Returns JAX's results with all floats in 64 bits; None if JAX refuses."""
+
+    def widened(dtype: Any) -> Any:
+        return np.dtype(np.float64) if is_float(dtype) else dtype
+
+    def wide(array: Any) -> Any:
+        array = jax.numpy.asarray(array)
+        return array.astype(widened(array.dtype))
+
+    try:
+        with _jax.precision(double=True):
+            consts, args = map(wide, case.closed.consts), map(wide, case.args)
+            doubled = Replay(dtype=widened).case(case, list(args), list(consts))
+            return [as_tensor(array) for array in doubled.expected]
+    except Exception:  # an equation may need 32 bits
+        return None
+
+
+def distance(exact: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    """Returns the largest error of some results; infinite if other elements are finite."""
+    largest = 0.0
+    for one, other in zip(exact, found, strict=True):
+        if not is_float(one.dtype):
+            largest = max(largest, float("inf") if (one != other).any() else 0.0)
+            continue
+        error = error_of(one, other.astype(np.float64))
+        largest = max(largest, 0.0 if error is None else error.largest)
+    return largest
+
+
 class NotANumber(Check):
     """The model's results contain NaN."""
 
@@ -106,12 +134,11 @@ class NotANumber(Check):
         return None
 
 
+@dataclass(eq=False)
 class Raises(Check):
     """The export, the loading of the model or its run raises an error of one kind."""
 
-    def __init__(self, exporter: Exporter, kind: str | None = None) -> None:
-        super().__init__(exporter)
-        self.kind = kind
+    kind: str | None = None
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         error = self.error(case, way)
@@ -120,7 +147,6 @@ class Raises(Check):
         return f"{type(error).__name__}: {first_line(error)}"
 
     def error(self, case: Case, way: Way = USUAL) -> Exception | None:
-        """Returns the error, or None."""
         try:
             self.exporter.run(case, way)
         except Exception as error:
@@ -131,7 +157,7 @@ class Raises(Check):
 class Crashes(Check):
     """The process that runs the model is killed by a signal. Each run has its own process."""
 
-    PATIENCE = 60
+    PATIENCE: ClassVar[int] = 60
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         if way.runtime == "reference":
@@ -151,12 +177,11 @@ class Crashes(Check):
         return f"onnxruntime crashes: {signal.Signals(-done.returncode).name}"
 
 
+@dataclass(eq=False)
 class Fires(Check):
     """The optimiser applies a rewrite or a pass."""
 
-    def __init__(self, exporter: Exporter, rewrite: str) -> None:
-        super().__init__(exporter)
-        self.rewrite = rewrite
+    rewrite: str
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         applied = self.exporter.model(case, way.fuel).applied.get(self.rewrite, 0)
@@ -167,18 +192,17 @@ class Fires(Check):
         return f"the optimiser applies {', '.join(applied) or 'nothing'}"
 
 
+@dataclass(eq=False)
 class Slower(Check):
     """onnxruntime takes longer than compiled JAX by a factor, and later programs lose at least half
     of the time that the first one loses. Tiny programs would only show the cost of a call.
     """
 
-    SHARE = 0.5
-    passing = "is fast enough"
+    SHARE: ClassVar[float] = 0.5
+    passing: ClassVar[str] = "is fast enough"
 
-    def __init__(self, exporter: Exporter, factor: float) -> None:
-        super().__init__(exporter)
-        self.factor = factor
-        self._lost: float | None = None
+    factor: float
+    _lost: float | None = field(default=None, init=False)
 
     def restart(self) -> None:
         self._lost = None
@@ -219,12 +243,11 @@ def _time(run: Callable[[], Any], runs: int = 7) -> float:
     return min(times)
 
 
+@dataclass(eq=False)
 class Asks(Check):
     """The user's own predicate."""
 
-    def __init__(self, exporter: Exporter, predicate: Predicate) -> None:
-        super().__init__(exporter)
-        self.predicate = predicate
+    predicate: Predicate
 
     def failure(self, case: Case, way: Way = USUAL) -> str | None:
         model = self.exporter.proto(case, way.fuel)
@@ -243,18 +266,19 @@ def kind_of(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an error that is not empty."""
     return next((line for line in str(error).splitlines() if line.strip()), "").strip()
 
 
 def check_of(
-    wanted: str | Predicate | None,
+    wanted: str | Predicate | Check | None,
     exporter: Exporter,
     case: Case,
     rtol: float | None,
     atol: float | None,
 ) -> Check:
     """Returns the check that the user asked for; by default, the one that fails."""
+    if isinstance(wanted, Check):
+        return wanted
     if callable(wanted):
         return Asks(exporter, wanted)
     name, _, argument = (wanted or "").partition(":")
@@ -269,10 +293,9 @@ def check_of(
     if name == "slower" and argument:
         return Slower(exporter, _factor(argument))
     if name not in ("", "error"):
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"there is no check `{wanted}`",
-            help="choose differs, nan, error, crash, rewrite:NAME or slower:FACTOR",
+            "choose differs, nan, error, crash, rewrite:NAME or slower:FACTOR",
         )
     error = Raises(exporter).error(case)
     if error is not None or name == "error":
@@ -284,6 +307,4 @@ def _factor(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise InvalidInputError(
-            "invalid-option", f"`{text}` is not a factor", help="write slower:3"
-        ) from error
+        raise invalid_option(f"`{text}` is not a factor", "write slower:3") from error

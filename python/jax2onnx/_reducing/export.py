@@ -47,7 +47,6 @@ class Exporter:
     name_of: Callable[[Any], str | None] = lambda _: None
 
     def model(self, case: Case, fuel: int | None = None, **changes: Any) -> "_core.Model":
-        """Converts a program."""
         parameters = zip(case.closed.consts, case.parameters, strict=True)
         names = {id(array): name for array, name in parameters}
         boundary = Boundary(
@@ -60,8 +59,6 @@ class Exporter:
                 boundary,
                 name_of=lambda array: names.get(id(array)) or self.name_of(array),
                 rules=registered(),
-                entry=None,
-                function=None,
             )
 
     def proto(self, case: Case, fuel: int | None = None, **changes: Any) -> Any:
@@ -77,7 +74,6 @@ class Exporter:
         return runnable.run(feeds, optimised=way.runtime == "optimised")
 
     def expected(self, case: Case) -> list[np.ndarray]:
-        """Returns JAX's results as tensors."""
         with _jax.precision(double=self.double):
             return [as_tensor(array) for array in case.expected]
 

@@ -1,5 +1,6 @@
 """Prints a program as JAX code, with the user's lines as comments."""
 
+import itertools
 import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,7 @@ class ProgramText:
         line_of: Callable[[Any], str] | None = None,
         every: bool = False,
     ) -> None:
-        """Prints a program. Of equations with the same line, only the first has a comment, unless
-        `every` one should.
-        """
+        """Prints a program. The first equation of a line has a comment, or `every` one."""
         self.imports: set[str] = set()
         self.constants: list[str] = []
         self._double = double
@@ -73,12 +72,8 @@ class ProgramText:
         if var not in self._names:
             base = re.sub(r"\W+", "_", wish).strip("_") or "v"
             base = base if not base[0].isdigit() else f"x{base}"
-            name, number = base if wish else "a", 0
-            while name in self._used:
-                number += 1
-                name = f"{base}{number}" if wish else _letters(number)
-            self._used.add(name)
-            self._names[var] = name
+            letters = (name for name in map(_letters, itertools.count()) if name not in self._used)
+            self._names[var] = self._unique(base if wish else next(letters))
         return self._names[var]
 
     def _body(self, jaxpr: Any) -> Iterator[str]:
@@ -140,6 +135,7 @@ class ProgramText:
         return f"{', '.join(names)}{',' if len(names) == 1 else ''}" if is_tuple else names[0]
 
     def _commented(self, text: str, eqn: Any) -> str:
+        """Adds the user's line to a statement, as a comment behind or above it."""
         line = self._line_of(eqn)
         if self._every:
             return f"{text}{COMMENT}{line}"
@@ -197,6 +193,7 @@ class ProgramText:
     def _stepped(
         self, jaxpr: Any, carried: Sequence[Any], rows: Sequence[Any], carry: int
     ) -> tuple[str, list[str]]:
+        """Returns the name and the lines of a scan's body."""
         name = self._unique("body")
         unpack = []
         for label, variables in (("carry", carried), ("row", rows)):
@@ -279,7 +276,6 @@ class _Raw:
         self._text = text
 
     def __repr__(self) -> str:
-        """Returns the text."""
         return self._text
 
 
@@ -324,7 +320,7 @@ def line_of_equation(eqn: Any) -> str:
 
 
 def _letters(number: int) -> str:
-    """Returns `b` for 1, `z` for 25, `aa` for 26."""
+    """Returns `a` for 0, `z` for 25, `aa` for 26."""
     text = ""
     number += 1
     while number:

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from jax2onnx import _core, _jax
-from jax2onnx._export.options import Options
-from jax2onnx._reducing.case import Case
+from jax2onnx._export.options import Options, recorded_options
+from jax2onnx._reducing.case import Case, traced_case
 from jax2onnx._reducing.program_text import COMMENT, ProgramText
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, wrong_arguments
 
 # The file of the text that a recording is read as.
 FILE = "<recording>"
@@ -124,10 +124,10 @@ class _Reader:
             function, lines = self._function(text)
             args = _arguments(main.invars, names, values, self._random)
             consts = [jax.numpy.asarray(array) for array in main.consts]
-            cases = [_case(function, consts, args, args, names, parameters)]
+            cases = [traced_case(function, consts, args, args, names, parameters)]
             if any(_jax.is_symbolic(d) for var in main.invars for d in var.aval.shape):
                 specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in main.invars]
-                cases.append(_case(function, consts, specs, args, names, parameters))
+                cases.append(traced_case(function, consts, specs, args, names, parameters))
         return Recorded(cases, _options(header), self._double, lambda eqn: _line(eqn, lines))
 
     def _function(self, text: ProgramText) -> tuple[Callable[..., Any], list[str]]:
@@ -214,22 +214,6 @@ class _Reader:
         return None
 
 
-def _case(
-    function: Callable[..., Any],
-    consts: Sequence[Any],
-    specs: Sequence[Any],
-    args: Sequence[Any],
-    names: Sequence[str],
-    parameters: tuple[str | None, ...],
-) -> Case:
-    traced = jax.make_jaxpr(function)(*consts, *specs)
-    jaxpr, count = traced.jaxpr, len(consts)
-    constvars = [*jaxpr.invars[:count], *jaxpr.constvars]
-    whole = _jax.excerpt(jaxpr, constvars, jaxpr.invars[count:], jaxpr.eqns, jaxpr.outvars)
-    closed = _jax.closed_jaxpr(whole, [*consts, *traced.consts])
-    return Case(closed, tuple(args), tuple(names), (*parameters, *[None] * len(traced.consts)))
-
-
 def _arguments(
     invars: Sequence[Any],
     names: Sequence[str],
@@ -250,9 +234,8 @@ def _arguments(
         if name in given:
             array = given[name]
             if array.shape != shape:
-                raise InvalidInputError(
-                    "wrong-arguments",
-                    f"the input `{name}` is {dtype}{list(shape)}, not {list(array.shape)}",
+                raise wrong_arguments(
+                    f"the input `{name}` is {dtype}{list(shape)}, not {list(array.shape)}"
                 )
         elif jax.numpy.issubdtype(dtype, np.inexact):
             array = random.standard_normal(shape)
@@ -307,19 +290,12 @@ def _key(kind: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def _options(header: Mapping[str, Any]) -> Options:
-    def patterns(name: str) -> list[tuple[str, str]]:
-        lines = (header.get(name) or "").splitlines()
-        return [(pattern, text) for pattern, _, text in (line.rpartition("=") for line in lines)]
-
     operators = (header.get("operators") or "").split()
-    return Options(
+    return recorded_options(
+        header,
         model_name="reduced",
         opset=header.get("opset"),
         detail="off",
         functions="decorated",
         operators=dict(entry.split("=", 1) for entry in operators),
-        assume=(header.get("assume") or "").split(),
-        compute=patterns("compute"),
-        weights=patterns("weights"),
-        target=header.get("target") or "onnxruntime",
     )

@@ -30,7 +30,7 @@ from jax2onnx._tracing.inputs import Specs, check_arguments, check_callable
 from jax2onnx._tracing.names import boundary_names, paths_of, signature_of
 from jax2onnx._tracing.parameters import function_of
 from jax2onnx._tracing.trace import trace
-from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError, wrong_arguments
 
 # The options of `to_onnx` that decide what a program becomes.
 OPTIONS = (
@@ -108,10 +108,9 @@ def reduce(
 
 def _recorded(path: str | os.PathLike[str], inputs: Any) -> recording.Recorded:
     if inputs and not isinstance(inputs, Mapping):
-        raise InvalidInputError(
-            "wrong-arguments",
+        raise wrong_arguments(
             "the inputs of a recording are a mapping from names to arrays",
-            help='pass inputs={"x": array}',
+            'pass inputs={"x": array}',
         )
     try:
         text = Path(path).read_text()
@@ -198,11 +197,7 @@ def reduced(
     exporter = program.exporter
     with collected_rarely(), _jax.precision(double=exporter.double):
         for case in program.cases:
-            check = (
-                wanted
-                if isinstance(wanted, Check)
-                else check_of(wanted, exporter, case, *tolerance)
-            )
+            check = check_of(wanted, exporter, case, *tolerance)
             failure = _failure(check, case)
             if failure is not None:
                 break

@@ -1,14 +1,16 @@
 """Traces a program again, with changes."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from jax2onnx import _jax
-from jax2onnx._reducing.case import Case
+from jax2onnx._reducing.case import Case, traced_case
 from jax2onnx._tracing.primitives import called_by
 
 # The position of an equation: its number in its jaxpr, preceded by the number of the equation and
@@ -72,19 +74,8 @@ class Replay:
             else array
             for var, array in zip(case.jaxpr.invars, args, strict=True)
         ]
-        traced = jax.make_jaxpr(run)(*consts, *symbolic)
-        jaxpr = traced.jaxpr
-        jaxpr = _jax.excerpt(
-            jaxpr,
-            [*jaxpr.invars[:count], *jaxpr.constvars],
-            jaxpr.invars[count:],
-            jaxpr.eqns,
-            jaxpr.outvars,
-        )
-        extra = traced.consts
-        closed = _jax.without_dead_code(_jax.closed_jaxpr(jaxpr, [*consts, *extra]))
-        parameters = (*case.parameters, *[None] * len(extra))
-        found = Case(closed, tuple(args), case.names, parameters)
+        found = traced_case(run, consts, symbolic, args, case.names, case.parameters)
+        found = replace(found, closed=_jax.without_dead_code(found.closed))
         return found.needed(found.jaxpr.outvars)
 
     def _jaxpr(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], at: Path) -> list[Any]:
@@ -168,7 +159,7 @@ def _filled(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
     """Adjusts one of the new sizes of a reshape, so that the number of elements is preserved."""
     if not all(isinstance(n, int) for n in (*shape, *sizes)):
         return tuple(sizes)
-    wanted, found = _product(shape), _product(sizes)
+    wanted, found = math.prod(shape), math.prod(sizes)
     if wanted == found or not found:
         return tuple(sizes)
     for axis in range(len(sizes) - 1, -1, -1):
@@ -176,10 +167,3 @@ def _filled(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
         if wanted % rest == 0:
             return (*sizes[:axis], wanted // rest, *sizes[axis + 1 :])
     return tuple(sizes)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result

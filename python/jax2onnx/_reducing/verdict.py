@@ -42,7 +42,6 @@ class Verdict:
 
 
 def verdict_of(case: Case, check: Check) -> Verdict:
-    """Returns the cause of a failure."""
     if isinstance(check, Fires):
         return Verdict("rewrite", check.rewrite, "the smallest program found that it applies to")
     for judge in (_program, _option, _rewrite, _runtime):

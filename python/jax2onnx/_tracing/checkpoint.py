@@ -8,12 +8,13 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 
 from jax2onnx._core import Safetensors, Weight
 from jax2onnx._python.packages import require
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, invalid_option
 
 # The number of parameters that a message lists.
 _LISTED = 5
@@ -97,15 +98,13 @@ class Weights:
 
 
 def _described(checkpoint: Any) -> Checkpoint:
-    if not isinstance(checkpoint, Checkpoint):
-        if not isinstance(checkpoint, str | os.PathLike):
-            raise InvalidInputError(
-                "invalid-option",
-                f"`checkpoint` cannot be {checkpoint!r}",
-                help="pass a path, or a jax2onnx.Checkpoint",
-            )
+    if isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    if isinstance(checkpoint, str | os.PathLike):
         return Checkpoint(checkpoint)
-    return checkpoint
+    raise invalid_option(
+        f"`checkpoint` cannot be {checkpoint!r}", "pass a path, or a jax2onnx.Checkpoint"
+    )
 
 
 def _weights(
@@ -135,12 +134,8 @@ def _weights(
             help="pass `names` with the checkpoint: a function or a mapping from parameters to "
             "tensors",
         )
-    wrong: list[str] = []
-    weights = [
-        _fitted(parameter, entry, source, wrong)
-        for parameter, entry in zip(parameters, entries, strict=True)
-    ]
-    if wrong:
+    fitted = [_fitted(*pair, source) for pair in zip(parameters, entries, strict=True)]
+    if wrong := [found for found in fitted if isinstance(found, str)]:
         raise _wrong(
             f"the shape or type of {_count(len(wrong))} of {len(parameters)} parameters differs in "
             "the checkpoint",
@@ -148,11 +143,10 @@ def _weights(
             help="Stored(name, transpose=True) transposes a matrix, cast=True accepts another "
             "float type",
         )
-    return [found for found in weights if found is not None]
+    return [found for found in fitted if not isinstance(found, str)]
 
 
 def array_of(weight: Weight) -> "np.ndarray[Any, Any]":
-    """Reads the elements of a weight."""
     dtype = getattr(ml_dtypes, weight.dtype, None) or np.dtype(weight.dtype)
     return np.frombuffer(weight.bytes(), dtype).reshape(weight.shape)
 
@@ -170,14 +164,10 @@ def _computed(parameter: Parameter, entry: Computed, source: "Safetensors | _Orb
 
 
 def _fitted(
-    parameter: Parameter,
-    entry: Stored | Computed,
-    source: "Safetensors | _Orbax",
-    wrong: list[str],
-) -> tuple[tuple[object, ...], Weight] | None:
+    parameter: Parameter, entry: Stored | Computed, source: "Safetensors | _Orbax"
+) -> tuple[tuple[object, ...], Weight] | str:
     """Converts a tensor to the parameter's layout and type, and returns it with a key that
-    identifies the tensor and the conversion. If it does not fit, adds an entry to `wrong` and
-    returns None.
+    identifies the tensor and the conversion. Returns the reason if it does not fit.
     """
     if isinstance(entry, Computed):
         return (parameter.name, "computed"), _computed(parameter, entry, source)
@@ -188,8 +178,7 @@ def _fitted(
     if entry.transpose is not False:
         axes = axes[::-1] if entry.transpose is True else entry.transpose
         if sorted(axes) != list(range(len(weight.shape))):
-            wrong.append(f"`{entry.name}` is {found}, which has no axes {tuple(axes)}")
-            return None
+            return f"`{entry.name}` is {found}, which has no axes {tuple(axes)}"
         weight = weight.transposed(list(axes))
         found += f", transposed {weight.dtype}{weight.shape}"
     both_floats = weight.dtype in _FLOATS and parameter.dtype in _FLOATS
@@ -197,11 +186,10 @@ def _fitted(
         weight = weight.converted(parameter.dtype, parameter.name)
     if (tuple(weight.shape), weight.dtype) != (parameter.shape, parameter.dtype):
         expected = f"{parameter.dtype}{list(parameter.shape)}"
-        wrong.append(
+        return (
             f"`{parameter.name}` is {expected} in the function, but `{entry.name}` is {found} in "
             "the checkpoint"
         )
-        return None
     return (entry.name, tuple(axes), weight.dtype), weight
 
 
@@ -220,10 +208,9 @@ def _entry(checkpoint: Checkpoint, name: str) -> Stored | Computed:
     if isinstance(found, str):
         found = Stored(found)
     if not isinstance(found, Stored):
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"`names` returns {found!r} for the parameter `{name}`",
-            help="it has to return the name of a tensor, or a jax2onnx.Stored",
+            "it has to return the name of a tensor, or a jax2onnx.Stored",
         )
     return Stored(found.name, found.transpose, cast=found.cast or checkpoint.cast)
 
@@ -278,17 +265,17 @@ class _Orbax:
         tree = getattr(tree, "item_metadata", tree)
         tree = getattr(tree, "tree", tree)
         self._tree = tree
-        self._leaves = dict(_leaves(tree, ()))
+        self._leaves = {".".join(path): (path, leaf) for path, leaf in _leaves(tree, ())}
 
     def names(self) -> Iterable[str]:
-        return (".".join(path) for path in self._leaves)
+        return self._leaves
 
     def get(self, name: str) -> Weight | None:
-        for path, leaf in self._leaves.items():
-            if ".".join(path) == name:
-                dtype = np.dtype(leaf.dtype).name
-                return Weight.fetched(dtype, list(leaf.shape), partial(self._restore, path))
-        return None
+        path, leaf = self._leaves.get(name, ((), None))
+        if leaf is None:
+            return None
+        dtype = np.dtype(leaf.dtype).name
+        return Weight.fetched(dtype, list(leaf.shape), partial(self._restore, path))
 
     def _restore(self, path: tuple[str, ...]) -> "np.ndarray[Any, Any]":
         import orbax.checkpoint as orbax
@@ -302,7 +289,7 @@ class _Orbax:
             return 0 if at == path else orbax.PLACEHOLDER
 
         item = only(self._tree, ())
-        args = _each_leaf(item, orbax.RestoreArgs(restore_type=np.ndarray))
+        args = jax.tree.map(lambda _: orbax.RestoreArgs(restore_type=np.ndarray), item)
         restored: Any = self._handler.restore(
             self._path, args=orbax.args.PyTreeRestore(item=item, restore_args=args)
         )
@@ -320,15 +307,6 @@ def _leaves(tree: Any, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...],
             yield from _leaves(value, (*path, str(index)))
     elif getattr(tree, "shape", None) is not None:
         yield path, tree
-
-
-def _each_leaf(tree: Any, value: Any) -> Any:
-    """Returns a tree of the same form with `value` for all leaves."""
-    if isinstance(tree, dict):
-        return {key: _each_leaf(part, value) for key, part in tree.items()}
-    if isinstance(tree, list):
-        return [_each_leaf(part, value) for part in tree]
-    return value
 
 
 def _expected(parameter: str, name: str) -> str:

@@ -1,13 +1,14 @@
 """Flags: boolean arguments that Python code branches on, as in `if deterministic:`.
 
-JAX cannot trace such a branch, so the function is traced once for each value, and the model
-chooses. The flags that need this are found by trying: the function is traced first with tracers for
-all flags, and then with Python values for those that fail.
+JAX cannot trace such a branch, so the flag has to be static: the function is traced once for each
+of its values, and the model chooses. Static flags are found by trying: the function is traced first
+with tracers for all flags, and then with Python values for those that fail.
 """
 
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -21,8 +22,8 @@ _MOST_FLAGS = 4
 
 # The errors that JAX and Python raise if a tracer is converted to a boolean, hashed or used as an
 # index.
-_QUESTIONS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
-_REFUSALS = (*_QUESTIONS, TypeError, ValueError)
+_CONVERSIONS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+_REFUSALS = (*_CONVERSIONS, TypeError, ValueError)
 
 Trace = tuple[Any, Any]
 
@@ -53,128 +54,117 @@ def traced_with_flags(
         return jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
     except _REFUSALS:
         pass
-    asking = _FlagTracer(fn, args, kwargs, restore)
-    asked = asking.needed(flags, {i: given.get(i, True) for i in flags})
-    if len(asked) > _MOST_FLAGS:
-        listed = ", ".join(f"`{names[i]}`" for i in asked)
+    tracer = _FlagTracer(fn, args, kwargs, given, names, restore)
+    static = tracer.needed(flags)
+    if len(static) > _MOST_FLAGS:
+        listed = ", ".join(f"`{names[i]}`" for i in static)
         raise InvalidInputError(
             "too-many-flags",
-            f"the function branches on {len(asked)} flags: {listed}",
-            help=f"each of their {2 ** len(asked)} combinations would have to be traced, and the "
+            f"the function branches on {len(static)} flags: {listed}",
+            help=f"each of their {2 ** len(static)} combinations would have to be traced, and the "
             f"limit is {2**_MOST_FLAGS}: fix some of them with functools.partial",
         )
-    return asking.merged(asked, flags, given, names)
+    return tracer.merged(static, flags)
 
 
+@dataclass
 class _FlagTracer:
-    """A function that is traced with Python values for some flags."""
+    """A function that is traced with Python values for some flags. `static` lists flags by their
+    positions among all leaves.
+    """
 
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        restore: Callable[[], None],
-    ) -> None:
-        self._fn = fn
-        self._args = args
-        self._kwargs = kwargs
-        self._tree = jax.tree_util.tree_structure((args, kwargs))
-        self._restore = restore
-        self._known: dict[tuple[tuple[int, bool], ...], Trace] = {}
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    given: Mapping[int, bool]
+    names: Sequence[str]
+    restore: Callable[[], None]
+    known: dict[tuple[tuple[int, bool], ...], Trace] = field(default_factory=dict)
 
     def trace(self, answers: Mapping[int, bool]) -> Trace:
         """Returns the trace for these values of flags. The jaxpr has all leaves as operands."""
         which = tuple(sorted(answers.items()))
-        if which not in self._known:
-            self._known[which] = self._traced(answers)
-        return self._known[which]
+        if which not in self.known:
+            self.known[which] = self._traced(answers)
+        return self.known[which]
 
     def _traced(self, answers: Mapping[int, bool]) -> Trace:
+        tree: Any = jax.tree_util.tree_structure((self.args, self.kwargs))
 
         def call(*args: Any, **kwargs: Any) -> Any:
             leaves = jax.tree_util.tree_leaves((args, kwargs))
             answered = [answers.get(i, leaf) for i, leaf in enumerate(leaves)]
-            args, kwargs = jax.tree_util.tree_unflatten(self._tree, answered)
-            return self._fn(*args, **kwargs)
+            args, kwargs = jax.tree_util.tree_unflatten(tree, answered)
+            return self.fn(*args, **kwargs)
 
         named: Any = call  # in JAX's messages
-        named.__wrapped__ = getattr(self._fn, "__wrapped__", self._fn)
-        self._restore()
-        return jax.make_jaxpr(named, return_shape=True)(*self._args, **self._kwargs)
+        named.__wrapped__ = getattr(self.fn, "__wrapped__", self.fn)
+        self.restore()
+        return jax.make_jaxpr(named, return_shape=True)(*self.args, **self.kwargs)
 
-    def needed(self, flags: Sequence[int], answers: Mapping[int, bool]) -> list[int]:
-        """Returns the flags that have to be Python values, at least for these values."""
-        self.trace(answers)
-        asked = dict(answers)
+    def needed(self, flags: Sequence[int]) -> list[int]:
+        """Returns the flags that have to be Python values, at least for the user's values."""
+        static = {i: self.given.get(i, True) for i in flags}
+        self.trace(static)
         for i in flags:
-            others = {j: answer for j, answer in asked.items() if j != i}
-            if not others:  # which was refused before
+            others = {j: answer for j, answer in static.items() if j != i}
+            if not others:  # tracers for all flags failed before
                 continue
             try:
                 self.trace(others)
             except _REFUSALS:
                 continue
-            asked = others
-        return list(asked)
+            static = others
+        return list(static)
 
-    def merged(
-        self,
-        asked: Sequence[int],
-        flags: Sequence[int],
-        given: Mapping[int, bool],
-        names: Sequence[str],
-    ) -> Trace:
+    def merged(self, static: Sequence[int], flags: Sequence[int]) -> Trace:
         """Merges the traces for all values of the flags into one program."""
         from jax2onnx._tracing.merge_traces import chosen
 
-        wanted = tuple(given.get(i, True) for i in asked)
+        wanted = tuple(self.given.get(i, True) for i in static)
         found: dict[tuple[bool, ...], Trace | None] = {}
         # The user's values come first: if these fail, the error is the user's.
         answers = sorted(
-            itertools.product((True, False), repeat=len(asked)), key=lambda a: a != wanted
+            itertools.product((True, False), repeat=len(static)), key=lambda a: a != wanted
         )
         for values in answers:
             try:
-                found[values] = self.trace(dict(zip(asked, values, strict=True)))
+                found[values] = self.trace(dict(zip(static, values, strict=True)))
             except Exception as error:
-                if isinstance(error, _QUESTIONS) and len(asked) < len(flags):
-                    return self.merged(flags, flags, given, names)  # this answer asks others
-                self._warn(error, asked, values, wanted, found, names)
+                if isinstance(error, _CONVERSIONS) and len(static) < len(flags):
+                    return self.merged(flags, flags)  # other flags are static for these values
+                self._warn(error, self._case(static, values), found.get(wanted))
                 found[values] = None
         _, outputs = found[wanted] or (None, None)
         for values, made in found.items():
-            if made is not None:
-                _check_results(outputs, made[1], asked, wanted, values, names)
+            # Each output of a model has one type.
+            if made is not None and _types(outputs) != _types(made[1]):
+                raise InvalidInputError(
+                    "different-results",
+                    f"the function returns {_shown(outputs)} for {self._case(static, wanted)}, but "
+                    f"{_shown(made[1])} for {self._case(static, values)}",
+                    help="the outputs of a model have fixed types: bind the flag with "
+                    "functools.partial, and export one model for each value",
+                )
 
         def merge(values: tuple[bool, ...]) -> Any:
             depth = len(values)
-            if depth == len(asked):
+            if depth == len(static):
                 made = found[values]
                 return made and made[0]
             when_true, when_false = merge((*values, True)), merge((*values, False))
             if when_true is None and when_false is None:
                 return None
-            return chosen(asked[depth], when_true, when_false)
+            return chosen(static[depth], when_true, when_false)
 
         return merge(()), outputs
 
-    def _warn(
-        self,
-        error: Exception,
-        asked: Sequence[int],
-        values: tuple[bool, ...],
-        wanted: tuple[bool, ...],
-        found: Mapping[tuple[bool, ...], Trace | None],
-        names: Sequence[str],
-    ) -> None:
+    def _warn(self, error: Exception, case: str, first: Trace | None) -> None:
         """Warns of values that the function does not accept. Raises if the model cannot return NaN
-        for them.
+        for them, or if they are the user's: then there is no `first` trace.
         """
-        case = _case(asked, values, names)
-        first = found.get(wanted)
         results = jax.tree_util.tree_leaves(first[1]) if first is not None else []
-        if values == wanted or not all(jax.numpy.issubdtype(r.dtype, np.inexact) for r in results):
+        if first is None or not all(jax.numpy.issubdtype(r.dtype, np.inexact) for r in results):
             error.add_note(f"This error occurred for {case}.")
             raise error
         said = str(error).strip().partition("\n")[0]
@@ -185,25 +175,9 @@ class _FlagTracer:
             stacklevel=users_frame(),
         )
 
-
-def _check_results(
-    outputs: Any,
-    others: Any,
-    asked: Sequence[int],
-    wanted: tuple[bool, ...],
-    values: tuple[bool, ...],
-    names: Sequence[str],
-) -> None:
-    """Raises if the results have different types, since each output of a model has one type."""
-    if _types(outputs) == _types(others):
-        return
-    raise InvalidInputError(
-        "different-results",
-        f"the function returns {_shown(outputs)} for {_case(asked, wanted, names)}, but "
-        f"{_shown(others)} for {_case(asked, values, names)}",
-        help="the outputs of a model have fixed types: bind the flag with "
-        "functools.partial, and export one model for each value",
-    )
+    def _case(self, static: Sequence[int], values: Sequence[bool]) -> str:
+        pairs = zip(static, values, strict=True)
+        return ", ".join(f"`{self.names[i]}={value}`" for i, value in pairs)
 
 
 def _types(outputs: Any) -> object:
@@ -217,7 +191,3 @@ def _shown(outputs: Any) -> str:
 
     leaves = jax.tree_util.tree_leaves(outputs)
     return ", ".join(map(text, leaves)) or "nothing"
-
-
-def _case(asked: Sequence[int], values: Sequence[bool], names: Sequence[str]) -> str:
-    return ", ".join(f"`{names[i]}={value}`" for i, value in zip(asked, values, strict=True))

@@ -26,7 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the model."""
+    """A function of the model.
+
+    Attributes:
+        name: Its name.
+        namespace: The start of its domain.
+        unique: `True` if its domain ends with `unique` instead of a number.
+        module: `True` if it was not decorated, but is a module.
+    """
 
     name: str
     namespace: str = "custom"
@@ -80,9 +87,7 @@ class Functions:
         return self._marks
 
     def classes(self, tree: Tree) -> list[type]:
-        """Returns the classes whose calls may be functions, besides those of the modules in the
-        tree.
-        """
+        """Returns the classes whose calls may be functions, besides the modules in the tree."""
         decorated = [cls for cls in list(_classes) if not _frameworks.intercepts(cls)]
         return [*decorated, *layers_of(tree)] if self._modules else decorated
 
@@ -102,6 +107,7 @@ class Functions:
     def _intercepted(
         self, module: Any, call: Any, is_root: bool, /, *args: Any, **kwargs: Any
     ) -> Any:
+        """Runs a call that the interceptor of a framework redirects."""
         if getattr(_thread, "functions", None) is not self:  # an export inside this one
             return call(*args, **kwargs)
         return self.run(module, call, is_root and not self._running, *args, **kwargs)
@@ -120,6 +126,7 @@ class Functions:
             self._running.pop()
 
     def _of(self, kind: type, *, is_root: bool) -> Function | None:
+        """Returns the function that calls of a class's instances become, or None."""
         if self._none:
             return None
         chosen = next((_classes[base] for base in kind.__mro__ if base in _classes), None)

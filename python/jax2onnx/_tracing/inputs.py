@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import numbers
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._python.notebooks import name_of_file
 from jax2onnx.errors import InvalidInputError
 
 _ACCEPTED = (
@@ -234,11 +234,10 @@ def narrowing(inputs: Sequence[tuple[str, str, str]], taken: Sequence[str]) -> s
 
 
 def check_callable(fn: Any) -> None:
-    """Raises for classes of models, models without parameters, and objects that cannot be
-    called.
-    """
+    """Raises for classes, models without parameters, and objects that cannot be called."""
     if problem := _frameworks.unready(fn):
-        raise InvalidInputError("missing-parameters", *problem)
+        message, advice = problem
+        raise InvalidInputError("missing-parameters", message, help=advice)
     if isinstance(fn, type):
         raise InvalidInputError(
             "not-callable",
@@ -319,9 +318,7 @@ def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _is_shape(value: Any) -> bool:
-    """Returns `True` for a plain sequence of dimensions. `()` is the shape of a scalar, `[]` an
-    empty list.
-    """
+    """Returns `True` for a sequence of dimensions. `()` is a scalar's shape, `[]` an empty list."""
     if type(value) is list:
         return bool(value) and all(map(_is_dimension, value))
     return type(value) is tuple and all(map(_is_dimension, value))
@@ -352,9 +349,7 @@ def _is_shape_with_dtype(value: Any) -> bool:
 
 
 def _holds_arrays(tree: Any) -> bool:
-    """Returns `True` if a pytree contains arrays or specs, so that `()` in it is an empty
-    container.
-    """
+    """Returns `True` if a pytree has arrays or specs, so that `()` in it is an empty container."""
     leaves = jax.tree_util.tree_leaves(tree)
     return any(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
 
@@ -368,9 +363,7 @@ def _is_dimension(value: Any) -> bool:
 
 
 def _is_shape_text(value: Any) -> bool:
-    """Returns `True` for a shape in one string, such as `B, T, 64`. A comma in parentheses belongs
-    to a dimension.
-    """
+    """Returns `True` for a shape in one string: `B, T, 64`. Commas in parentheses do not count."""
     return isinstance(value, str) and "," in _PARENTHESES.sub("", value)
 
 
@@ -411,7 +404,6 @@ def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
 
 
 def place_of(function: tuple[str, str, int]) -> str:
-    """Returns the location of a function for errors, relative to the working directory."""
+    """Returns the location of a function for errors."""
     path, name, line = function
-    folder = os.path.join(os.getcwd(), "")
-    return f"  --> {path.removeprefix(folder)}:{line} in {name}"
+    return f"  --> {name_of_file(path)}:{line} in {name}"

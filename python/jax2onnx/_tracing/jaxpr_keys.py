@@ -23,7 +23,6 @@ class Keys:
         return self._number((eqn.primitive.name, avals, self._of(eqn.params)))
 
     def of_literal(self, atom: Any) -> object:
-        """Returns a key for the value of a literal."""
         value = np.asarray(_jax.unwrapped(atom.val))
         return ("literal", _type(atom.aval), value.tobytes())
 

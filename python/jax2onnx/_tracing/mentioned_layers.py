@@ -81,9 +81,7 @@ def _underlying(value: Any) -> Any:
 
 
 def _mentioned(function: types.FunctionType) -> Iterator[Any]:
-    """Yields the objects that a function refers to: variables, default values, decorated functions,
-    and attributes of Python modules.
-    """
+    """Yields the objects that a function refers to, and attributes of the modules among them."""
     yield from (value for _, value in held(function))
     yield from function.__dict__.values()
     names = set(global_names(function.__code__))

@@ -7,6 +7,7 @@ Aligned equations also run once, on the operands that the flag selects; those be
 `cond`. Any alignment is correct; a good one leaves less inside the `cond`s.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -141,9 +142,7 @@ class _Plan:
             step.levels = tuple(renamed.get(level.name, level) for level in step.levels)
 
     def _conflict(self) -> bool:
-        """Assigns each selection of values to a column. Returns `True` if a conflict forced a
-        change of the plan.
-        """
+        """Assigns selections of values to columns. Returns `True` if the plan had to be changed."""
         made: tuple[dict[int, _Equation], dict[int, _Equation]] = ({}, {})
         for index, column in enumerate(self._columns):
             column.pairs = {}
@@ -221,9 +220,7 @@ class _Plan:
         return is_match and one.results.index(pair[0]) == other.results.index(pair[1])
 
     def _lift(self, made: Mapping[int, _Equation], number: int) -> bool:
-        """Computes a small value and its operands independently of the flag. Returns `False` if one
-        of them is not small.
-        """
+        """Computes a value and its operands for either flag, or returns `False`: one is large."""
         found: dict[int, _Equation] = {}
         todo = [number]
         while todo:
@@ -436,11 +433,4 @@ def _is_small(eqn: Any) -> bool:
         return not eqn.effects
     sizes = [list(var.aval.shape) for var in eqn.outvars]
     known = all(isinstance(d, int) for shape in sizes for d in shape)
-    return known and all(_product(shape) <= _SMALL for shape in sizes)
-
-
-def _product(shape: Sequence[int]) -> int:
-    size = 1
-    for d in shape:
-        size *= d
-    return size
+    return known and all(math.prod(shape) <= _SMALL for shape in sizes)

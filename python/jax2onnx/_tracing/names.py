@@ -41,9 +41,7 @@ class Names:
 
 
 def paths_of(tree: Any) -> list[Path]:
-    """Returns the path of each leaf. A box around a single array, such as a Flax variable, adds no
-    component.
-    """
+    """Returns the path of each leaf. A box around an array (a Flax variable) adds no component."""
     paths = [path for path, _ in tree_leaves_with_path(tree)]
     boxes = tree_leaves_with_path(tree, is_leaf=lambda x: hasattr(type(x), "__jax_array__"))
     return [path for path, _ in boxes] if len(boxes) == len(paths) else list(paths)
@@ -136,9 +134,7 @@ def _invalid(message: str, help: str) -> InvalidInputError:
 
 
 def is_text(value: str) -> bool:
-    """Returns `True` if a text can be stored in a model: it is not empty and has no lone
-    surrogates.
-    """
+    """Returns `True` if a model can store a text: it is not empty and has no lone surrogates."""
     return bool(value) and value.encode(errors="replace").decode() == value
 
 
@@ -155,7 +151,6 @@ def component(key: Any) -> str:
 
 
 def signature_of(fn: Any) -> inspect.Signature | None:
-    """Returns the signature of a callable, if it has one."""
     try:
         return inspect.signature(_jax.mapped(fn))
     except (TypeError, ValueError):

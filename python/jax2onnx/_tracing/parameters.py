@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._frameworks.linen import PARAMETERS
 from jax2onnx._python.objects import PACKAGE, global_variables, held, is_installed, once_per_type
 from jax2onnx._tracing.checkpoint import Weights
 from jax2onnx._tracing.names import Names, argument_names, signature_of
@@ -99,7 +100,7 @@ def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
     names = Names()
     for index, branch in enumerate(branches):
         prefix = "" if index == alone else branch.name
-        collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(branch.root) else ""
+        collection = f"{PARAMETERS}." if _frameworks.has_parameters(branch.root) else ""
         modules.extend((module, join(prefix, path)) for module, path, _ in branch.modules)
         for array, path, is_name in branch.arrays:
             full = path
@@ -124,17 +125,13 @@ def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
 
 
 def function_of(fn: Any) -> tuple[str, str, int] | None:
-    """Returns the file, qualified name and first line of the user's function, or None if it is not
-    written in Python.
-    """
+    """Returns the file, qualified name and first line of a Python function, or None for others."""
     code = _code(fn)
     return code and (code.co_filename, code.co_qualname, code.co_firstlineno)
 
 
 def _the_model(branches: list[_Branch]) -> int | None:
-    """Returns the index of the variable whose name is omitted from paths, because it is the only
-    model.
-    """
+    """Returns the index of the only model's variable, whose name is omitted from paths."""
 
     def single(holds: list[bool]) -> int | None:
         return holds.index(True) if holds.count(True) == 1 else None
@@ -145,7 +142,7 @@ def _the_model(branches: list[_Branch]) -> int | None:
     if not any(branch.arrays for branch in branches):
         return single(modules)
     # Besides the parameters there may be a state, such as batch statistics, in another variable.
-    parameters = [branch.name == _frameworks.PARAMETERS for branch in branches]
+    parameters = [branch.name == PARAMETERS for branch in branches]
     for marks in (holds, modules, parameters):
         index = single([a and b for a, b in zip(holds, marks, strict=True)])
         if index is not None:

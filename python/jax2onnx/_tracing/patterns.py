@@ -1,14 +1,16 @@
 """Patterns for names of inputs and outputs: `cache.{i}.k`, `past_key_values.*`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from jax2onnx.errors import InvalidInputError
+from jax2onnx.errors import InvalidInputError, invalid_option
+
+T = TypeVar("T")
 
 _PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)")
 
@@ -64,23 +66,35 @@ def renamed(option: str, patterns: Mapping[Any, Any], names: Sequence[str]) -> l
                 "use the placeholders of the pattern, such as {i}",
             )
         rules.append((pattern, template))
-    used: set[str] = set()
-
-    def new_name(name: str) -> str:
-        for pattern, template in rules:
-            values = pattern.match(name)
-            if values is not None:
-                used.add(pattern.text)
-                return _filled(template, values)
-        return name
-
-    result = [new_name(name) for name in names]
-    _check_used(option, [pattern for pattern, _ in rules], used, names)
-    return result
+    matches = zip(names, _matches(option, rules, names), strict=True)
+    return [name if match is None else _filled(*match) for name, match in matches]
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
     return _PARTS.sub(lambda part: values[part[1]], template)
+
+
+def _matches(
+    option: str, rules: Sequence[tuple[Pattern, T]], names: Sequence[str]
+) -> Iterator[tuple[T, dict[str, str]] | None]:
+    """Yields for each name the entry of the first pattern that matches, and the values of its
+    placeholders, or None. Raises at the end if a pattern is never the first.
+    """
+    unused = {pattern.text: None for pattern, _ in rules}
+    for name in names:
+        found = ((pattern, entry, pattern.match(name)) for pattern, entry in rules)
+        for pattern, entry, values in found:
+            if values is not None:
+                unused.pop(pattern.text, None)
+                yield entry, values
+                break
+        else:
+            yield None
+    for text in unused:
+        raise _invalid(
+            f"`{option}` has `{text}`, which matches nothing",
+            f"the names are: {', '.join(names)}",
+        )
 
 
 def dtypes(
@@ -96,29 +110,24 @@ def dtypes(
         known = range(len(names))
         patterns = {names[key] if key in known else key: v for key, v in patterns.items()}
     if not isinstance(patterns, Mapping) or not all(isinstance(key, str) for key in patterns):
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"`{option}` cannot be {patterns!r}",
-            help="pass a dict from names or patterns to element types",
+            "pass a dict from names or patterns to element types",
         )
     rules = [(Pattern.of(key), _dtype(option, key, value)) for key, value in patterns.items()]
     found: dict[int, str] = {}
-    used = set()
-    for i, (name, inside) in enumerate(zip(names, traced, strict=True)):
-        for pattern, dtype in rules:
-            if pattern.match(name) is None:
-                continue
-            used.add(pattern.text)
-            if _kind(inside) is None or _kind(inside) != _kind(dtype):
-                raise InvalidInputError(
-                    "invalid-option",
-                    f"`{option}` makes `{name}` {dtype}, but the function has {inside}",
-                    help="integers and booleans can replace each other, and floats other floats",
-                )
-            if dtype != inside:
-                found[i] = dtype.name
-            break
-    _check_used(option, [pattern for pattern, _ in rules], used, names)
+    matches = zip(names, traced, _matches(option, rules, names), strict=True)
+    for i, (name, inside, match) in enumerate(matches):
+        if match is None:
+            continue
+        dtype = match[0]
+        if _kind(inside) is None or _kind(inside) != _kind(dtype):
+            raise invalid_option(
+                f"`{option}` makes `{name}` {dtype}, but the function has {inside}",
+                "integers and booleans can replace each other, and floats other floats",
+            )
+        if dtype != inside:
+            found[i] = dtype.name
     return found
 
 
@@ -128,10 +137,9 @@ def _dtype(option: str, key: str, value: Any) -> "np.dtype[Any]":
     except TypeError:
         dtype = None
     if dtype is None or _kind(dtype) is None:
-        raise InvalidInputError(
-            "invalid-option",
+        raise invalid_option(
             f"`{option}` maps `{key}` to {value!r}",
-            help='pass an element type, such as "int64" or jnp.float16',
+            'pass an element type, such as "int64" or jnp.float16',
         )
     return dtype
 
@@ -141,17 +149,6 @@ def _kind(dtype: Any) -> str | None:
     if jax.numpy.issubdtype(dtype, np.integer) or dtype == np.bool_:
         return "integer"
     return "float" if jax.numpy.issubdtype(dtype, np.floating) else None
-
-
-def _check_used(
-    option: str, patterns: Sequence[Pattern], used: set[str], names: Sequence[str]
-) -> None:
-    for pattern in patterns:
-        if pattern.text not in used:
-            raise _invalid(
-                f"`{option}` has `{pattern.text}`, which matches nothing",
-                f"the names are: {', '.join(names)}",
-            )
 
 
 def _invalid(message: str, help: str) -> InvalidInputError:

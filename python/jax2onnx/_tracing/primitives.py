@@ -24,7 +24,6 @@ def called_by(eqn: Any) -> Any:
 
 
 def control(eqn: Any) -> str | None:
-    """Returns the kind of control flow of an equation, or None."""
     row = _ROWS.get(eqn.primitive.name)
     return row.control if row is not None else None
 

@@ -48,9 +48,7 @@ class Scopes:
     def enter(
         self, module: Any, call: Any, /
     ) -> tuple[AbstractContextManager[Any], Callable[..., Any]]:
-        """Records the start of a call of `module`. Returns its scope, and the function to run
-        inside.
-        """
+        """Records the start of a call. Returns its scope, and the function to run inside."""
         known = id(module) in self._paths or self._adopt(module)
         path, caller = self._paths[id(module)], self._running[-1]
         is_root = not path and len(self._running) == 1
@@ -63,7 +61,6 @@ class Scopes:
         return jax.named_scope(scope) if scope else _NO_SCOPE, function
 
     def leave(self) -> None:
-        """Records the end of the latest call."""
         self._running.pop()
 
     def _adopt(self, module: Any) -> bool:

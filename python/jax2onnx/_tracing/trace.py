@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._frameworks.framework import Isolated
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._tracing.abstract_parameters import (
     AbstractParameters,
@@ -33,9 +34,7 @@ _one_at_a_time = threading.RLock()
 
 @dataclass
 class Traced:
-    """A traced function: JAX's `ClosedJaxpr`, the pytree of its results, and the objects that it
-    holds.
-    """
+    """A traced function: JAX's `ClosedJaxpr`, the pytree of its results, and its objects."""
 
     jaxpr: Any
     outputs: Any
@@ -124,10 +123,8 @@ def _with_weights(
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
-def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, list[_frameworks.Isolated]]:
-    """Returns `fn` on private copies of the objects that it updates, the objects that it holds, and
-    the frameworks' steps.
-    """
+def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, list[Isolated]]:
+    """Returns `fn` on private copies of what it updates, its objects, and the frameworks' steps."""
     own, steps = _frameworks.isolated(fn)
     tree = tree_of(own, abstract=abstract)
     # An object that occurs as itself and as a copy would be updated in one of them only.

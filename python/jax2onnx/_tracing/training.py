@@ -55,7 +55,6 @@ class TrainingCall:
     help: str
 
     def __str__(self) -> str:
-        """Returns a line that names the module, and one that names the line."""
         said = " ".join(part for part in (self.module and f"`{self.module}`", self.does) if part)
         place = self.place and f"    --> {self.place}"
         return "\n".join(part for part in (said, place) if part)
@@ -84,9 +83,7 @@ def training_calls(closed: Any) -> list[TrainingCall]:
 
 
 def training_errors(calls: Sequence[TrainingCall]) -> list[InvalidInputError]:
-    """Returns an error for layers in training mode and one for other draws. Callers may issue them
-    as warnings.
-    """
+    """Returns an error for layers in training mode and one for other draws, or their warnings."""
     layers = [call for call in calls if call.help]
     others = [call for call in calls if not call.help]
     errors = []

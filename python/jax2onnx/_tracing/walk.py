@@ -18,6 +18,7 @@ from jax2onnx import _frameworks
 from jax2onnx._core import Attributes, Reader, Walker
 from jax2onnx._python.objects import has_dict, held, once_per_type, slots
 
+# The names and the values that an object holds.
 Pairs = Iterable[tuple[str, Any]]
 
 # Objects, each with its path, and `True` if the path is a complete name.
@@ -58,9 +59,7 @@ def is_opaque_module(name: str) -> bool:
 
 @once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """Returns the Python classes that define the `__call__` of a module's type; none for other
-    types.
-    """
+    """Returns the Python classes that define the `__call__` of a module's type; none for others."""
     if hasattr(kind, "__jax_array__"):
         return ()
     return tuple(
@@ -86,13 +85,13 @@ def _reader_of(kind: type) -> Reader | None:
     if is_opaque(kind) and kind is not types.SimpleNamespace:
         # Of these only wrapped functions matter, such as jitted ones.
         return Reader(_wrapped, is_module=is_module) if _is_callable(kind) else None
-    if (only := _frameworks.HOLDERS.get((kind.__module__, kind.__qualname__))) is not None:
+    if (only := _frameworks.TRANSPARENT.get((kind.__module__, kind.__qualname__))) is not None:
         chosen = _attributes(kind, unnamed=only, only_unnamed=True)
         return Reader(chosen, is_module=is_module, is_object=True, is_step=False)
     # An array or a mapping in a box. The box adds nothing to a path.
     is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
     return Reader(
-        _attributes(kind, unnamed=_frameworks.CONTENT if is_box else frozenset()),
+        _attributes(kind, unnamed=_frameworks.UNNAMED if is_box else frozenset()),
         is_module=is_module,
         is_object=True,
         own_name=_frameworks.name_of if _frameworks.names_variables(kind) else None,
@@ -171,8 +170,8 @@ def _attributes(
     """Reads the attributes that objects of a type store, in their dictionary or in slots.
     Attributes in `unnamed` add nothing to a path.
     """
-    books = _frameworks.BOOKS
-    members = [(s.__name__, s.__get__) for s in slots(kind) if s.__name__ not in books]
+    ignored = _frameworks.IGNORED
+    members = [(s.__name__, s.__get__) for s in slots(kind) if s.__name__ not in ignored]
     return Attributes(
-        has_dict(kind), members, unnamed=unnamed, ignored=books, only_unnamed=only_unnamed
+        has_dict(kind), members, unnamed=unnamed, ignored=ignored, only_unnamed=only_unnamed
     )

@@ -156,7 +156,7 @@ class _Calibration:
         seen = {v: view for v, view in zip(variables, views, strict=True) if view is not None}
 
         def value(atom: Any) -> Any:
-            if type(atom).__name__ == "Literal":
+            if _jax.is_literal(atom):
                 return atom.val
             view = seen.get(atom)
             if view is not None and view.name in self.rounded:
@@ -166,7 +166,7 @@ class _Calibration:
             return known[atom]
 
         def view(atom: Any) -> _View | None:
-            return None if type(atom).__name__ == "Literal" else seen.get(atom)
+            return None if _jax.is_literal(atom) else seen.get(atom)
 
         for eqn in jaxpr.eqns:
             name = eqn.primitive.name

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
-
-from jax2onnx._checking.allclose import arguments
-from jax2onnx._checking.runtime import Runnable, as_tensor
-from jax2onnx._export.source_map import SourceMap, bodies_of
+from jax2onnx._checking.runtime import Runnable
+from jax2onnx._export.result import bodies_of
+from jax2onnx._export.source_map import SourceMap
 from jax2onnx._export.to_onnx import to_onnx
-from jax2onnx._tuning.tolerance import fewest, floats, relative_error
+from jax2onnx._tuning.tolerance import feeds_of, fewest, floats, relative_error
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -97,9 +95,7 @@ def mixed_precision(
         The result, with the option for `to_onnx` in `MixedPrecision.compute`.
     """
     specs = args if inputs is None else inputs
-    double = bool(options.get("enable_double_precision"))
-    given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
-    feeds = [as_tensor(leaf) for leaf in given]
+    feeds = feeds_of(args, options)
 
     def outputs(model: "onnx.ModelProto") -> list[Any]:
         return floats(Runnable(model).run(feeds))
@@ -112,9 +108,7 @@ def mixed_precision(
 
     @functools.cache
     def error(wide: tuple[str, ...]) -> float | None:
-        """Returns the error if these lines compute in float32, or None if no other line could still
-        compute in the small float.
-        """
+        """Returns the error if these lines compute in float32; None if no line is left besides."""
         if not wide:
             return error_of_all
         try:

@@ -1,17 +1,16 @@
 """`quantize` finds the weights that can be stored in few bits within a tolerance."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from jax2onnx._checking.allclose import arguments
-from jax2onnx._checking.runtime import as_tensor, dtype_of, session_of
+from jax2onnx._checking.runtime import dtype_of, session_of
 from jax2onnx._export.source_map import SourceMap
 from jax2onnx._export.to_onnx import to_onnx
-from jax2onnx._tuning.tolerance import fewest, floats, relative_error
+from jax2onnx._tuning.tolerance import feeds_of, fewest, floats, relative_error
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ def quantize(
         The result, with the option for `to_onnx` in `Quantization.weights`.
     """
     specs = args if inputs is None else inputs
-    double = bool(options.get("enable_double_precision"))
-    given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
+    feeds = feeds_of(args, options)
     whole = to_onnx(fn, specs, stacktrace_metadata="sourcemap", **options)
     few, more = (_contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise))
     candidates = [name for name in few if name in _names(whole)]
@@ -118,7 +116,7 @@ def quantize(
             f"no weight of the model can be stored as {weights}",
             help="weights are matrices that products read",
         )
-    trial = _Trial(whole, candidates, [as_tensor(leaf) for leaf in given])
+    trial = _Trial(whole, candidates, feeds)
     alone = {name: trial.error({name: few[name][0]}) for name in candidates}
     order = sorted(candidates, key=lambda name: -alone[name])
 
@@ -168,8 +166,7 @@ class _Trial:
     ) -> None:
         import onnx
 
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         own = list(model.graph.input)
         tensors = {t.name: t for t in copy.graph.initializer if t.name in set(names)}
         self._whole = {n: onnx.numpy_helper.to_array(tensors[n]) for n in names}
@@ -195,9 +192,7 @@ class _Trial:
 
 
 def _contents(model: "onnx.ModelProto") -> dict[str, tuple["np.ndarray[Any, Any]", int]]:
-    """Returns the weights of a model that are stored in fewer bits, as floats, with their sizes in
-    bytes.
-    """
+    """Returns the weights that are stored in fewer bits, as floats, with their sizes in bytes."""
     import onnx
 
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}

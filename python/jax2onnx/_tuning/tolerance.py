@@ -1,9 +1,20 @@
 """Errors of outputs, and the search for the fewest exceptions within a tolerance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
+
+from jax2onnx._checking.allclose import arguments
+from jax2onnx._checking.runtime import as_tensor
+
+
+def feeds_of(args: Sequence[Any], options: Mapping[str, Any]) -> list["np.ndarray[Any, Any]"]:
+    """Returns the inputs of a model for the arguments of a function, given options of `to_onnx`."""
+    double = bool(options.get("enable_double_precision"))
+    given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
+    return [as_tensor(leaf) for leaf in given]
 
 
 def floats(outputs: Sequence[Any]) -> list["np.ndarray[Any, Any]"]:

@@ -127,10 +127,9 @@ class Config:
         value = self.get(name)
         if value is not None and value not in known:
             values = " or ".join(json.dumps(value) for value in known)
-            raise UnsupportedError(
-                "unsupported-checkpoint",
+            raise unsupported(
                 f"`{name}` is {json.dumps(value)} in `{self.path}`",
-                help=f"{self.family} models are implemented with {values} or without the field"
+                f"{self.family} models are implemented with {values} or without the field"
                 if known
                 else f"{self.family} models are implemented without it",
             )
@@ -159,10 +158,9 @@ class Config:
         ]
         if unknown:
             listed = ", ".join(f"`{name}`" for name in unknown)
-            raise UnsupportedError(
-                "unsupported-checkpoint",
+            raise unsupported(
                 f"`{self.path}` has fields that are unknown for {self.family} models: {listed}",
-                help="they may change the model's numbers; remove a field that does not",
+                "they may change the model's numbers; remove a field that does not",
             )
 
 
@@ -224,6 +222,11 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     if not isinstance(fields, dict):
         raise invalid(f"`{os.fspath(path)}` does not hold a JSON object", "")
     return fields
+
+
+def unsupported(message: str, help: str = "") -> UnsupportedError:
+    """Returns the error for a checkpoint with a property that is not implemented."""
+    return UnsupportedError("unsupported-checkpoint", message, help=help)
 
 
 def invalid(message: str, help: str) -> InvalidInputError:

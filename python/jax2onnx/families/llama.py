@@ -16,8 +16,8 @@ class Llama:
 
     sizes: Sizes
     rotary: Rotary
-    attention_bias: bool
-    mlp_bias: bool
+    attention_bias: bool = False
+    mlp_bias: bool = False
     window: int | None = None
 
     @classmethod

@@ -15,4 +15,4 @@ class Mistral(Llama):
         config.expect("hidden_act", "silu")
         rotary = Rotary.read(config, sizes.head_size, context_length)
         window = config.window(absent=4096)
-        return cls(sizes, rotary, attention_bias=False, mlp_bias=False, window=window)
+        return cls(sizes, rotary, window=window)

@@ -1,6 +1,5 @@
 """Phi 3 and 4-mini: Llama with fused projections, and a rotation of part of each head."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,15 +8,11 @@ import jax.numpy as jnp
 from jax2onnx.families import layers
 from jax2onnx.families.config import Config, Sizes
 from jax2onnx.families.layers.rotary import Angles, Rotary, rotate
+from jax2onnx.families.llama import Llama
 
 
-@dataclass(frozen=True)
-class Phi:
+class Phi(Llama):
     """A decoder of the Phi family."""
-
-    sizes: Sizes
-    rotary: Rotary
-    window: int | None
 
     @classmethod
     def read(cls, config: Config, context_length: int) -> "Phi":
@@ -28,9 +23,8 @@ class Phi:
             config.expect(name, False)
         for name in ("full_attn_mod", "interpolate_factor"):
             config.expect(name, 1)
-        return cls(
-            sizes, Rotary.read(config, sizes.head_size, context_length), window=config.window()
-        )
+        rotary = Rotary.read(config, sizes.head_size, context_length)
+        return cls(sizes, rotary, window=config.window())
 
     def parameters(self) -> dict[str, Any]:
         """Returns the types of the parameters, named as in the checkpoint."""
@@ -49,29 +43,6 @@ class Phi:
             },
         }
         return layers.model_parameters(c, layer)
-
-    def decode(
-        self,
-        params: Any,
-        input_ids: jax.Array,
-        position_ids: jax.Array,
-        cache: Any,
-        last_token: jax.Array | None = None,
-    ) -> Any:
-        """Returns the logits and the new cache. The logits are those of all tokens, or of the one
-        with the index `last_token` in each text.
-        """
-        c, model = self.sizes, params["model"]
-        angles = self.rotary.angles(position_ids)
-        length = cache[0]["key"].shape[2] + input_ids.shape[1]
-        mask = layers.visible(position_ids, length, self.window)
-        x = model["embed_tokens"]["weight"][input_ids]
-        new_cache = []
-        for i, (p, old) in enumerate(zip(model["layers"], cache, strict=True)):
-            with jax.named_scope(f"layers.{i}"):
-                x, new = self.layer(p, x, angles, mask, old)
-            new_cache.append(new)
-        return layers.logits(params, x, c.epsilon, last=last_token), new_cache
 
     def layer(
         self,

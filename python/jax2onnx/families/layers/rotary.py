@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax2onnx.errors import UnsupportedError
-from jax2onnx.families.config import Config, invalid
+from jax2onnx.families.config import Config, invalid, unsupported
 
 # Cosines and sines, [batch, 1, sequence, pairs].
 Angles = tuple[jax.Array, jax.Array]
@@ -97,10 +96,9 @@ class Rotary:
             rates, factor = _yarn(given, slowdown, rates, base, size, trained)
         elif kind in ("longrope", "su"):
             if context_length > trained:
-                raise UnsupportedError(
-                    "unsupported-checkpoint",
+                raise unsupported(
                     f"texts of {context_length} tokens need other rotary factors than short texts",
-                    help=f"choose a context length of at most {trained}, for which `short_factor` "
+                    f"choose a context length of at most {trained}, for which `short_factor` "
                     f"holds in `{config.path}`",
                 )
             given.pop("long_factor", None)
@@ -109,17 +107,15 @@ class Rotary:
             factor = float(given.pop("attention_factor", usual))
             rates = rates / np.asarray(take("short_factor"))
         elif kind != "default":
-            raise UnsupportedError(
-                "unsupported-checkpoint",
+            raise unsupported(
                 f"rotary embedding is scaled by `{kind}` in `{config.path}`",
-                help="the supported kinds are: default, linear, llama3, yarn, longrope",
+                "the supported kinds are: default, linear, llama3, yarn, longrope",
             )
         if given:
             listed = ", ".join(f"`{name}`" for name in given)
-            raise UnsupportedError(
-                "unsupported-checkpoint",
+            raise unsupported(
                 f"the rotary embedding of kind `{kind}` has unknown fields in `{config.path}`: "
-                f"{listed}",
+                f"{listed}"
             )
         return cls(tuple(map(float, rates)), factor)
 

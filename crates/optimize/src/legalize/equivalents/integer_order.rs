@@ -81,20 +81,23 @@ const HIGHEST: u64 = 1 << 63;
 pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let last = if node.is("ReduceMax") { i32::MIN } else { i32::MAX };
-    let (last, highest) = (Term::Integer(last.into()), Term::Integer(i32::MIN.into()));
+    let (last, highest) = (i128::from(last), i128::from(i32::MIN));
     let [upper, lower] = formulas(b, [x], |[x]| {
-        [(x.cast(DType::U64) >> 32u64).cast(DType::I32), x.cast(DType::I32) ^ highest]
+        [
+            (x.cast(DType::U64) >> 32u64).cast(DType::I32),
+            x.cast(DType::I32) ^ Term::Integer(highest),
+        ]
     })?;
     let mut keeping = node.clone();
     keeping.attrs.retain(|(name, _)| *name != "keepdims");
     keeping.attrs.extend(attrs! { keepdims: true });
     let best = reduce(b, node.op.name, &keeping, upper)?;
     let [lower] = formulas(b, [upper, best, lower], |[upper, best, lower]| {
-        [upper.equals(best).select(lower, last)]
+        [upper.equals(best).select(lower, Term::Integer(last))]
     })?;
     let halves = [reduce(b, node.op.name, node, upper)?, reduce(b, node.op.name, node, lower)?];
     let [result] = formulas(b, halves, |[upper, lower]| {
-        let lower = (lower ^ highest).cast(DType::U32).cast(DType::I64);
+        let lower = (lower ^ Term::Integer(highest)).cast(DType::U32).cast(DType::I64);
         [upper.cast(DType::I64) * (1u64 << 32) + lower]
     })?;
     Ok(vec![result])

@@ -100,6 +100,7 @@ fn equally_spaced_positions_are_a_slice() {
         ("{1, 3, 5}:i32[1,3,1]", "[1,3]", "CLIP", vec![1.0, 3.0, 5.0]),
         // Starts are clamped first.
         ("{-1, 1}:i32[2,1]", "[2]", "CLIP", vec![0.0, 1.0]),
+        ("{-1, 1}:i32[1,2,1]", "[1,2]", "CLIP", vec![0.0, 1.0]),
     ] {
         let (operators, values) = of_vector(indices, result, mode);
         assert_eq!((count(&operators, "Slice"), count(&operators, "Gather")), (1, 0), "{indices}");
@@ -113,9 +114,14 @@ fn equally_spaced_positions_are_a_slice() {
         assert_eq!(count(&operators, "GatherND"), 0, "{indices}");
         assert_eq!(values, expected, "{indices}");
     }
-    let (operators, values) = of_matrix("{1, 0, 1, 2, 1, 4, 2, 0, 2, 2, 2, 4}:i32[2,3,2]", "[2,3]");
-    assert_eq!((count(&operators, "Slice"), count(&operators, "GatherND")), (1, 0));
-    assert_eq!(values, [10.0, 12.0, 14.0, 20.0, 22.0, 24.0]);
+    for (indices, expected) in [
+        ("{1, 0, 1, 2, 1, 4, 2, 0, 2, 2, 2, 4}", [10.0, 12.0, 14.0, 20.0, 22.0, 24.0]),
+        ("{-1, 0, -1, 2, -1, 4, 2, 0, 2, 2, 2, 4}", [0.0, 2.0, 4.0, 20.0, 22.0, 24.0]),
+    ] {
+        let (operators, values) = of_matrix(&format!("{indices}:i32[2,3,2]"), "[2,3]");
+        assert_eq!((count(&operators, "Slice"), count(&operators, "GatherND")), (1, 0));
+        assert_eq!(values, expected, "{indices}");
+    }
 }
 
 #[test]
@@ -153,6 +159,15 @@ fn other_known_positions_are_gathered() {
 }
 
 #[test]
+fn a_single_known_window_out_of_bounds_is_filled() {
+    assert_eq!(of_vector("{-2}:i32[1,1]", "[1]", "FILL_OR_DROP").1, [7.0]);
+    assert_eq!(of_vector("{-2}:i32[1,1]", "[1]", "CLIP").1, [0.0]);
+    let several = points("(0,)", "(1,)", "FILL_OR_DROP").replace("7.0", "{7.0, 8.0}:f32[2]");
+    let reason = error("a:f32[8] b:i32[1,1]", &format!("{} a b", several.replace("RESULT", "[1]")));
+    assert!(reason.starts_with("`gather`: parameter `fill_value`: expected a number"), "{reason}");
+}
+
+#[test]
 fn positions_that_count_up_are_a_slice_only_if_they_are_in_bounds() {
     let gathered = |first: &str, operand: &str| {
         let eqns = format!(
@@ -170,21 +185,28 @@ fn positions_that_count_up_are_a_slice_only_if_they_are_in_bounds() {
 
 #[test]
 fn positions_that_count_through_an_axis_are_a_batch() {
-    let is_batch = |rows: &str, first: &str, step: &str| {
+    let is_batch = |rows: &str, first: &str, step: &str, collapsed: &str| {
         let eqns = format!(
             "c:i32[3,1] = iota[dtype=i32 shape=(3, 1) dimension=0]\n\
              d:i32[3,1] = mul c {step}:i32[]\ne:i32[3,1] = add d {first}:i32[]\n\
              f:i32[3,1] = broadcast_in_dim[shape=(3, 1) broadcast_dimensions=(0,)] b\n\
              g:i32[3,2] = concatenate[dimension=1] e f\n{} a g",
-            points("(0, 1)", "(1, 1)", "CLIP").replace("RESULT", "[3]")
+            match collapsed {
+                "(0, 1)" => points("(0, 1)", "(1, 1)", "CLIP").replace("RESULT", "[3]"),
+                _ => points("(0, 1)", "(1, 1)", "CLIP")
+                    .replace("RESULT", "[3,1]")
+                    .replace("offset_dims=()", "offset_dims=(1,)")
+                    .replace("collapsed_slice_dims=(0, 1)", "collapsed_slice_dims=(1,)"),
+            }
         );
         let graph = lowered(&format!("a:f32[{rows},6] b:i32[3]"), &eqns).unwrap();
         onnx::text::print(&graph).contains("batch_dims")
     };
-    assert!(is_batch("3", "0", "1"));
+    assert!(is_batch("3", "0", "1", "(0, 1)"));
+    assert!(!is_batch("3", "0", "1", "(1,)"), "the result has the axis");
     for (rows, first, step) in [("4", "0", "1"), ("3", "1", "1"), ("3", "0", "2"), ("6", "0", "2")]
     {
-        assert!(!is_batch(rows, first, step), "{rows} {first} {step}");
+        assert!(!is_batch(rows, first, step, "(0, 1)"), "{rows} {first} {step}");
     }
 }
 
@@ -505,6 +527,8 @@ fn short_transforms_are_products() {
     assert!(transformed("RFFT", "f32[128]", "c64[65]", 128) > 0);
     assert_eq!(transformed("IRFFT", "c64[33]", "f32[64]", 64), 0);
     assert!(transformed("IRFFT", "c64[65]", "f32[128]", 128) > 0);
+    let half = operators("a:c64[33]", "z:f32[64] = fft[fft_type=IRFFT fft_lengths=(64,)] a");
+    assert_eq!(count(&half, "Gather"), 2, "only the parts of the input are taken from it");
 }
 
 #[test]
@@ -593,6 +617,10 @@ fn numbers_next_to_others_are_in_the_direction_of_infinities() {
     let next = |to: &str| values(&format!("z:f32[] = nextafter 1.0:f32[] {to}:f32[]"))[0];
     assert_eq!(next("-inf"), 1.0 - 2_f64.powi(-24));
     assert_eq!(next("inf"), 1.0 + 2_f64.powi(-23));
+    let signs = |to: &str| {
+        count(&operators("a:f32[]", &format!("z:f32[] = nextafter a {to}:f32[]")), "Sign")
+    };
+    assert_eq!((signs("inf"), signs("-inf"), signs("2.0")), (0, 0, 1), "the direction is known");
 }
 
 #[test]
@@ -791,4 +819,45 @@ fn values_of_equations_outside_of_bodies_are_recorded() {
     let values: Vec<_> = lowered.results.0.iter().map(|eqn| eqn.values[0].re()).collect();
     assert_eq!(values[0], values[1], "the call returns what its equation computes");
     assert_eq!(values[3], graph.block(Graph::MAIN).outputs()[0]);
+}
+
+#[test]
+fn symbolic_padding_is_left_to_operators_that_define_it() {
+    let padding = "max((-1*floordiv(-1*n, 2) - 1)*2 + 3 - n, 0)";
+    let (low, high) =
+        (format!("floordiv({padding}, 2)"), format!("{padding} - floordiv({padding}, 2)"));
+    let output = "-1*floordiv(-1*n, 2)";
+    let pooled = |ty: &str, dilation: usize| {
+        let eqns = format!(
+            "z:{ty}[1,{output},1] = reduce_window_max[window_dimensions=(1, 3, 1) \
+             window_strides=(1, 2, 1) padding=((0, 0), (dim \"{low}\", dim \"{high}\"), (0, 0)) \
+             base_dilation=(1, 1, 1) window_dilation=(1, {dilation}, 1)] a"
+        );
+        lowered(&format!("where \"n >= 8\"|a:{ty}[1,n,1]"), &eqns)
+            .is_ok_and(|graph| onnx::text::print(&graph).contains("SAME_UPPER"))
+    };
+    assert!(pooled("f32", 1));
+    assert!(!pooled("f64", 1), "pooling of this type is replaced by slices");
+    assert!(!pooled("f32", 2), "the padding is that of a window without gaps");
+}
+
+#[test]
+fn inputs_of_functions_are_named_after_the_parameters_of_the_first_call() {
+    let named = |parameter: &str, scope: &str| {
+        let text = format!(
+            "{{ lambda w:f32[2] \"{parameter}\" = {{1.0, 2.0}}; a:f32[2]. let\n\
+             z:f32[2] = onnx_function[call_jaxpr={{ lambda ; a:f32[2] b:f32[2]. let \
+             c:f32[2] = add a b in (c,) }} name=\"F\" namespace=\"custom\" unique=False] a w :: \"{scope}\" in (z,) }}"
+        );
+        let recording = Recording::parse(&text, 1 << 20).unwrap();
+        let Recording { program, boundary, options, .. } = &recording;
+        let lowered =
+            lower::lower(program, boundary, &options.lowering, &mut Origins::default()).unwrap();
+        let body = lowered.graph.functions[0].body;
+        let input = lowered.graph.block(body).inputs[1];
+        lowered.graph.value(input).name.to_string()
+    };
+    assert_eq!(named("blocks.0.attn.w", "blocks.0"), "F.attn.w");
+    assert_eq!(named("blocks.0.attn.w", "blocks.1"), "F.0.attn.w");
+    assert_eq!(named("w", "w"), "F.w");
 }

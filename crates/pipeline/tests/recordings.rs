@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use onnx_file::EncodeOptions;
 use pipeline::{Converted, Lines, Places, Recording, record};
-use provenance::{Origins, Sources};
+use provenance::{Frame, FrameKind, Origins, Sources, Span};
 
 const LINES: &str = r#"
 frames
@@ -75,6 +77,55 @@ fn options_are_recorded() {
         let twice = record(&again.program, &again.boundary, &again.options, &lines, true);
         assert_eq!(recorded, twice);
     }
+}
+
+#[test]
+fn the_function_is_recorded() {
+    let Recording { program, boundary, options, stacks, .. } = &parsed(&program("", "f32[B]", SIN));
+    let (file, function): (Arc<str>, Arc<str>) = ("model.py".into(), "f".into());
+    let span = Span { line: 3, column: 4, end_line: 3, end_column: 9 };
+    let frame = Frame { path: Arc::clone(&file), file, function, span, kind: FrameKind::User };
+    let lines = Lines { stacks, entry: None, function: Some(&frame), sources: Sources::default() };
+    let recorded = record(program, boundary, options, &lines, true);
+    let definition = "function=[file=\"model.py\" name=\"f\" line=3 kind=\"user\"]";
+    assert!(recorded.contains(definition), "{recorded}");
+}
+
+#[test]
+fn lines_are_needed_for_any_detail_or_a_map() {
+    let needed = |header: &str| parsed(&program(header, "f32[B]", SIN)).options.writes_lines();
+    assert!(!needed(""));
+    assert!(needed("model[ stacktrace=\"minimal\" ]"));
+    assert!(needed("model[ source_map=True ]"));
+}
+
+#[test]
+fn metadata_of_nodes_needs_a_newer_format_unless_the_opset_is_old() {
+    let version =
+        |header: &str| converted(&program(header, "f32[B]", SIN)).0.model.proto.ir_version;
+    let plain = version("");
+    assert_eq!(version("model[ stacktrace=\"minimal\" ]"), EncodeOptions::IR_VERSION);
+    assert_eq!(version("model[ opset=13 stacktrace=\"minimal\" ]"), version("model[ opset=13 ]"));
+    assert!(plain < EncodeOptions::IR_VERSION);
+}
+
+#[test]
+fn unknown_primitives_are_reported_with_the_lines_of_the_user() {
+    let places = |eqns: &str| {
+        let lines = LINES
+            .replace("0 user", "0 library")
+            .replace("links\n  0 0", "links\n  2 1\n  0 0 from 2");
+        let text = program("", "f32[B]", eqns).replace(LINES, &lines);
+        let (mut recording, mut origins) = (parsed(&text), Origins::default());
+        let error = recording.convert(None, &mut origins).unwrap_err();
+        let stacks = &mut recording.stacks;
+        let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
+        let places = places.diagnose(error).1.places;
+        places.into_iter().map(|place| (place.span.line, place.label)).collect::<Vec<_>>()
+    };
+    assert_eq!(places("    z:f32[B] = foo a :: #0"), [(4, None)]);
+    let both = places("    b:f32[B] = foo a :: #0\n    z:f32[B] = bar b :: #1");
+    assert_eq!(both, [(4, Some("`foo`".to_owned())), (4, Some("`bar`".to_owned()))]);
 }
 
 #[test]

@@ -145,6 +145,40 @@ fn alike_calls_return_the_union_of_their_results() {
         .eqn("e", "cos", &["d"], &[("2", "F")]);
     let program = text.outlined(&["e"]);
     assert_eq!(shape(&program, 0), "1 -> F(2) add F(2) -> 1");
+    let main = program.jaxpr(JaxprId(0));
+    let results: Vec<usize> =
+        main.eqns.iter().flat_map(|eqn| &eqn.outputs).map(|var| var.0 as usize).collect();
+    assert!(results.iter().all(|var| *var < main.vars.len()), "every result has a type");
+}
+
+#[test]
+fn other_calls_of_one_name_keep_their_results() {
+    let text = Text::new(&["x"])
+        .eqn("a", "sin", &["x"], &[("1", "F")])
+        .eqn("b", "cos", &["a"], &[("1", "F")])
+        .eqn("c", "add", &["a", "b"], &[])
+        .eqn("d", "neg", &["c"], &[("2", "F")])
+        .eqn("e", "tanh", &["d"], &[("2", "F")]);
+    assert_eq!(shape(&text.outlined(&["e"]), 0), "1 -> F(2) add F(1) -> 1");
+}
+
+#[test]
+fn only_functions_share_their_results() {
+    let called = |results: &str| {
+        format!(
+            "closed_call[call_jaxpr={{ lambda ; a:f32[2]. let b:f32[2] = sin a c:f32[2] = cos b \
+             in ({results}) }}] a"
+        )
+    };
+    let text = format!(
+        "{{ lambda ; a:f32[2]. let b:f32[2] c:f32[2] = {} d:f32[2] = {} in (b, c, d) }}",
+        called("b, c"),
+        called("c")
+    );
+    let mut program = crate::text::parse(&text, 0).unwrap().program;
+    crate::results::share_results(&mut program);
+    let main = program.jaxpr(program.main.unwrap());
+    assert_eq!(main.eqns.iter().map(|eqn| eqn.outputs.len()).collect::<Vec<_>>(), [2, 1]);
 }
 
 #[test]
@@ -156,16 +190,19 @@ fn calls_without_used_results_are_not_outlined() {
 
 #[test]
 fn small_constants_are_code_and_parameters_are_operands() {
-    let program = |value: i64, name: Option<&str>| {
+    let body = |length: usize, name: Option<&str>| {
         let mut text = Text::new(&[]);
         let var = text.var("w");
-        let name = name.map(Into::into);
-        text.jaxpr.consts.push((var, Constant { tensor: Tensor::i64s(&[value]), name }));
-        text.eqn("a", "sin", &["w"], &[("1", "F")]).outlined(&["a"])
+        let (tensor, name) = (Tensor::i64s(&vec![1; length]), name.map(Into::into));
+        text.jaxpr.consts.push((var, Constant { tensor, name }));
+        shape(&text.eqn("a", "sin", &["w"], &[("1", "F")]).outlined(&["a"]), 1)
     };
-    let body = |program: &Program| shape(program, 1);
-    assert_eq!(body(&program(1, None)), "0 -> sin -> 1");
-    assert_eq!(body(&program(1, Some("w"))), "1 -> sin -> 1");
+    assert_eq!(body(1, None), "0 -> sin -> 1");
+    assert_eq!(body(1, Some("w")), "1 -> sin -> 1");
+    assert_eq!(body(0, Some("w")), "0 -> sin -> 1");
+    // 64 bytes are small.
+    assert_eq!(body(8, None), "0 -> sin -> 1");
+    assert_eq!(body(9, None), "1 -> sin -> 1");
 }
 
 #[test]

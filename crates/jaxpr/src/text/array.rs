@@ -27,7 +27,6 @@ pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
     }
     match dtype.component() {
         DType::F32 => Ok(text.parse::<f32>().map_err(|_| wrong())?.to_le_bytes().to_vec()),
-        DType::F64 => Ok(text.parse::<f64>().map_err(|_| wrong())?.to_le_bytes().to_vec()),
         DType::Bool => match text {
             "True" => Ok(vec![1]),
             "False" => Ok(vec![0]),
@@ -36,15 +35,15 @@ pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
         dtype if dtype.is_listed_as_bits() => {
             Err(format!("elements of type {dtype} are written as 0x…"))
         }
-        dtype if dtype.is_float() => {
-            let value = text.parse::<f64>().map_err(|_| wrong())?;
-            let scalar = Tensor::scalar(dtype, value).ok_or_else(wrong)?;
-            scalar.bytes().map(Cow::into_owned).ok_or_else(wrong)
-        }
         dtype => {
-            let value = text.parse::<i128>().map_err(|_| wrong())?;
-            let scalar = Tensor::int_scalar(dtype, value);
-            let scalar = scalar.ok_or_else(|| format!("{value} is out of range for {dtype}"))?;
+            let scalar = if dtype.is_float() {
+                let value = text.parse::<f64>().map_err(|_| wrong())?;
+                Tensor::scalar(dtype, value).ok_or_else(wrong)?
+            } else {
+                let value = text.parse::<i128>().map_err(|_| wrong())?;
+                let scalar = Tensor::int_scalar(dtype, value);
+                scalar.ok_or_else(|| format!("{value} is out of range for {dtype}"))?
+            };
             scalar.bytes().map(Cow::into_owned).ok_or_else(wrong)
         }
     }

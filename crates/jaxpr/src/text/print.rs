@@ -59,7 +59,7 @@ struct Array<'a> {
     uses: usize,
     is_parameter: bool,
     /// The shapes that are listed before the jaxprs, with their numbers.
-    listed: Vec<(&'a [usize], usize)>,
+    listed: IndexMap<&'a [usize], usize, FxBuildHasher>,
 }
 
 #[derive(Debug)]
@@ -142,20 +142,18 @@ impl<'a> Printer<'a> {
                 tensor,
                 uses: 0,
                 is_parameter: false,
-                listed: Vec::new(),
+                listed: IndexMap::default(),
             });
             array.uses += 1;
             array.is_parameter |= name.is_some();
-            let is_large = self.weights && tensor.byte_len() >= NUMBERS;
-            let is_listed = array.listed.iter().any(|(shape, _)| *shape == tensor.shape());
-            if !is_listed && (array.uses > 1 || is_large) && !tensor.is_empty() {
-                array.listed.push((tensor.shape(), 0));
+            if tensor.is_empty() {
+                continue;
             }
-            if array.uses > 1 && array.tensor.shape() != tensor.shape() && !tensor.is_empty() {
-                let first = array.tensor.shape();
-                if !array.listed.iter().any(|(shape, _)| *shape == first) {
-                    array.listed.push((first, 0));
-                }
+            if array.uses > 1 || (self.weights && tensor.byte_len() >= NUMBERS) {
+                array.listed.entry(tensor.shape()).or_default();
+            }
+            if array.uses > 1 {
+                array.listed.entry(array.tensor.shape()).or_default();
             }
         }
     }
@@ -228,11 +226,8 @@ impl<'a> Printer<'a> {
 
     fn constant(&self, constant: &Constant) -> String {
         let array = self.arrays.get(&key(&constant.tensor));
-        let listed = array.and_then(|array| {
-            array.listed.iter().find(|(shape, _)| *shape == constant.tensor.shape())
-        });
-        match listed {
-            Some((_, number)) => format!("%{number}"),
+        match array.and_then(|array| array.listed.get(constant.tensor.shape())) {
+            Some(number) => format!("%{number}"),
             None => self.data(&constant.tensor, constant.name.is_some()),
         }
     }

@@ -210,10 +210,72 @@ fn errors_have_a_position_and_a_reason() {
         ),
         ("{ lambda ; . let in () }\nlinks 0 7", "line 2, column 9: a frame 7 is not defined"),
         ("é", "line 1, column 1: unexpected character 'é'"),
+        (
+            "{ lambda ; a:f32[2",
+            "line 1, column 19: expected one of [',', ']'], found the end of the text",
+        ),
+        ("{ lambda ; a:f32[,2]. let in () }", "line 1, column 18: expected a dimension, found `,`"),
     ];
     for (text, message) in cases {
         assert_eq!(parse(text, LIMIT).unwrap_err().to_string(), message, "{text}");
     }
+}
+
+#[test]
+fn limits_are_inclusive() {
+    let is_read = |text: &str, limit: usize| parse(text, limit).is_ok();
+    let nested = |depth: usize| {
+        let (open, close) = ("(".repeat(depth), ",)".repeat(depth - 1));
+        format!("{{ lambda ; . let = f[a={open}){close}] in () }}")
+    };
+    assert!(is_read(&nested(47), 0) && !is_read(&nested(48), 0));
+    let constraint = |length: usize| {
+        let blanks = " ".repeat(length - "b >= 4".len());
+        format!("where \"b >= 4{blanks}\" {{ lambda ; . let in () }}")
+    };
+    assert!(is_read(&constraint(1024), 0) && !is_read(&constraint(1025), 0));
+    let dimension =
+        |blanks: usize| format!("{{ lambda ; a:f32[2{}]. let in () }}", " ".repeat(blanks));
+    assert!(is_read(&dimension(1024), 0) && !is_read(&dimension(1025), 0));
+    let elided = "{ lambda a:f32[2] = ...; . let in () }";
+    assert!(is_read(elided, 8) && !is_read(elided, 7));
+}
+
+#[test]
+fn variables_have_short_names_that_are_no_keywords() {
+    let eqns: String = (0..300).map(|i| format!("v{}:f32[] = sin v{i}\n", i + 1)).collect();
+    let text = again(&format!("{{ lambda ; v0:f32[]. let {eqns} in (v300,) }}"));
+    assert!(text.contains("z:f32[] = sin y\n    aa:f32[] = sin z\n    ab:f32[] = sin aa"));
+    assert!(text.contains("io:f32[] = sin im") && text.contains("ba:f32[] = sin az"));
+    assert_eq!(again(&text), text);
+}
+
+#[test]
+fn short_parameters_are_on_one_line_and_plain_names_are_not_quoted() {
+    let eqn = |length: usize| {
+        let text = format!("{{ lambda ; . let = f[x=\"{}\"] in () }}", "a".repeat(length));
+        again(&text).lines().count()
+    };
+    assert_eq!((eqn(67), eqn(68)), (3, 5));
+    let names = "{ lambda ; . let\n    = _f-_g[_x=1 \"1x\"=2 \"x y\"=3]\n  in () }\n";
+    assert_eq!(again(names), names);
+}
+
+#[test]
+fn arrays_are_written_by_their_size() {
+    let line = |array: &str, length: usize, element: &str, weights: bool| {
+        let elements = vec![element; length].join(", ");
+        let text = format!("{{ lambda {array} = {{{elements}}}; . let in (a,) }}");
+        let text = text.replace("LENGTH", &length.to_string());
+        let text = printed(&parse(&text, LIMIT).unwrap(), weights);
+        text.lines().next().unwrap().to_owned()
+    };
+    assert!(line("a:f32[LENGTH]", 127, "1.5", true).starts_with("{ lambda a:f32[127] = {1.5, "));
+    assert!(line("a:f32[LENGTH]", 128, "1.5", true).starts_with("%0 = f32[128] base64 "));
+    assert!(line("a:i32[LENGTH]", 1024, "3", false).contains("= {3, 3"));
+    assert!(line("a:i32[LENGTH]", 1025, "3", false).contains("= ...;"));
+    assert!(line("a:f32[LENGTH] \"w\"", 0, "", false).contains("= {};"));
+    assert!(line("a:f32[LENGTH] \"w\"", 1, "1.5", false).contains("= ...;"));
 }
 
 #[test]

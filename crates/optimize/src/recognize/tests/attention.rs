@@ -101,9 +101,9 @@ fn cached(update: &str, forms: Forms) -> (String, Vec<String>) {
     (text, report.missed.into_iter().map(|missed| missed.reason).collect())
 }
 
-const APPENDED: &str = "c = Concat <axis = 2> (a, k) d = Concat <axis = 2> (b, v)";
+pub(super) const APPENDED: &str = "c = Concat <axis = 2> (a, k) d = Concat <axis = 2> (b, v)";
 
-fn grouped() -> Forms {
+pub(super) fn grouped() -> Forms {
     let named = [("GroupQueryAttention".to_owned(), Form::Native)].into();
     Forms { named, ..Forms::auto(onnx::schema::NEWEST) }
 }

@@ -1,7 +1,9 @@
 //! Tests of spellings, written as text before and after recognition.
 
 mod attention;
+mod rotations;
 
+use onnx::Graph;
 use onnx::text::print;
 use provenance::Origins;
 use tensor::DType;
@@ -12,6 +14,11 @@ use crate::testing::graph;
 use crate::{Editor, Form, Forms, Options, Report, Target};
 
 fn run(text: &str, forms: Forms) -> (String, Report) {
+    let (graph, report) = recognized(text, forms);
+    (print(&graph), report)
+}
+
+fn recognized(text: &str, forms: Forms) -> (Graph, Report) {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     let options = Options { forms, report_missed: true, ..Options::default() };
@@ -19,7 +26,7 @@ fn run(text: &str, forms: Forms) -> (String, Report) {
     Rules::new("recognition", all().unwrap()).run(&mut edit).unwrap();
     let report = edit.finish();
     onnx::verify(&graph, None).unwrap();
-    (print(&graph), report)
+    (graph, report)
 }
 
 /// Selects one node for every operator, even if it is inexact in the runtime.

@@ -55,7 +55,9 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let b = &mut work.builder(id);
     let numbers = match &counter {
         Some(counter) => {
-            let numbers = b.i64s(&(0..count).map(|n| counter.at(n)).collect::<Vec<_>>());
+            #[expect(clippy::cast_possible_truncation, reason = "the cast restores the bits")]
+            let numbers: Vec<i64> = (0..count).map(|n| counter.at(n) as i64).collect();
+            let numbers = b.i64s(&numbers);
             b.cast(numbers, counter.dtype)?
         }
         None => b.i64s(&(0..count).collect::<Vec<_>>()),
@@ -65,7 +67,7 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     let made = node.outputs.len() - usize::from(counter.is_some());
     let mut results = b.emit(Op::onnx("Scan"), initial, attrs, made, Location::caller())?;
     if let Some(counter) = &counter {
-        let last = b.int(counter.dtype, counter.at(count).into())?;
+        let last = b.int(counter.dtype, counter.at(count))?;
         results.insert(counter.position, last);
     }
     Ok(work.substitute(id, &results)?)
@@ -80,6 +82,8 @@ struct Counter {
     initial: i64,
     step: i64,
     dtype: DType,
+    /// The smallest and the largest value of the type.
+    range: (i128, i128),
 }
 
 impl Counter {
@@ -91,20 +95,23 @@ impl Counter {
         };
         found.state(graph).iter().enumerate().find_map(|(position, carried)| {
             let dtype = graph.ty(carried.inside).dtype;
-            let initial = scalar(carried.initial).filter(|_| dtype.is_integer())?;
+            let (range, initial) = (dtype.int_range()?, scalar(carried.initial)?);
             let advance = graph.producer(carried.next)?;
             let next = graph.node(advance);
             let step = match (next.input(0)?, next.input(1)?) {
                 (x, step) | (step, x) if next.is("Add") && x == carried.inside => scalar(step)?,
                 _ => return None,
             };
-            Some(Self { position, advance, initial, step, dtype })
+            Some(Self { position, advance, initial, step, dtype, range })
         })
     }
 
-    /// Returns the value at the start of an iteration.
-    fn at(&self, iteration: i64) -> i64 {
-        self.initial.wrapping_add(self.step.wrapping_mul(iteration))
+    /// Returns the value at the start of an iteration, which wraps around.
+    fn at(&self, iteration: i64) -> i128 {
+        let (initial, step) = (i128::from(self.initial), i128::from(self.step));
+        let value = initial + step * i128::from(iteration);
+        let (low, high) = self.range;
+        (value - low).rem_euclid(high - low + 1) + low
     }
 }
 
@@ -180,6 +187,29 @@ mod tests {
         assert!(!scanned.contains("Loop") && !scanned.contains("int32 j,"), "{scanned}");
         let powers = spelled(&text.replace("Add (j, one)", "Mul (j, one)"), "tract").unwrap();
         assert!(!powers.contains("[5, 6, 7, 8]") && powers.contains("int32 j,"), "{powers}");
+    }
+
+    #[test]
+    fn a_counter_wraps_around() {
+        let text = "g (float[B] x) => (uint32 k, float[B] y) {
+            n = Constant <value = int64 {3}> ()
+            yes = Constant <value = bool {1}> ()
+            five = Constant <value = uint32 {5}> ()
+            k, y = Loop <body = b (int64 i, bool c, uint32 j, float[B] s) => (bool d, uint32 l, float[B] t) {
+                step = Constant <value = uint32 {2654435769}> ()
+                f = Cast <to = 1> (j)
+                t = Add (s, f)
+                l = Add (j, step)
+                d = Identity (c)
+            }> (n, yes, five, x)
+        }";
+        let scanned = spelled(text, "tract").unwrap();
+        assert!(scanned.contains("[5, 2654435774, 1013904247]"), "{scanned}");
+        assert!(scanned.contains("3668340016"), "{scanned}");
+        let large = text.replace("uint32", "uint64").replace("{5}", "{18446744073709551614}");
+        assert!(!spelled(&large, "tract").unwrap().contains("Loop"));
+        let large = text.replace("uint32", "int64").replace("2654435769", "9223372036854775807");
+        assert!(spelled(&large, "tract").unwrap().contains("-9223372036854775804"));
     }
 
     #[test]

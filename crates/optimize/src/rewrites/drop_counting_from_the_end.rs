@@ -149,4 +149,61 @@ mod tests {
         assert_eq!(rewritten(&LOOKUP.replace("{9}", "{8}")), "Less Add Where Gather");
         stays(&REWRITE, LOOKUP);
     }
+
+    #[test]
+    fn changes_of_layout_and_type_are_passed() {
+        let read = |body: &str| {
+            LOOKUP
+                .replace("[B,4] y", "[B,?,4] y")
+                .replace("y = Gather (x, w)", &format!("{body} y = Gather (x, v)"))
+        };
+        let axis = "a = Constant <value_ints = [1]> () u = Unsqueeze (w, a)";
+        for (body, left) in [
+            (format!("{axis} v = Cast <to = 7> (u)"), "Unsqueeze Cast Gather"),
+            (
+                format!("{axis} f = Cast <to = 1> (u) v = Cast <to = 7> (f)"),
+                "Less Add Where Unsqueeze Cast Cast Gather",
+            ),
+            (
+                format!("{axis} t = Constant <value_ints = [1, 3]> () v = Expand (u, t)"),
+                "Unsqueeze Expand Gather",
+            ),
+            (format!("{axis} v = Neg (u)"), "Less Add Where Unsqueeze Neg Gather"),
+            // Offsets within a window.
+            (
+                format!("{axis} o = Constant <value = int32[2] {{0, 1}}> () v = Add (u, o)"),
+                "Unsqueeze Add Gather",
+            ),
+            (
+                format!("{axis} o = Constant <value = int32[2] {{0, 1}}> () v = Add (o, u)"),
+                "Unsqueeze Add Gather",
+            ),
+            (
+                format!("{axis} o = Abs (u) v = Add (u, o)"),
+                "Less Add Where Unsqueeze Abs Add Gather",
+            ),
+        ] {
+            assert_eq!(rewritten(&read(&body)), left, "{body}");
+        }
+    }
+
+    #[test]
+    fn vectors_are_concatenated_along_their_last_axis() {
+        let pairs = |axis: i64, shape: &str| {
+            format!(
+                "g (float[9,9] x, int64[{shape}] i, int64[{shape}] j) => (float[?] y) {{
+                    zero = Constant <value_int = 0> ()
+                    nine = Constant <value_int = 9> ()
+                    n = Less (i, zero)
+                    s = Add (i, nine)
+                    w = Where (n, s, i)
+                    c = Concat <axis = {axis}> (w, j)
+                    y = GatherND (x, c)
+                }}"
+            )
+        };
+        assert_eq!(rewritten(&pairs(-1, "2,1")), "Concat GatherND");
+        assert_eq!(rewritten(&pairs(1, "2,1")), "Concat GatherND");
+        assert_eq!(rewritten(&pairs(0, "1,2")), "Less Add Where Concat GatherND");
+    }
 }

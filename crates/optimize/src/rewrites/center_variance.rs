@@ -271,6 +271,8 @@ mod tests {
             "b = Constant <value_ints = [1]> () m = ReduceMean <keepdims = 0> (x, b)",
         );
         stays(&REWRITE, &other);
+        let restored = other.replace("y = Sub (x, m)", "k = Unsqueeze (m, b) y = Sub (x, k)");
+        stays(&REWRITE, &restored);
         stays(
             &REWRITE,
             &square.replace(

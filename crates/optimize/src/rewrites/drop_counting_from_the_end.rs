@@ -2,7 +2,7 @@
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
 use onnx::operators::Trait;
-use onnx::{Assumption, NodeId, ValueId, fold};
+use onnx::{Assumption, ValueId, fold};
 use tensor::Dim;
 
 use super::gather_from_the_end::counted_from_end;
@@ -48,7 +48,8 @@ fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<Valu
     let mut inputs = node.inputs.clone();
     let changed = match (node.op.name, sizes) {
         ("Where", [size]) => return Ok(counted_from_end(m, value, size).map(|(index, _)| index)),
-        ("Concat", _) if is_last_axis(m, id) && inputs.len() == sizes.len() => {
+        // Elements of vectors, and not rows of them: there is one for each size.
+        ("Concat", _) if inputs.len() == sizes.len() => {
             let mut changed = false;
             for (input, size) in inputs.iter_mut().zip(sizes) {
                 let Some(part) = *input else { return Ok(None) };
@@ -93,12 +94,6 @@ fn follow(m: &mut Match<'_>, inputs: &mut [Option<ValueId>], sizes: &[Dim]) -> R
     let new = plain(m, from, sizes)?;
     inputs[0] = new.or(Some(from));
     Ok(new.is_some())
-}
-
-fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
-    let node = m.graph().node(concat);
-    let axis = node.int("axis", 0);
-    axis == -1 || axis + 1 == m.ty(node.outputs[0]).rank() as i64
 }
 
 /// Returns `true` if a value is a constant or may be an iota from zero.

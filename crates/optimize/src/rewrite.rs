@@ -9,7 +9,7 @@ use provenance::Stage;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
-use crate::rewrites::{Arranged, Composed, Folded};
+use crate::rewrites::{Arranged, Folded};
 use crate::runner::Rule;
 
 /// A replacement of one node, based on the node and its neighbourhood.
@@ -144,7 +144,6 @@ pub(crate) struct Match<'a> {
 pub(crate) struct Memory {
     pub(crate) arranged: Arranged,
     pub(crate) folded: Folded,
-    pub(crate) composed: Composed,
 }
 
 /// Returns the first operands of `node`, all of which must be present.

@@ -74,6 +74,12 @@ pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
     assert_eq!(changed, Changed::No);
 }
 
+/// Applies the rewrite to a fixed point with native operators of opset 26 requested, and returns the
+/// resulting text.
+pub(crate) fn rewritten_natively(rewrite: &'static Rewrite, text: &str) -> String {
+    edited_natively(rewrite, text).0
+}
+
 fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, Report) {
     let forms = Forms { default: Form::Native, ..Forms::auto(26) };
     let options = Options { forms, ..Options::default() };

@@ -173,4 +173,18 @@ mod tests {
         );
         passes_to(&PASS, &text, &text);
     }
+
+    /// The loop returns the value of each iteration, which is another one than it starts with.
+    #[test]
+    fn values_that_the_body_returns_are_computed_again() {
+        let text = "g (float[2] x, float[4,2] xs) => (float[2] y, float[4,2] all) {
+            y, all = Scan <num_scan_inputs = 1,
+                body = body (float[2] a, float[2] k) => (float[2] b, float[2] u) {
+                    s = Mul (a, a) r = Sub (s, x) q = Div (r, a) b = Sub (k, q)
+                    t = Mul (b, b) u = Sub (t, x)
+                }
+            > (x, xs)
+        }";
+        passes_to(&PASS, text, text);
+    }
 }

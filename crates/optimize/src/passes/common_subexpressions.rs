@@ -215,4 +215,15 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn copies_and_calls_stay_separate() {
+        for op in ["Identity", "local.a"] {
+            let text = format!(
+                "g (float[2] x) => (float[2] y, float[2] z) {{ y = {op} (x) z = {op} (x) }}
+                <domain: \"local\"> a (float[2] p) => (float[2] q) {{ q = Neg (p) }}"
+            );
+            passes_to(&PASS, &text, &text);
+        }
+    }
 }

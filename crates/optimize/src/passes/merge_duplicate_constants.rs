@@ -202,4 +202,15 @@ mod tests {
         }";
         passes_to(&PASS, text, text);
     }
+
+    #[test]
+    fn returned_constants_stay_separate() {
+        let text = "g (float[2] x) => (float[2] y, float[2] a, float[2] b) {
+            a = Constant <value_floats: floats = [1, 2]> ()
+            b = Constant <value_floats: floats = [1, 2]> ()
+            s = Add (x, a)
+            y = Add (s, b)
+        }";
+        passes_to(&PASS, text, text);
+    }
 }

@@ -155,4 +155,43 @@ mod tests {
         }";
         passes_to(&PASS, text, text);
     }
+
+    /// A sum over the rows of two sequences.
+    fn sums(attrs: &str, first: &str, second: &str, reversal: &str, results: &str) -> String {
+        format!(
+            "g (float[2] s, float[4,2] x, float[4,2] z) => (float[2] t{results}) {{
+                one = Constant <value_ints = [-1]> () end = Constant <value_ints = [-9]> ()
+                axis = Constant <value_ints = [0]> () second = Constant <value_ints = [1]> ()
+                {reversal}
+                t, u = Scan <num_scan_inputs = 2, {attrs} body = body (float[2] a, float[2] b, float[2] c)
+                    => (float[2] d, float[2] e) {{ h = Add (b, c) d = Add (a, h) e = Exp (d) }}
+                > (s, {first}, {second})
+            }}"
+        )
+    }
+
+    #[test]
+    fn each_sequence_has_its_own_direction() {
+        let reversal = "r = Slice (z, one, end, axis, one)";
+        for (before, after) in [
+            ("", "scan_input_directions = [0, 1],"),
+            ("scan_input_directions = [1, 0],", "scan_input_directions = [1, 1],"),
+            ("scan_input_directions = [0, 1],", "scan_input_directions = [0, 0],"),
+        ] {
+            passes_to(&PASS, &sums(before, "x", "r", reversal, ""), &sums(after, "x", "z", "", ""));
+        }
+        let axes = "scan_input_axes = [0, 0],";
+        let text = sums(axes, "x", "r", reversal, "");
+        passes_to(&PASS, &text, &text);
+    }
+
+    #[test]
+    fn results_with_other_readers_keep_their_order() {
+        let body = "v = Transpose <perm = [1, 0]> (u) w = Slice (v, one, end, second, one)";
+        for results in [", float[2,4] v, float[2,4] w", ", float[4,2] u, float[2,4] w"] {
+            let text = sums("", "x", "z", "", results);
+            let text = format!("{} {body} }}", text.trim_end().trim_end_matches('}'));
+            passes_to(&PASS, &text, &text);
+        }
+    }
 }

@@ -65,8 +65,10 @@ fn vanishing(dtype: DType) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{REWRITE, swallows};
-    use crate::testing::{rewritten, stays};
+    use onnx::Assumption;
+
+    use super::{REWRITE, promised, swallows, vanishing};
+    use crate::testing::{operators_assuming, rewritten, stays};
     use tensor::DType;
 
     #[test]
@@ -201,5 +203,97 @@ mod tests {
             }}"
         );
         stays(&REWRITE, &text);
+    }
+
+    #[test]
+    fn scores_are_promised_to_be_far_from_the_fill_value() {
+        for (fill, dtype, largest) in [
+            (-1e38, DType::F32, 1e28),
+            (-1e38, DType::BF16, 1e28),
+            (-1e300, DType::F64, 1e28),
+            (-65504.0, DType::F16, 16376.0),
+            (-1e36, DType::F16, 2.5e35),
+            (-1e9, DType::F32, 2.5e8),
+            (-9999.0, DType::F32, f64::INFINITY),
+            (0.0, DType::F32, f64::INFINITY),
+        ] {
+            assert_eq!(promised(fill, dtype), largest, "{fill} {dtype}");
+        }
+    }
+
+    #[test]
+    fn exponentials_vanish_beyond_a_difference() {
+        assert_eq!((-vanishing(DType::F64)).exp(), 0.0);
+        assert!((-vanishing(DType::F32)).exp() > 0.0);
+        let least_in_32_bits = f64::from(f32::from_bits(1));
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            assert!((-vanishing(dtype)).exp() < least_in_32_bits / 2.0);
+        }
+    }
+
+    #[test]
+    fn a_promise_admits_masks_of_any_scores() {
+        let text = |fill: &str| {
+            format!(
+                "g (float[4,2,2] x) => (float[4,2,2] y) {{
+                    mask = Constant <value = bool[2,2] {{1, 0, 1, 1}}> ()
+                    low = Constant <value_float = {fill}> ()
+                    s = Where (mask, x, low)
+                    y = Softmax <axis = -1> (s)
+                }}"
+            )
+        };
+        let after = |fill| operators_assuming(Assumption::NoNan, &REWRITE, &text(fill));
+        for (fill, expected) in [
+            ("-1e38", "Where Add Softmax"),
+            ("-inf", "Where Add Softmax"),
+            ("-1e9", "Where Add Softmax"),
+            ("-100.0", "Where Softmax"),
+        ] {
+            assert_eq!(after(fill), expected, "{fill}");
+        }
+    }
+
+    #[test]
+    fn bounded_scores_are_normalised_along_the_last_axis() {
+        let along = |axis: i64| {
+            let text =
+                PLAIN.text().replace("Softmax <axis = -1>", &format!("Softmax <axis = {axis}>"));
+            rewritten(&REWRITE, &text).contains("Add (scores")
+        };
+        assert!(along(3));
+        assert!(!along(2));
+    }
+
+    #[test]
+    fn a_row_that_shows_nothing_hides_the_nan_of_its_query() {
+        let hidden = |attention: &Attention<'_>| {
+            let text = attention.text().replace("{1, 0, 1, 1}", "{0, 0, 1, 1}");
+            rewritten(&REWRITE, &text).contains("Add (scores")
+        };
+        let absorbing = Attention { fill: "-inf", ..PLAIN };
+        assert!(!hidden(&Attention { queries: "other", ..absorbing }));
+        assert!(hidden(&absorbing));
+        let shown = Attention { queries: "other", ..PLAIN }.text();
+        let inverse = |mask: &str| {
+            let text = shown
+                .replace("{1, 0, 1, 1}", mask)
+                .replace("Where (mask, scores, low)", "Where (mask, low, scores)");
+            rewritten(&REWRITE, &text).contains("Add (scores")
+        };
+        assert!(inverse("{0, 1, 0, 0}"));
+        assert!(!inverse("{1, 1, 0, 0}"));
+    }
+
+    #[test]
+    fn weights_are_averaged_after_copies_and_casts() {
+        let added = |between: &str| {
+            let product = format!("h = {between} (p) out = MatMul (h, v)");
+            let text = PLAIN.text().replace("out = MatMul (p, v)", &product);
+            rewritten(&REWRITE, &text).contains("Add (scores")
+        };
+        assert!(added("Identity"));
+        assert!(added("Cast <to = 1>"));
+        assert!(!added("Neg"));
     }
 }

@@ -326,7 +326,9 @@ fn groups(atoms: &[usize], cuts: &Layout, is_row: impl Fn(&usize) -> bool) -> La
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
+    use tensor::Dim;
+
+    use super::{Atoms, Product, REWRITE, cost, groups};
     use crate::testing::{rewrites_to, stays};
 
     #[test]
@@ -465,5 +467,32 @@ mod tests {
         ] {
             stays(&REWRITE, text);
         }
+    }
+
+    #[test]
+    fn many_small_products_cost_more_than_a_few_large_ones() {
+        let mut atoms = Atoms::default();
+        let sizes = [Dim::Known(4), Dim::Known(8), Dim::Known(4), Dim::var("B")];
+        let view = atoms.add(&sizes).unwrap();
+        let [four, eight, other, symbolic] =
+            [0, 1, 2, 3].map(|axis| atoms.layout(view)[axis].clone());
+        let empty = || [Vec::new(), Vec::new()];
+        let product = Product { atoms, operands: empty(), result: Vec::new() };
+        let spread = |batch: &[usize], rows: &[usize]| product.spread(batch, rows);
+        assert_eq!(spread(&[], &eight), 0);
+        assert!(spread(&four, &eight) > 0);
+        assert_eq!(spread(&four, &other), spread(&four, &eight));
+        assert_eq!(spread(&four, &symbolic), spread(&four, &eight));
+        assert!(spread(&eight, &four) > cost::NODE);
+        assert_eq!(spread(&symbolic, &eight), spread(&eight, &four));
+    }
+
+    #[test]
+    fn axes_end_at_cuts_and_between_rows_and_others() {
+        let cuts = vec![vec![0, 1], vec![2]];
+        assert_eq!(groups(&[0, 1, 2], &cuts, |_| true), [vec![0, 1], vec![2]]);
+        assert_eq!(groups(&[1, 0, 2], &cuts, |_| true), [[1], [0], [2]]);
+        assert_eq!(groups(&[0, 1, 2], &cuts, |atom| *atom == 0), [[0], [1], [2]]);
+        assert_eq!(groups(&[0, 1], &cuts, |atom| *atom == 2), [[0, 1]]);
     }
 }

@@ -90,4 +90,21 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn products_with_other_readers_are_unchanged() {
+        for shared in ["float[B,3,4] p", "float[B,3,2,2] r"] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[B,3,5] x, float[5,4] w) => (float[B,3,2,2] y, {shared}) <float[2,2] b = {{1, 2, 3, 4}}> {{
+                        p = MatMul (x, w)
+                        s = Constant <value_ints = [0, 3, 2, 2]> ()
+                        r = Reshape (p, s)
+                        y = Add (b, r)
+                    }}"
+                ),
+            );
+        }
+    }
 }

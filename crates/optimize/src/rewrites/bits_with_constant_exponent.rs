@@ -101,4 +101,25 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn the_words_have_few_bits() {
+        let text = |from: &str, body: &str| {
+            format!(
+                "g ({from}[B] x) => (float[B] y) {{ n = Constant <value = {from} {{9}}> ()
+                    {body} e = Constant <value = uint32 {{1065353216}}> () b = BitwiseOr (e, s)
+                    y = BitCast <to = 1> (b) }}"
+            )
+        };
+        for (from, body, applies) in [
+            ("uint16", "s = Cast <to = 12> (x)", true),
+            ("int16", "s = Cast <to = 12> (x)", false),
+            ("uint64", "s = Cast <to = 12> (x)", false),
+            ("uint32", "s = BitShift <direction = \"RIGHT\"> (x, n)", true),
+            ("uint32", "s = BitShift <direction = \"LEFT\"> (x, n)", false),
+        ] {
+            let after = crate::testing::rewritten(&REWRITE, &text(from, body));
+            assert_eq!(!after.contains("BitCast"), applies, "{after}");
+        }
+    }
 }

@@ -260,4 +260,25 @@ mod tests {
             stays(&REWRITE, &text);
         }
     }
+
+    #[test]
+    fn means_of_other_axes_are_unchanged() {
+        let square = text(0, "", "x, m").replace("[B,4]", "[4,4]");
+        let after = crate::testing::rewritten(&REWRITE, &square);
+        assert_eq!(after.matches("Sub").count(), 2, "{after}");
+        let other = square.replace(
+            "m = ReduceMean <keepdims = 0> (x, a)",
+            "b = Constant <value_ints = [1]> () m = ReduceMean <keepdims = 0> (x, b)",
+        );
+        stays(&REWRITE, &other);
+        let restored = other.replace("y = Sub (x, m)", "k = Unsqueeze (m, b) y = Sub (x, k)");
+        stays(&REWRITE, &restored);
+        stays(
+            &REWRITE,
+            &square.replace(
+                "m = ReduceMean <keepdims = 0> (x, a)",
+                "z = Abs (x) m = ReduceMean <keepdims = 0> (z, a)",
+            ),
+        );
+    }
 }

@@ -79,7 +79,9 @@ fn is_direct(from: DType, through: DType, to: DType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
+    use tensor::DType;
+
+    use super::{REWRITE, is_direct, is_exact};
     use crate::testing::{rewrites_to, stays};
 
     #[test]
@@ -187,5 +189,82 @@ mod tests {
         rewrites_to(&REWRITE, &text("-3", "100", cast), &text("-3", "100", once));
         // An 8-bit integer wraps around.
         stays(&REWRITE, &text("0", "1000", "t = Cast <to = 3> (x) y = Cast <to = 7> (t)"));
+    }
+
+    #[test]
+    fn exact_casts_keep_every_value() {
+        use DType::*;
+        let types = [Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64];
+        let holds = |to: DType| -> &[DType] {
+            match to {
+                Bool => &[Bool],
+                I8 => &[Bool, I8],
+                U8 => &[Bool, U8],
+                I16 => &[Bool, I8, U8, I16],
+                U16 => &[Bool, U8, U16],
+                I32 => &[Bool, I8, U8, I16, U16, I32],
+                U32 => &[Bool, U8, U16, U32],
+                I64 => &[Bool, I8, U8, I16, U16, I32, U32, I64],
+                U64 => &[Bool, U8, U16, U32, U64],
+                F16 => &[Bool, I8, U8, F16],
+                BF16 => &[Bool, I8, U8, BF16],
+                F32 => &[Bool, I8, U8, I16, U16, F16, BF16, F32],
+                F64 => &[Bool, I8, U8, I16, U16, I32, U32, F16, BF16, F32, F64],
+                _ => &[],
+            }
+        };
+        for (from, to) in types.iter().flat_map(|from| types.iter().map(move |to| (*from, *to))) {
+            assert_eq!(is_exact(from, to), holds(to).contains(&from), "{from} {to}");
+        }
+        assert!(!is_exact(F8E4M3FN, F32) && !is_exact(F32, F8E4M3FN) && !is_exact(C64, F64));
+    }
+
+    /// A cast of a number out of range depends on the type that it is cast from.
+    #[test]
+    fn casts_out_of_range_depend_on_the_type_before() {
+        use DType::*;
+        for (from, through, to, expected) in [
+            (F32, F64, F16, true),
+            (F32, F64, Bool, true),
+            (F32, F64, I8, false),
+            (I32, I64, I8, true),
+            (I32, F64, I8, false),
+            (I8, F64, I32, true),
+            (Bool, F32, I8, true),
+            (I32, F64, F16, true),
+            (U4, I64, I8, false),
+            (I32, I64, U4, false),
+            (F8E4M3FN, F32, F16, false),
+            (F16, F32, F8E4M3FN, false),
+            (F32, F64, C64, false),
+        ] {
+            assert_eq!(is_direct(from, through, to), expected, "{from} {through} {to}");
+        }
+    }
+
+    #[test]
+    fn rounding_down_is_kept_before_casts_to_floats_and_of_unknown_numbers() {
+        for (input, to, code) in [
+            ("Abs (x)", "int64", 7),
+            ("Identity (x)", "int64", 7),
+            ("Cast <to = 1> (c)", "float16", 10),
+        ] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[2] x, int32[2] i) => ({to}[2] y) {{
+                        low = Constant <value = int32 {{0}}> () high = Constant <value = int32 {{9}}> ()
+                        c = Clip (i, low, high) n = {input} r = Floor (n) y = Cast <to = {code}> (r) }}"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn floats_that_are_rounded_on_the_way_to_floats_are_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2] x) => (float[2] y) { t = Cast <to = 6> (x) y = Cast <to = 1> (t) }",
+        );
     }
 }

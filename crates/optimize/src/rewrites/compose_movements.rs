@@ -1,12 +1,8 @@
 //! A chain of `Reshape`, `Flatten`, `Transpose`, `Squeeze` and `Unsqueeze` → the cheapest equivalent
 //! chain: no node, a `Reshape` to a constant shape, a `Transpose`, or both.
 
-use std::rc::Rc;
-
 use onnx::operators::Operator;
-use onnx::{Graph, NodeId, ValueId};
-use rustc_hash::FxHashMap;
-use tensor::Dim;
+use onnx::{Graph, ValueId};
 
 use crate::movement::{Atoms, Chain, Movement, cost, emit};
 use crate::{Match, Rewrite, Skip};
@@ -29,9 +25,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if now <= cost::least(is_constant) && m.ty(source).shape != m.ty(y).shape {
             continue;
         }
-        let Some(plan) = cheapest(m, &chain) else { continue };
+        let Some(plan) = cheapest(graph, &chain) else { continue };
         if cost::of_plan(&plan, is_constant) < now {
-            let graph = m.graph();
             let is_one_kind = chain.nodes.iter().all(|id| graph.node(*id).operator().axes == kind);
             let old = if is_one_kind { &[] } else { &chain.nodes[..] };
             return Ok(vec![emit(m, source, &plan, old)?]);
@@ -40,44 +35,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Err("no equivalent chain is cheaper".into())
 }
 
-/// The cached plans. The layers of a model share them.
-#[derive(Debug, Default)]
-pub(crate) struct Composed(FxHashMap<Movements, Option<Rc<[Movement]>>>);
-
-/// The key of a cached plan: everything that it depends on.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Movements {
-    from: Vec<Dim>,
-    /// The permutation, for a `Transpose`, and the shape of each result.
-    moves: Vec<(Option<Vec<i64>>, Vec<Dim>)>,
-}
-
-impl Movements {
-    fn of(graph: &Graph, chain: &Chain) -> Self {
-        let moved = |id: &NodeId| {
-            let node = graph.node(*id);
-            let perm = || node.ints("perm").map(<[i64]>::to_vec).unwrap_or_default();
-            let shapes = node.outputs.iter().flat_map(|value| graph.ty(*value).shape.clone());
-            (node.is("Transpose").then(perm), shapes.collect())
-        };
-        let from = graph.ty(chain.source).shape.clone();
-        Self { from, moves: chain.nodes.iter().map(moved).collect() }
-    }
-}
-
 /// Returns the cheapest plan that is equivalent to a chain, or `None` if the chain cannot be
 /// analysed.
-fn cheapest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Movement]>> {
-    let movements = Movements::of(m.graph(), chain);
-    if let Some(known) = m.memory.composed.0.get(&movements) {
-        return known.clone();
-    }
-    let plan = planned(m.graph(), chain).map(Rc::from);
-    m.memory.composed.0.insert(movements, plan.clone());
-    plan
-}
-
-fn planned(graph: &Graph, chain: &Chain) -> Option<Vec<Movement>> {
+fn cheapest(graph: &Graph, chain: &Chain) -> Option<Vec<Movement>> {
     if chain.nodes.iter().all(|id| graph.node(*id).is_reshape()) {
         let result = graph.node(*chain.nodes.last()?).outputs.first()?;
         let (from, to) = (&graph.ty(chain.source).shape, &graph.ty(*result).shape);

@@ -156,7 +156,7 @@ impl Padded {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to_natively, stays, stays_natively};
+    use crate::testing::{rewrites_to_natively, rewritten_natively, stays, stays_natively};
 
     /// The products of three elements, in the order of `parts`.
     fn elements(products: &str, parts: &str) -> String {
@@ -244,6 +244,91 @@ mod tests {
                     .replace("Concat <axis = 1> (a, c)", "CumProd (r, far)")
                     .replace("rows =", "far = Constant <value_int = 1> () rows ="),
             );
+        }
+    }
+
+    /// The blocks of [`blocks`] if the last element is the first factor.
+    #[test]
+    fn products_of_blocks_from_the_end_are_one_operator() {
+        let text = blocks("1.0", 4)
+            .replace(
+                "pads = Constant <value_ints = [0, 1]>",
+                "pads = Constant <value_ints = [1, 0]>",
+            )
+            .replace("(a, c)", "(c, b)")
+            .replace("(c, near)", "<reverse = 1> (c, near)")
+            .replace("[1, 0, 0, 0]", "[0, 0, 1, 0]")
+            .replace("start = Constant <value_ints = [0]>", "start = Constant <value_ints = [1]>")
+            .replace("end = Constant <value_ints = [4]>", "end = Constant <value_ints = [5]>")
+            .replace(
+                "seven = Constant <value_ints = [7]>",
+                "first = Constant <value_ints = [1]> () eight = Constant <value_ints = [8]>",
+            )
+            .replace("Slice (w, zero, seven, zero)", "Slice (w, first, eight, zero)");
+        let one = "g (float[7] x) => (float[7] y) {
+            axis = Constant <value_int = 0> () y = CumProd <reverse = 1> (x, axis) }";
+        rewrites_to_natively(&REWRITE, &text, one);
+    }
+
+    /// Only the products within blocks are recognised.
+    #[test]
+    fn blocks_that_do_not_fit_together_keep_their_order() {
+        let plain = blocks("1.0", 4);
+        let wide = plain.replace("(float[7] x)", "(float[7] x, float[4,2] o)");
+        for text in [
+            plain.replace("CumProd (c, near)", "CumProd <reverse = 1> (c, near)"),
+            plain.replace("CumProd (c, near)", "CumProd <exclusive = 1> (c, near)"),
+            wide.replace(
+                "until = CumProd (c, near)",
+                "e, f = Split <axis = 1, num_outputs = 2> (o) h = Mul (e, f) until = CumProd (h, near)",
+            ),
+        ] {
+            let after = rewritten_natively(&REWRITE, &text);
+            assert!(after.contains("Mul (within, before)"), "{after}");
+        }
+    }
+
+    /// The products of a padded vector, cut off again.
+    fn padded(axis: i64, attrs: &str, pads: &str, start: i64) -> String {
+        format!(
+            "g (float[7,7] x) => (float[7,7] y) {{
+                axis = Constant <value_int = {axis}> () one = Constant <value_float = 1.0> ()
+                pads = Constant <value_ints = [{pads}]> ()
+                p = Pad (x, pads, one) c = CumProd {attrs} (p, axis)
+                start = Constant <value_ints = [{start}]> () zero = Constant <value_ints = [0]> ()
+                end = Constant <value_ints = [{}]> () y = Slice (c, start, end, zero) }}",
+            start + 7
+        )
+    }
+
+    #[test]
+    fn ones_behind_the_last_factor_are_cut_off() {
+        let one = |attrs: &str| {
+            format!(
+                "g (float[7,7] x) => (float[7,7] y) {{
+                    axis = Constant <value_int = 0> () y = CumProd {attrs} (x, axis) }}"
+            )
+        };
+        let reverse = "<reverse = 1>";
+        rewrites_to_natively(&REWRITE, &padded(0, "", "0, 0, 2, 0", 0), &one(""));
+        rewrites_to_natively(&REWRITE, &padded(0, reverse, "2, 0, 0, 0", 2), &one(reverse));
+        for text in [
+            // Other rows are cut off.
+            padded(0, "", "0, 0, 2, 0", 1),
+            padded(0, "", "2, 0, 0, 0", 2),
+            padded(0, reverse, "2, 0, 0, 0", 1),
+            padded(0, reverse, "0, 0, 2, 0", 0),
+            // The products are those of columns.
+            padded(1, "", "0, 0, 2, 0", 0),
+            // Something else is padded.
+            padded(0, "", "0, 0, 2, 0", 0).replace(
+                "one = Constant <value_float = 1.0>",
+                "one = Constant <value_float = 2.0>",
+            ),
+            padded(0, "", "0, 0, 2, 0", 0).replace("Pad (x", "Pad <mode = \"edge\"> (x"),
+            padded(0, "<exclusive = 1>", "0, 0, 2, 0", 0),
+        ] {
+            stays_natively(&REWRITE, &text);
         }
     }
 }

@@ -66,4 +66,26 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn a_condition_that_is_broadcast_is_unchanged() {
+        stays(
+            &REWRITE,
+            "g (bool[3] c) => (bool[2,3] y) {
+                one = Constant <value = float[2,1] {1, 1}> ()
+                zero = Constant <value = float {0}> ()
+                w = Where (c, one, zero)
+                y = Cast <to = 9> (w)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (bool[3] c) => (bool[3] y) {
+                two = Constant <value = float {2}> ()
+                zero = Constant <value = float {0}> ()
+                w = Where (c, two, zero)
+                y = Cast <to = 9> (w)
+            }",
+        );
+    }
 }

@@ -2,7 +2,7 @@
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
 use onnx::operators::Trait;
-use onnx::{Assumption, NodeId, ValueId, fold};
+use onnx::{Assumption, ValueId, fold};
 use tensor::Dim;
 
 use super::gather_from_the_end::counted_from_end;
@@ -48,7 +48,8 @@ fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<Valu
     let mut inputs = node.inputs.clone();
     let changed = match (node.op.name, sizes) {
         ("Where", [size]) => return Ok(counted_from_end(m, value, size).map(|(index, _)| index)),
-        ("Concat", _) if is_last_axis(m, id) && inputs.len() == sizes.len() => {
+        // Elements of vectors, and not rows of them: there is one for each size.
+        ("Concat", _) if inputs.len() == sizes.len() => {
             let mut changed = false;
             for (input, size) in inputs.iter_mut().zip(sizes) {
                 let Some(part) = *input else { return Ok(None) };
@@ -93,12 +94,6 @@ fn follow(m: &mut Match<'_>, inputs: &mut [Option<ValueId>], sizes: &[Dim]) -> R
     let new = plain(m, from, sizes)?;
     inputs[0] = new.or(Some(from));
     Ok(new.is_some())
-}
-
-fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
-    let node = m.graph().node(concat);
-    let axis = node.int("axis", 0);
-    axis == -1 || axis + 1 == m.ty(node.outputs[0]).rank() as i64
 }
 
 /// Returns `true` if a value is a constant or may be an iota from zero.
@@ -148,5 +143,62 @@ mod tests {
     fn adjustments_by_other_sizes_are_unchanged() {
         assert_eq!(rewritten(&LOOKUP.replace("{9}", "{8}")), "Less Add Where Gather");
         stays(&REWRITE, LOOKUP);
+    }
+
+    #[test]
+    fn changes_of_layout_and_type_are_passed() {
+        let read = |body: &str| {
+            LOOKUP
+                .replace("[B,4] y", "[B,?,4] y")
+                .replace("y = Gather (x, w)", &format!("{body} y = Gather (x, v)"))
+        };
+        let axis = "a = Constant <value_ints = [1]> () u = Unsqueeze (w, a)";
+        for (body, left) in [
+            (format!("{axis} v = Cast <to = 7> (u)"), "Unsqueeze Cast Gather"),
+            (
+                format!("{axis} f = Cast <to = 1> (u) v = Cast <to = 7> (f)"),
+                "Less Add Where Unsqueeze Cast Cast Gather",
+            ),
+            (
+                format!("{axis} t = Constant <value_ints = [1, 3]> () v = Expand (u, t)"),
+                "Unsqueeze Expand Gather",
+            ),
+            (format!("{axis} v = Neg (u)"), "Less Add Where Unsqueeze Neg Gather"),
+            // Offsets within a window.
+            (
+                format!("{axis} o = Constant <value = int32[2] {{0, 1}}> () v = Add (u, o)"),
+                "Unsqueeze Add Gather",
+            ),
+            (
+                format!("{axis} o = Constant <value = int32[2] {{0, 1}}> () v = Add (o, u)"),
+                "Unsqueeze Add Gather",
+            ),
+            (
+                format!("{axis} o = Abs (u) v = Add (u, o)"),
+                "Less Add Where Unsqueeze Abs Add Gather",
+            ),
+        ] {
+            assert_eq!(rewritten(&read(&body)), left, "{body}");
+        }
+    }
+
+    #[test]
+    fn vectors_are_concatenated_along_their_last_axis() {
+        let pairs = |axis: i64, shape: &str| {
+            format!(
+                "g (float[9,9] x, int64[{shape}] i, int64[{shape}] j) => (float[?] y) {{
+                    zero = Constant <value_int = 0> ()
+                    nine = Constant <value_int = 9> ()
+                    n = Less (i, zero)
+                    s = Add (i, nine)
+                    w = Where (n, s, i)
+                    c = Concat <axis = {axis}> (w, j)
+                    y = GatherND (x, c)
+                }}"
+            )
+        };
+        assert_eq!(rewritten(&pairs(-1, "2,1")), "Concat GatherND");
+        assert_eq!(rewritten(&pairs(1, "2,1")), "Concat GatherND");
+        assert_eq!(rewritten(&pairs(0, "1,2")), "Less Add Where Concat GatherND");
     }
 }

@@ -114,7 +114,7 @@ fn integers(m: &Match<'_>, value: ValueId) -> Result<Interval, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     #[test]
     fn results_of_argmax_are_in_range() {
@@ -250,5 +250,31 @@ mod tests {
                 stays(&REWRITE, &text("nan", guarded));
             }
         }
+    }
+
+    #[test]
+    fn clips_with_one_redundant_bound_are_unchanged() {
+        let text = |low: i64, high: i64| {
+            format!(
+                "g (float[B,7] x) => (int64[B] y) {{
+                    i = ArgMax <axis = 1, keepdims = 0> (x)
+                    low = Constant <value_int = {low}> () high = Constant <value_int = {high}> ()
+                    c = Clip (i, low, high) y = Neg (c) }}"
+            )
+        };
+        assert!(!rewritten(&REWRITE, &text(0, 6)).contains("Clip"));
+        stays(&REWRITE, &text(1, 6));
+        stays(&REWRITE, &text(0, 5));
+        let floats = |low: &str, high: &str| {
+            format!(
+                "g (float[2] x) => (float[2] y) {{
+                    low = Constant <value_float = {low}> () high = Constant <value_float = {high}> ()
+                    none = Constant <value_float = 0.0> () h = Shape (x) q = Cast <to = 1> (h)
+                    c = Clip (q, low, high) y = Add (x, c) }}"
+            )
+        };
+        assert!(!rewritten(&REWRITE, &floats("0.0", "9e18")).contains("Clip"));
+        stays(&REWRITE, &floats("3.0", "9e18"));
+        stays(&REWRITE, &floats("0.0", "1.0"));
     }
 }

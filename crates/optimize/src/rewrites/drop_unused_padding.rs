@@ -106,4 +106,23 @@ mod tests {
             assert_eq!(!rewritten(&REWRITE, &text).contains("Pad "), is_inside, "{last}");
         }
     }
+
+    #[test]
+    fn other_padding_and_slices_are_unchanged() {
+        let plain = written(8);
+        for text in [
+            plain.replace("[0, 0, 1, 0]", "[1, 0, 0, 0]"),
+            plain.replace("[0, 0, 1, 0]", "[1, 0, 1, 0]"),
+            plain.replace("Pad (x, pads)", "Pad <mode = \"edge\"> (x, pads)"),
+            plain
+                .replace(
+                    "zero = Constant <value_ints = [0]>",
+                    "zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]>",
+                )
+                .replace("[8]> ()", "[9]> ()")
+                .replace("Slice (all, zero,", "Slice (all, one,"),
+        ] {
+            stays(&REWRITE, &text);
+        }
+    }
 }

@@ -209,4 +209,16 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn expanded_values_with_other_readers_are_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2,1] x) => (float[3,2] y, float[2,3] e) {
+                s = Constant <value_ints = [2, 3]> ()
+                e = Expand (x, s)
+                y = Transpose <perm = [1, 0]> (e)
+            }",
+        );
+    }
 }

@@ -65,4 +65,36 @@ mod tests {
         stays(&REWRITE, &text(7, 8));
         stays(&REWRITE, &text(-7, -7));
     }
+
+    #[test]
+    fn the_divisor_is_added_in_either_order() {
+        rewrites_to(
+            &REWRITE,
+            &text(7, 7).replace("Add (r, more)", "Add (more, r)"),
+            "g (int32[3] x) => (int32[3] y) {
+                by = Constant <value = int32 {7}> ()
+                y = Mod <fmod = 0> (x, by)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_conditions_and_remainders_are_unchanged() {
+        let plain = text(7, 7);
+        for text in [
+            text(0, 0),
+            plain.replace("<fmod = 1>", "<fmod = 0>"),
+            plain.replace("int32", "float"),
+            plain.replace("Less (r, zero)", "Less (x, zero)"),
+            plain.replace("Less (r, zero)", "Less (r, more)"),
+            plain.replace("Add (r, more)", "Add (x, more)"),
+            plain.replace("Add (r, more)", "Add (r, x)"),
+            plain.replace("int32[3] y", "int32[2,3] y").replace(
+                "more = Constant <value = int32 {7}>",
+                "more = Constant <value = int32[2,1] {7, 7}>",
+            ),
+        ] {
+            stays(&REWRITE, &text);
+        }
+    }
 }

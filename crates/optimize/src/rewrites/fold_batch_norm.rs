@@ -214,4 +214,12 @@ mod tests {
     fn other_targets_normalise_in_float32() {
         assert!(after(&text("4, 8"), Target::default()).contains("BatchNormalization <"));
     }
+
+    #[test]
+    fn intermediate_values_with_other_readers_stay() {
+        for value in ["float16[1,2,4,4] c", "float[1,2,4,4] f", "float[1,2,4,4] n"] {
+            let text = text("4, 8").replace("=> (", &format!("=> ({value}, "));
+            assert!(after(&text, rounding_once()).contains("BatchNormalization <"), "{value}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     #[test]
     fn the_last_index_of_a_symbolic_axis_becomes_a_number() {
@@ -97,5 +97,19 @@ mod tests {
                 y = Gather (x, some)
             }",
         );
+    }
+
+    #[test]
+    fn an_index_behind_the_end_is_unchanged() {
+        let text = |less: i64| {
+            format!(
+                "g (float[T,4] x) => (float[1,4] y) {{
+                    n = Shape <end = 1> (x) d = Constant <value_ints = [{less}]> ()
+                    i = Sub (n, d) y = Gather (x, i) }}"
+            )
+        };
+        assert!(!rewritten(&REWRITE, &text(2)).contains("Gather (x, i)"));
+        stays(&REWRITE, &text(0));
+        stays(&REWRITE, &text(-1));
     }
 }

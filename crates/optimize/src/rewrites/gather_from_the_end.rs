@@ -214,7 +214,7 @@ impl Wrapped {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     #[test]
     fn onnx_counts_from_the_end() {
@@ -390,6 +390,102 @@ mod tests {
                 six = Constant <value = int32 {6}> ()
                 c = Clip (w, zero, six)
                 y = Gather (x, c)
+            }",
+        );
+    }
+
+    /// A lookup of nine rows at indices that are counted from the end if they are negative.
+    const LOOKUP: &str = "g (float[9,4] x, int32[B] i, int32[B] j) => (float[B,4] y) {
+        zero = Constant <value = int32 {0}> ()
+        nine = Constant <value = int32 {9}> ()
+        eight = Constant <value = int32 {8}> ()
+        n = Less (i, zero)
+        s = Add (i, nine)
+        w = Where (n, s, i)
+        c = Clip (w, zero, eight)
+        y = Gather (x, c)
+    }";
+
+    #[test]
+    fn the_size_is_added_in_either_order() {
+        for sum in ["Add (i, nine)", "Add (nine, i)"] {
+            let text = rewritten(&REWRITE, &LOOKUP.replace("Add (i, nine)", sum));
+            assert!(!text.contains("Where"), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_choices_are_not_counted_from_the_end() {
+        for (from, to) in [
+            ("Less (i, zero)", "Less (j, zero)"),
+            ("Less (i, zero)", "Less (i, eight)"),
+            ("Add (i, nine)", "Add (j, nine)"),
+            ("Add (i, nine)", "Add (i, eight)"),
+            ("Where (n, s, i)", "Where (n, s, j)"),
+            ("Clip (w, zero, eight)", "Clip (w, eight, eight)"),
+            ("Clip (w, zero, eight)", "Clip (w, zero, nine)"),
+        ] {
+            stays(&REWRITE, &LOOKUP.replace(from, to));
+        }
+        // The constants determine the shape.
+        let scalar = LOOKUP.replace("int32[B] i", "int32 i").replace("[B,4] y", "[1,4] y");
+        stays(&REWRITE, &scalar.replace("int32 {9}", "int32[1] {9}"));
+    }
+
+    #[test]
+    fn a_cast_to_fewer_bits_is_not_passed() {
+        let narrow = "k = Cast <to = 6> (c) y = Gather (x, k)";
+        stays(&REWRITE, &LOOKUP.replace("int32", "int64").replace("y = Gather (x, c)", narrow));
+        let wide = "k = Cast <to = 7> (c) y = Gather (x, k)";
+        let text = rewritten(&REWRITE, &LOOKUP.replace("y = Gather (x, c)", wide));
+        assert!(!text.contains("Where"), "{text}");
+    }
+
+    #[test]
+    fn a_test_of_another_index_is_unchanged() {
+        let test = |body: &str| {
+            LOOKUP
+                .replace("=> (float[B,4] y)", "=> (bool[1,B] y)")
+                .replace("c = Clip (w, zero, eight)", "")
+                .replace("y = Gather (x, c)", body)
+        };
+        let axis = "a = Constant <value_ints = [0]> ()";
+        for (body, applies) in [
+            (
+                format!("{axis} u = Unsqueeze (w, a) d = Clip (u, zero, eight) y = Equal (w, d)"),
+                true,
+            ),
+            (
+                format!("{axis} u = Unsqueeze (w, a) d = Clip (u, zero, eight) y = Equal (j, d)"),
+                false,
+            ),
+            (
+                format!(
+                    "{axis} u = Unsqueeze (w, a) d = Clip (u, zero, eight) v = Neg (u) y = Equal (v, d)"
+                ),
+                false,
+            ),
+        ] {
+            let text = rewritten(&REWRITE, &test(&body));
+            assert_eq!(!text.contains("Where"), applies, "{text}");
+        }
+    }
+
+    /// The parts are rows of indices, not elements of vectors.
+    #[test]
+    fn stacked_vectors_are_not_elements_of_one() {
+        stays(
+            &REWRITE,
+            "g (float[9,9] x, int64[1,2] i, int64[1,2] j) => (float[2] y) {
+                zero = Constant <value_int = 0> ()
+                nine = Constant <value_int = 9> ()
+                eight = Constant <value_int = 8> ()
+                n = Less (i, zero)
+                s = Add (i, nine)
+                w = Where (n, s, i)
+                c = Clip (w, zero, eight)
+                k = Concat <axis = 0> (c, j)
+                y = GatherND (x, k)
             }",
         );
     }

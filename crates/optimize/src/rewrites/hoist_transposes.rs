@@ -171,4 +171,17 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn products_keep_their_activations() {
+        let text = |op: &str| {
+            format!(
+                "g (float[2,3] a, float[3,4] b) => (float[4,2] y) {{
+                    p = MatMul (a, b) s = {op} (p) y = Transpose <perm = [1, 0]> (s) }}"
+            )
+        };
+        assert!(crate::testing::rewritten(&REWRITE, &text("Neg")).contains("Neg (v"));
+        stays(&REWRITE, &text("Relu"));
+        stays(&REWRITE, &text("Neg").replace("=> (", "=> (float[2,4] p, "));
+    }
 }

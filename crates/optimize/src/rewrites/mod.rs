@@ -66,7 +66,6 @@ use crate::recognize::{batch_norm, resample};
 use crate::runner::Rules;
 
 pub(crate) use arrange_product::Arranged;
-pub(crate) use compose_movements::Composed;
 pub(crate) use fold_constants::Folded;
 pub(crate) use masked_scores::Scores;
 

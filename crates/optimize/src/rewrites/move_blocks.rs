@@ -192,4 +192,23 @@ mod tests {
         stays(&SPACE_TO_DEPTH, &moved(from, "2, 2, 2, 3, 5, 7", "0, 3, 4, 1, 5, 2", to));
         stays(&SPACE_TO_DEPTH, &moved(to, "2, 3, 5, 2, 7, 2", "0, 1, 3, 5, 2, 4", from));
     }
+
+    #[test]
+    fn values_between_movements_with_other_readers_are_needed() {
+        let text = |other: &str| {
+            format!(
+                "g (float[2,12,5,7] x) => (float[2,10,14,3] y{other}) {{
+                    c = Transpose <perm = [0, 2, 3, 1]> (x)
+                    a = Constant <value_ints = [2, 5, 7, 2, 2, 3]> ()
+                    r = Reshape (c, a)
+                    t = Transpose <perm = [0, 1, 3, 2, 4, 5]> (r)
+                    b = Constant <value_ints = [2, 10, 14, 3]> ()
+                    y = Reshape (t, b)
+                }}"
+            )
+        };
+        for other in ["float[2,5,7,12] c", "float[2,5,7,2,2,3] r", "float[2,5,2,7,2,3] t"] {
+            stays(&DEPTH_TO_SPACE, &text(&format!(", {other}")));
+        }
+    }
 }

@@ -142,4 +142,24 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn indices_within_both_bounds_are_not_cast() {
+        let text = |index: &str| {
+            format!(
+                "g (float[5,8] x, int64[B] j) => (float[B,8] y) {{
+                    low = Constant <value_int = 0> () high = Constant <value_int = 4> ()
+                    i = {index} narrow = Cast <to = 6> (i) y = Gather (x, narrow) }}"
+            )
+        };
+        rewrites_to(
+            &REWRITE,
+            &text("Clip (j, low, high)"),
+            "g (float[5,8] x, int64[B] j) => (float[B,8] y) {
+                low = Constant <value_int = 0> () high = Constant <value_int = 4> ()
+                i = Clip (j, low, high) y = Gather (x, i) }",
+        );
+        stays(&REWRITE, &text("Max (j, low)"));
+        stays(&REWRITE, &text("Min (j, high)"));
+    }
 }

@@ -197,4 +197,30 @@ mod tests {
             assert!(!after(&format!("{NORM} {whole}"), forms).contains("LayerNormalization"));
         }
     }
+
+    #[test]
+    fn groups_are_not_too_large() {
+        let is_fused = |dtype: &str, rows: i64, columns: i64| {
+            let forms = |target| Forms { target, ..Forms::auto(23) };
+            let is_fast = |forms: &Forms| {
+                [DType::F16, DType::F32].iter().all(|dtype| !is_slow_by_rows(forms, *dtype))
+            };
+            let forms = Target::all().map(forms).find(is_fast).unwrap();
+            let text = format!(
+                "g ({dtype}[B,4,{rows},{columns}] x) => ({dtype}[B,4,{rows},{columns}] y) {{
+                    to = Constant <value_ints = [0, 2, 2, {rows}, {columns}]> ()
+                    back = Constant <value_ints = [0, 4, {rows}, {columns}]> ()
+                    one = Constant <value = {dtype}[2] {{1.0, 1.0}}> ()
+                    none = Constant <value = {dtype}[2] {{0.0, 0.0}}> ()
+                    r = Reshape (x, to) {NORM} y = Reshape (n, back) }}"
+            );
+            let options = Options { forms, ..Options::default() };
+            let text = edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).0;
+            text.contains("LayerNormalization")
+        };
+        assert!(is_fused("float", 128, 128));
+        assert!(!is_fused("float", 128, 129));
+        assert!(is_fused("float16", 128, 256));
+        assert!(!is_fused("float16", 128, 257));
+    }
 }

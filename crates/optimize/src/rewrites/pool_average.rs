@@ -115,4 +115,51 @@ mod tests {
     fn another_divisor_is_unchanged() {
         stays(&REWRITE, &text("5"));
     }
+
+    /// Sums over windows with padding, divided by sums over windows of `ones`.
+    fn counted(ones: &str, counted: &str, factor: &str, excluded: i64) -> String {
+        let pads = "kernel_shape = [2, 2], pads = [0, 0, 1, 1]";
+        format!(
+            "g (float[1,2,4,4] x) => (float[1,2,4,4] y) {{
+                four = Constant <value_float: float = 4> () five = Constant <value_float: float = 5> ()
+                p = AveragePool <{pads}, count_include_pad = {excluded}> (x)
+                s = Mul (four, p)
+                o = Constant <value = float[1,1,4,4] {{{ones}}}> ()
+                q = AveragePool <{counted}, count_include_pad = {excluded}> (o)
+                n = Mul (q, {factor})
+                y = Div (s, n)
+            }}"
+        )
+    }
+
+    #[test]
+    fn the_divisor_counts_the_elements_of_each_window() {
+        let pads = "kernel_shape = [2, 2], pads = [0, 0, 1, 1]";
+        let fill = |number: &str| vec![number; 16].join(", ");
+        let ones = fill("1");
+        let after = crate::testing::rewritten(&REWRITE, &counted(&ones, pads, "four", 1));
+        assert!(!after.contains("Div"), "{after}");
+        for text in [
+            counted(&fill("2"), pads, "four", 1),
+            counted(&ones.replacen('1', "2", 1), pads, "four", 1),
+            counted(&ones, "kernel_shape = [2, 2], pads = [1, 1, 0, 0]", "four", 1),
+            counted(&ones, pads, "five", 1),
+            counted(&ones, pads, "four", 0),
+        ] {
+            stays(&REWRITE, &text);
+        }
+        // Windows over an array of another shape have as many elements.
+        let wide = counted(&ones, pads, "four", 1)
+            .replace("[1,2,4,4]", "[1,2,1,4]")
+            .replace("float[1,1,4,4] {", "float[1,1,1,16] {")
+            .replace("y = Div", "start = Constant <value_ints = [0]> () end = Constant <value_ints = [4]> () along = Constant <value_ints = [3]> () part = Slice (n, start, end, along) y = Div")
+            .replace("(s, n)", "(s, part)");
+        stays(&REWRITE, &wide);
+    }
+
+    #[test]
+    fn sums_are_divided_by_positive_numbers() {
+        stays(&REWRITE, &text("0").replace("float = 4", "float = 0"));
+        stays(&REWRITE, &text("-4").replace("float = 4", "float = -4"));
+    }
 }

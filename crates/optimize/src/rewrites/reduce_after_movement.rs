@@ -110,4 +110,36 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn a_maximum_may_keep_its_axes() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[3,2,1] m, float[3,2,4] y) {
+                a = Constant <value_ints = [-1]> ()
+                r = ReduceMax <keepdims = 1> (x, a)
+                m = Transpose <perm = [1, 0, 2]> (r)
+                y = Transpose <perm = [1, 0, 2]> (x)
+            }",
+            "g (float[2,3,4] x) => (float[3,2,1] m, float[3,2,4] y) {
+                v0 = Transpose <perm = [1, 0, 2]> (x)
+                a = Constant <value_ints = [2]> ()
+                m = ReduceMax <keepdims = 1> (v0, a)
+                y = Transpose <perm = [1, 0, 2]> (x)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_maximum_with_other_readers_is_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[3,2] m, float[3,2,4] y, float[2,3] r) {
+                a = Constant <value_ints = [-1]> ()
+                r = ReduceMax <keepdims = 0> (x, a)
+                m = Transpose <perm = [1, 0]> (r)
+                y = Transpose <perm = [1, 0, 2]> (x)
+            }",
+        );
+    }
 }

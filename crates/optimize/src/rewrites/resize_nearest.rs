@@ -135,4 +135,44 @@ mod tests {
         stays(&REWRITE, &text("p", "1", "0.5").replace("\"1*H\"", "H"));
         stays(&REWRITE, &text("r", "2", "0.5"));
     }
+
+    #[test]
+    fn factors_and_addends_are_in_either_order() {
+        let plain = text("p", "2", "0.5");
+        for (from, to) in [
+            ("Mul (e, hf)", "Mul (hf, e)"),
+            ("Add (none, c)", "Add (c, none)"),
+            ("Add (d, half)", "Add (half, d)"),
+        ] {
+            let after = rewritten(&REWRITE, &plain.replace(from, to));
+            assert!(after.contains("Resize"), "{after}");
+        }
+        for (from, to) in [
+            ("Mul (e, hf)", "Mul (e, nf)"),
+            ("Div (f, nf)", "Div (f, hf)"),
+            ("Range (zero, ns, one)", "Mul (t, k)"),
+            ("Cast <to = 1> (r)", "Neg (r)"),
+        ] {
+            let text =
+                plain.replace(from, to).replace("r = Mul", "t = Range (zero, ns, one) r = Mul");
+            let text = text.replace("c = Neg (r)", "c2 = Neg (r) c = Cast <to = 1> (c2)");
+            stays(&REWRITE, &text);
+        }
+    }
+
+    #[test]
+    fn one_resize_repeats_along_several_axes() {
+        let text = |mode: &str, nearest: &str| {
+            text("p", "2", "0.5").replace("y = Gather <axis = 1> (x,", &format!(
+                "scales = Constant <value_floats = [1.0, 1.0, 3.0]> ()
+                 z = Resize <mode = \"nearest\", coordinate_transformation_mode = \"{mode}\", nearest_mode = \"{nearest}\"> (x, , scales)
+                 y = Gather <axis = 1> (z,"
+            )).replace("\"2*H\",3]", "\"2*H\",9]")
+        };
+        let count =
+            |mode, nearest| rewritten(&REWRITE, &text(mode, nearest)).matches("= Resize").count();
+        assert_eq!(count("asymmetric", "floor"), 1);
+        assert_eq!(count("asymmetric", "ceil"), 2);
+        assert_eq!(count("half_pixel", "floor"), 2);
+    }
 }

@@ -102,4 +102,24 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn images_of_other_ranks_and_with_other_readers_are_unchanged() {
+        let text = |shape: &str, axes: [i64; 2], results: &str| {
+            format!(
+                "g (float[{shape}] x) => ({results}) {{
+                    rows = Constant <value_ints = [0, 0, 1, 1]> ()
+                    z = Gather <axis = {}> (x, rows) y = Gather <axis = {}> (z, rows) }}",
+                axes[0], axes[1]
+            )
+        };
+        let image = "float[2,2,4,4] y";
+        for axes in [[2, 3], [3, 2]] {
+            let after = crate::testing::rewritten(&REWRITE, &text("2,2,2,2", axes, image));
+            assert!(after.contains("Resize"), "{after}");
+        }
+        stays(&REWRITE, &text("2,2,2,2", [2, 3], &format!("{image}, float[2,2,4,2] z")));
+        stays(&REWRITE, &text("2,2,2,2,2", [2, 3], "float[2,2,4,4,2] y"));
+        stays(&REWRITE, &text("2,2,2,2", [3, 3], "float[2,2,2,4] y"));
+    }
 }

@@ -113,7 +113,8 @@ pub(crate) fn narrowed(m: &mut Match<'_>, value: ValueId, small: DType) -> Resul
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::stays;
+    use crate::testing::{edited_with, run, stays};
+    use crate::{Changed, Forms, Options, Target};
 
     #[test]
     fn casts_stay_unless_the_target_rounds_once() {
@@ -122,5 +123,89 @@ mod tests {
             "g (float16[2,4] x) => (float16[2,4] y) {
                 w = Cast <to = 1> (x) s = Softmax <axis = -1> (w) y = Cast <to = 10> (s) }",
         );
+    }
+
+    /// Returns `true` if the rewrite applies to these nodes for a target that rounds once. The result
+    /// `y` has the type of `x` unless it is given.
+    fn applies(inputs: &str, results: &str, body: &str) -> bool {
+        let target = Target::all().find(|target| target.rounds_once).unwrap();
+        let options = Options { forms: Forms { target, ..Forms::auto(23) }, ..Options::default() };
+        let text = format!("g ({inputs}) => ({results}) {{ {body} }}");
+        edited_with(&options, &text, |edit| run(edit, [&REWRITE]).unwrap()).1 == Changed::Yes
+    }
+
+    const X: &str = "float16[2,4] x";
+    const Y: &str = "float16[2,4] y";
+    const WIDE: &str = "w = Cast <to = 1> (x)";
+
+    #[test]
+    fn sums_of_numbers_in_half_precision_are_rounded_once() {
+        let softmax = format!("{WIDE} s = Softmax <axis = -1> (w) y = Cast <to = 10> (s)");
+        assert!(applies(X, Y, &softmax));
+        for (body, is_rounded_once) in [
+            // The sum or the cast does something else.
+            (softmax.replace("Softmax <axis = -1>", "Exp"), false),
+            (softmax.replace("<to = 1>", "<to = 11>"), false),
+            (softmax.replace("s = Softmax", "v = Softmax").replace("(s)", "(v)"), true),
+        ] {
+            assert_eq!(applies(X, Y, &body), is_rounded_once, "{body}");
+        }
+        assert!(!applies(X, "double[2,4] y", &softmax.replace("<to = 10>", "<to = 11>")));
+        assert!(!applies("bfloat16[2,4] x", Y, &softmax), "the operand is another half");
+        assert!(!applies("float[2,4] x", Y, &softmax.replace(WIDE, "w = Identity (x)")));
+        assert!(!applies(X, &format!("{Y}, float[2,4] s"), &softmax), "the sum has other readers");
+    }
+
+    #[test]
+    fn constants_of_few_digits_are_narrowed() {
+        let product = |number: &str| {
+            let numbers = vec![number; 16].join(", ");
+            format!(
+                "{WIDE} c = Constant <value = float[4,4] {{{numbers}}}> ()
+                 s = MatMul (w, c) y = Cast <to = 10> (s)"
+            )
+        };
+        assert!(applies(X, Y, &product("0.5")));
+        assert!(!applies(X, Y, &product("0.1")), "the constant has more digits");
+        assert!(!applies(X, Y, &product("70000")), "the constant is out of range");
+        let inputs = format!("{X}, float[4,4] c");
+        let computed = "w = Cast <to = 1> (x) s = MatMul (w, c) y = Cast <to = 10> (s)";
+        assert!(!applies(&inputs, Y, computed), "an operand may have more digits");
+    }
+
+    #[test]
+    fn a_few_movements_are_between_casts_and_sums() {
+        let turn = |count: usize, from: &str| {
+            let name = |n: usize| if n == 0 { from.to_owned() } else { format!("{from}{n}") };
+            let turn = |n| format!("{} = Transpose ({}) ", name(n + 1), name(n));
+            ((0..count).map(turn).collect::<String>(), name(count))
+        };
+        for (before, after, is_rounded_once) in
+            [(4, 0, true), (5, 0, false), (0, 4, true), (0, 5, false), (2, 2, true)]
+        {
+            let ((before, w), (after, s)) = (turn(before, "w"), turn(after, "s"));
+            let text = format!(
+                "{WIDE} {before} s = Softmax <axis = -1> ({w}) {after} y = Cast <to = 10> ({s})"
+            );
+            let found = applies("float16[4,4] x", "float16[4,4] y", &text);
+            assert_eq!(found, is_rounded_once, "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_of_other_blocks_and_with_several_results_are_unchanged() {
+        let branch = "s = Softmax (w)
+            y = If (c) <
+                then_branch = t () => (float16[2,4] a) { a = Cast <to = 10> (s) },
+                else_branch = f () => (float16[2,4] b) { b = Identity (x) }
+            >";
+        assert!(!applies(&format!("{X}, bool c"), Y, &format!("{WIDE} {branch}")));
+        let scale = "k = Constant <value = float[4] {1, 1, 1, 1}> ()";
+        for (results, is_rounded_once) in [("s", true), ("s, m", false)] {
+            let text = format!(
+                "{WIDE} {scale} {results} = LayerNormalization (w, k) y = Cast <to = 10> (s)"
+            );
+            assert_eq!(applies(X, Y, &text), is_rounded_once, "{text}");
+        }
     }
 }

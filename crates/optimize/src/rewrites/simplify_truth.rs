@@ -92,7 +92,7 @@ fn is_not(m: &Match<'_>, value: ValueId, number: f64) -> Option<ValueId> {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{rewrites_to, rewritten, stays};
 
     #[test]
     fn conditions_that_always_hold_are_dropped() {
@@ -204,5 +204,22 @@ mod tests {
                 y = And (n, l)
             }",
         );
+    }
+
+    #[test]
+    fn remainders_of_other_numbers_are_unchanged() {
+        let text = |sign: &str, by: i64| {
+            format!(
+                "g (int32[3] x, int32[3] z) => (bool[3] y) {{
+                    zero = Constant <value = int32 {{0}}> ()
+                    one = Constant <value = int32 {{1}}> ()
+                    by = Constant <value = int32 {{{by}}}> ()
+                    s = Sign ({sign}) p = Equal (s, one) n = Not (p)
+                    r = Mod <fmod = 1> (x, by) e = Equal (r, zero) d = Not (e) y = And (d, n) }}"
+            )
+        };
+        assert!(!rewritten(&REWRITE, &text("x", 7)).contains("Sign"));
+        stays(&REWRITE, &text("z", 7));
+        stays(&REWRITE, &text("x", 0));
     }
 }

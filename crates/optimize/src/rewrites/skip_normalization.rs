@@ -99,4 +99,16 @@ mod tests {
             assert!(!after(&text, requested()).contains(NAME), "{text}");
         }
     }
+
+    #[test]
+    fn norms_of_other_ranks_and_types_are_unchanged() {
+        for text in [
+            NORM.replace("B,S,8", "B,S,2,8"),
+            NORM.replace("B,S,8", "8"),
+            NORM.replace("float[8] w", "float[1,8] w"),
+        ] {
+            assert!(!after(&text, requested()).contains(NAME), "{text}");
+        }
+        assert!(after(&NORM.replace("B,S,8", "B,8"), requested()).contains(NAME));
+    }
 }

@@ -151,4 +151,24 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn elements_in_another_order_are_gathered_from_one_operand() {
+        let text = |indices: &str, result: &str, from: &str| {
+            format!(
+                "g (float[B,4] x, float[B,2] y) => (float[{result}] r) {{
+                    i = Constant <value{indices}> () {from} }}"
+            )
+        };
+        let whole = "c = Concat <axis = 1> (x, y) r = Gather <axis = 1> (c, i)";
+        let part = "r = Gather <axis = 1> (y, i)";
+        for (before, after, result) in [
+            ("_ints = [5, 4]", "_ints = [1, 0]", "B,2"),
+            ("_ints = [4, 4]", "_ints = [0, 0]", "B,2"),
+            ("_ints = [5]", "_ints = [1]", "B,1"),
+            ("_int = 4", "_int = 0", "B"),
+        ] {
+            rewrites_to(&REWRITE, &text(before, result, whole), &text(after, result, part));
+        }
+    }
 }

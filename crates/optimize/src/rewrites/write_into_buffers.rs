@@ -156,7 +156,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{rewrites_to_natively, stays, stays_natively};
+    use crate::testing::{rewrites_to_natively, rewritten_natively, stays, stays_natively};
 
     fn scatter(position: &str) -> String {
         format!(
@@ -229,5 +229,44 @@ mod tests {
     #[test]
     fn the_operator_must_be_requested() {
         stays(&REWRITE, &scatter("q = Clip (p, low, high)"));
+    }
+
+    #[test]
+    fn elements_are_written_in_order_and_on_their_own() {
+        let plain = scatter("q = Clip (p, low, high)");
+        let grid = "{0, 0, 0, 0, 1, 0, 0, 2, 0, 1, 0, 0, 1, 1, 0, 1, 2, 0}";
+        for text in [
+            plain.replace("ScatterND (x", "ScatterND <reduction = \"add\"> (x"),
+            // The second examples come first, all are the first one, or counted from one on.
+            plain.replace(grid, "{1, 0, 0, 1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0}"),
+            plain.replace(grid, "{0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0}"),
+            plain.replace(grid, "{1, 0, 0, 1, 1, 0, 1, 2, 0, 2, 0, 0, 2, 1, 0, 2, 2, 0}"),
+        ] {
+            stays_natively(&REWRITE, &text);
+        }
+    }
+
+    #[test]
+    fn the_remainder_is_that_of_the_length() {
+        let written = |length: i64, by: i64, position: &str| {
+            let text = format!(
+                "g (float[2,3,{length},4] x, float[2,3,2,4] u, int64[1] p) => (float[2,3,{length},4] y) {{
+                    least = Constant <value_int = -100> () most = Constant <value_int = 100> ()
+                    by = Constant <value_int = {by}> () r = {position}
+                    steps = Constant <value = int64[1,1,2,1] {{0, 1}}> () s = Add (r, steps)
+                    m = Mod (s, by) sizes = Constant <value_ints = [2, 3, 2, 1]> ()
+                    third = Expand (m, sizes)
+                    first = Constant <value = int64[2,3,2,1] {{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}}> ()
+                    second = Constant <value = int64[2,3,2,1] {{0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}}> ()
+                    places = Concat <axis = -1> (first, second, third) y = ScatterND (x, places, u) }}"
+            );
+            rewritten_natively(&REWRITE, &text).contains("mode: string = \"circular\"")
+        };
+        let clipped = "Clip (p, least, most)";
+        assert!(written(8, 8, "Identity (p)"));
+        assert!(!written(8, 7, "Identity (p)"), "another remainder");
+        assert!(!written(8, 16, clipped), "a remainder out of range");
+        assert!(!written(6, 6, "Identity (p)"), "the sum may wrap around");
+        assert!(written(6, 6, clipped));
     }
 }

@@ -288,3 +288,17 @@ fn can_be_renamed(shape: &[Dim]) -> bool {
     let unknown = shape.iter().filter(|dim| dim.as_known().is_none()).count();
     unknown < 2 && !shape.contains(&Dim::Known(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reshape_computes_at_most_one_size() {
+        let (symbolic, one) = (Dim::var, Dim::Known(1));
+        assert!(can_be_renamed(&[one.clone(), Dim::Known(3)]));
+        assert!(can_be_renamed(&[symbolic("B"), one.clone()]));
+        assert!(!can_be_renamed(&[symbolic("B"), one.clone(), symbolic("H")]));
+        assert!(!can_be_renamed(&[one, Dim::Known(0)]));
+    }
+}

@@ -523,3 +523,62 @@ fn a_transpose_behind_a_reshape_is_absorbed() {
         )),
     );
 }
+
+#[test]
+fn the_factors_of_each_axis_move() {
+    let text = |middle: &str| {
+        format!(
+            "g (float[1,2,8,8] x) => (float[1,2,16,24] y) <float[2,2,1,1] v = {{1, 2, 3, 4}}> {{
+                a = Conv (x, v) {middle} }}"
+        )
+    };
+    let resize = "Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\">";
+    passes_to(
+        &PASS,
+        &text(&format!(
+            "b = Transpose <perm = [0, 2, 3, 1]> (a)
+             scales = Constant <value_floats = [1.0, 2.0, 3.0, 1.0]> ()
+             c = {resize} (b, , scales) y = Transpose <perm = [0, 3, 1, 2]> (c)"
+        )),
+        &text(&format!(
+            "scales = Constant <value_floats = [1.0, 1.0, 2.0, 3.0]> () y = {resize} (a, , scales)"
+        )),
+    );
+}
+
+#[test]
+fn sizes_are_counted_from_either_end() {
+    passes_to(
+        &PASS,
+        "g (float[B,2,H,W] x) => (float[B,2,H,W] y, int64[1] n, int64[1] m) {
+            b = Transpose <perm = [0, 2, 3, 1]> (x)
+            c = Relu (b)
+            n = Shape <start = -1> (c)
+            m = Shape <start = -2, end = -1> (c)
+            y = Transpose <perm = [0, 3, 1, 2]> (c)
+        }",
+        "g (float[B,2,H,W] x) => (float[B,2,H,W] y, int64[1] n, int64[1] m) {
+            y = Relu (x)
+            n = Shape <start = 1, end = 2> (y)
+            m = Shape <start = 3, end = 4> (y)
+        }",
+    );
+}
+
+#[test]
+fn norms_divide_by_a_deviation_or_multiply_by_its_reciprocal() {
+    let two = [(0, "x"), (1, "x0")].map(|(n, x)| normed(n, x)).concat() + " y = Neg (x1)";
+    let divided = |order: &str| {
+        let text = [0, 1].iter().fold(two.clone(), |text, n| {
+            text.replace(
+                &format!("i{n} = Mul (d{n}, h{n})"),
+                &format!("i{n} = Div ({})", order.replace('#', &n.to_string())),
+            )
+            .replace(&format!("h{n} = Mul (g{n}, s{n})"), &format!("h{n} = Identity (f{n})"))
+        });
+        with_norms("float[2,256,6] x) => (float[2,256,10] y", &[6, 10, 10], &text)
+    };
+    assert_eq!(divided("d#, f#"), [0, 2, 2]);
+    // A quotient of the deviation is no norm.
+    assert_eq!(divided("f#, d#"), [2, 0, 0]);
+}

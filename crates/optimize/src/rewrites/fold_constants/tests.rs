@@ -482,3 +482,32 @@ fn folding_looks_through_repeated_numbers() {
         ["Add"]
     );
 }
+
+/// Masks do not share the room for tables.
+#[test]
+fn masks_fold_up_to_a_million_elements() {
+    let table = table(1000, 1000).replace("t = Mul (k, j)", "");
+    let text = format!(
+        "g (float[1000,1000] x, bool[1000,1000] p) => (float[1000,1000] y, bool[1000,1000] q) {{
+            {table} none = Constant <value_float: float = 0> ()
+            low = Constant <value_float: float = -1e9> () t = Less (k, j) u = LessOrEqual (k, j)
+            w = Where (u, none, low) y = Add (x, w) q = And (p, t)
+        }}"
+    );
+    let mut operators = operators(&REWRITE, &text);
+    operators.sort_unstable();
+    assert_eq!(operators, ["Add", "And"]);
+}
+
+#[test]
+fn a_slice_of_a_large_constant_with_other_readers_is_not_stored() {
+    let many = vec!["1"; 600_000].join(", ");
+    let text = format!(
+        "g (int64[300000] x, int64[600000] z) => (int64[300000] y, int64[600000] w) {{
+            c = Constant <value = int64[600000] {{{many}}}> ()
+            start = Constant <value_ints = [0]> () end = Constant <value_ints = [300000]> ()
+            t = Slice (c, start, end) y = Add (x, t) w = Add (z, c)
+        }}"
+    );
+    assert_eq!(operators(&REWRITE, &text), ["Slice", "Add", "Add"]);
+}

@@ -477,4 +477,266 @@ mod tests {
         assert_eq!(fused(&map, &["b", "a"], "y"), [3, 2]);
         assert_eq!(fused(&map, &["a"], "b"), [1]);
     }
+
+    /// Returns the exported nodes of each node of an optimised model, with a question mark if only
+    /// one of them is right. A line is `result = /name(operands)` in the exported model and
+    /// `result = Op name(operands)` in the optimised one.
+    fn represented(exported: &str, optimised: &str) -> Vec<String> {
+        let parts = |line: &str| -> Option<[String; 3]> {
+            let (result, call) = line.trim().split_once(" = ")?;
+            let (name, operands) = call.strip_suffix(')')?.split_once('(')?;
+            Some([result, name, operands].map(str::to_owned))
+        };
+        let lines: Vec<[&'static str; 3]> = exported
+            .lines()
+            .filter_map(parts)
+            .map(|line| line.map(|part| -> &'static str { part.leak() }))
+            .collect();
+        let position = |operand: &str| lines.iter().position(|[result, ..]| *result == operand);
+        let read = lines.iter().map(|[.., operands]| operands.split(", ").filter_map(position));
+        let read: Vec<Vec<usize>> = read.map(Iterator::collect).collect();
+        let nodes: Vec<(&'static str, &[usize], &'static str)> = lines
+            .iter()
+            .zip(&read)
+            .map(|([result, name, _], read)| (*name, &**read, *result))
+            .collect();
+        let map = map(&nodes);
+        let optimised = optimised.lines().filter_map(parts).map(|[result, name, operands]| {
+            let (op, name) = name.split_once(' ').unwrap_or((&name, ""));
+            let operands: Vec<String> = operands.split(", ").map(str::to_owned).collect();
+            (op.to_owned(), name.to_owned(), operands, [result])
+        });
+        let optimised: Vec<_> = optimised.collect();
+        let nodes = optimised.iter().map(|(op, name, inputs, outputs)| OptimizedNode {
+            name,
+            op,
+            body: 0,
+            inputs,
+            outputs,
+        });
+        let fused = Fused::new(&map, nodes.collect());
+        let text = |node| {
+            let names = fused.exported(node).into_iter().filter_map(|node| map.node_name(node));
+            let names = names.collect::<Vec<_>>().join(" ");
+            if fused.possible_sources(node).1 { format!("? {names}") } else { names }
+        };
+        (0..optimised.len()).map(text).collect()
+    }
+
+    const BLOCKED: &str = "
+        a = /Conv(x)
+        b = /Relu(a)
+        c = /Conv_1(b)
+        y = /Relu_1(c)";
+
+    #[test]
+    fn nodes_in_a_blocked_layout_are_known_by_their_names() {
+        let optimised = "
+            r0 = ReorderInput ReorderInput(x)
+            r1 = Conv /Conv_nchwc(r0)
+            r2 = Conv /Conv_1_nchwc(r1)
+            y = ReorderOutput ReorderOutput(r2)";
+        assert_eq!(
+            represented(BLOCKED, optimised),
+            ["? /Relu /Conv", "/Conv /Relu", "/Conv_1 /Relu_1", "/Relu_1"]
+        );
+        let after_results = "
+            r0 = ReorderInput ReorderInput(x)
+            r1 = Conv /Relu_nchwc(r0)
+            r2 = Conv /Relu_1_nchwc(r1)
+            y = ReorderOutput ReorderOutput(r2)";
+        assert_eq!(
+            represented(BLOCKED, after_results),
+            ["? /Relu /Conv", "/Conv /Relu", "/Conv_1 /Relu_1", "/Relu_1"]
+        );
+        let alone = "
+            r1 = Conv /Conv_nchwc(x)
+            r2 = Relu /Relu(r1)
+            r3 = Conv /Conv_1_nchwc(r2)
+            y = Relu /Relu_1(r3)";
+        assert_eq!(represented(BLOCKED, alone), ["/Conv", "/Relu", "/Conv_1", "/Relu_1"]);
+    }
+
+    #[test]
+    fn nodes_without_names_are_known_by_their_structure() {
+        let exported = "
+            a = /MatMul(x)
+            b = /Exp(a)
+            c = /MatMul_1(b)
+            d = /Exp_1(c)
+            y = /Add(d, a)";
+        let renamed = "
+            v1 = MatMul(x, w)
+            v2 = Exp(v1)
+            v3 = MatMul(v2, w)
+            v4 = Exp(v3)
+            y = Add(v4, v1)";
+        assert_eq!(
+            represented(exported, renamed),
+            ["/MatMul", "/Exp", "/MatMul_1", "/Exp_1", "/Add"]
+        );
+        let fused = "
+            v1 = MatMul(x, w)
+            v2 = Exp(v1)
+            v3 = Magic(v2, w)
+            y = Add(v3, v1)";
+        assert_eq!(
+            represented(exported, fused),
+            ["/MatMul", "/Exp", "? /Add /Exp_1 /MatMul_1", "/Add /Exp_1 /MatMul_1"]
+        );
+    }
+
+    const PARALLEL: &str = "
+        a = /MatMul(x)
+        b = /MatMul_1(x)
+        c = /MatMul_2(x)
+        y = /Concat(a, b, c)";
+
+    #[test]
+    fn equal_computations_are_known_by_their_order_if_all_are_there() {
+        let all = "
+            v1 = MatMul(x, w)
+            v2 = MatMul(x, w)
+            v3 = MatMul(x, w)
+            y = Concat(v1, v2, v3)";
+        assert_eq!(represented(PARALLEL, all), ["/MatMul", "/MatMul_1", "/MatMul_2", "/Concat"]);
+        let some = "
+            v1 = MatMul(x, w)
+            v3 = MatMul(x, w)
+            y = Concat(v1, v3)";
+        assert_eq!(
+            represented(PARALLEL, some),
+            [
+                "? /MatMul /MatMul_1 /MatMul_2 /Concat",
+                "? /MatMul /MatMul_1 /MatMul_2 /Concat",
+                "/Concat /MatMul /MatMul_1 /MatMul_2"
+            ]
+        );
+        let named = "
+            a = MatMul /MatMul(x, w)
+            v2 = MatMul(x, w)
+            v3 = MatMul(x, w)
+            y = Concat(a, v2, v3)";
+        assert_eq!(represented(PARALLEL, named), ["/MatMul", "/MatMul_1", "/MatMul_2", "/Concat"]);
+    }
+
+    #[test]
+    fn layouts_between_nodes_without_names_are_followed() {
+        let all = "
+            v1 = Conv(x, w)
+            v2 = ReorderInput(v1)
+            v3 = Relu(v2)
+            v4 = Conv(v3, w)
+            v5 = ReorderOutput(v4)
+            y = Relu(v5)";
+        assert_eq!(
+            represented(BLOCKED, all),
+            ["/Conv", "/Conv", "/Relu", "/Conv_1", "/Conv_1", "/Relu_1"]
+        );
+        let fewer = "
+            v1 = Conv(x, w)
+            v2 = ReorderInput(v1)
+            v3 = Conv(v2, w)
+            y = Relu(v3)";
+        assert_eq!(
+            represented(BLOCKED, fewer),
+            [
+                "/Conv",
+                "? /Relu_1 /Conv_1 /Relu /Conv",
+                "/Conv_1 /Relu_1 /Relu",
+                "/Relu_1 /Relu /Conv_1"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fused_activation_reads_what_its_parts_read() {
+        let exported = "
+            a = /Conv(x)
+            m = /Mul(a)
+            s = /Sigmoid(m)
+            g = /Mul_1(a, s)
+            y = /Conv_1(g)";
+        let optimised = "
+            r1 = Conv /Conv_nchwc(x)
+            r2 = QuickGelu /Mul_1/QuickGeluFusion/(r1)
+            y = Conv /Conv_1_nchwc(r2)";
+        assert_eq!(represented(exported, optimised), ["/Conv", "/Mul_1 /Sigmoid /Mul", "/Conv_1"]);
+    }
+
+    #[test]
+    fn reshapes_of_a_product_represent_it() {
+        let exported = "
+            a = /MatMul(x)
+            b = /Add(a)
+            r = /Reshape(b)
+            y = /Exp(r)";
+        let optimised = "
+            g0 = Reshape gemm_input_reshape(x, s)
+            g1 = Gemm /MatMul/MatMulAddFusion(g0, w)
+            b = Reshape gemm_output_reshape(g1, s)
+            r = Reshape /Reshape(b, s)
+            y = Exp /Exp(r)";
+        assert_eq!(
+            represented(exported, optimised),
+            ["/MatMul /Add", "/MatMul /Add", "/MatMul /Add", "/Reshape", "/Exp"]
+        );
+        let merged = "
+            g0 = Reshape gemm_input_reshape(x, s)
+            g1 = Gemm /MatMul/MatMulAddFusion(g0, w)
+            r = Reshape gemm_output_reshape_token_1_new_reshape(g1, s)
+            y = Exp /Exp(r)";
+        assert_eq!(
+            represented(exported, merged),
+            ["/MatMul /Add", "/MatMul /Add", "/Reshape", "/Exp"]
+        );
+        let unknown = "
+            g0 = Reshape gemm_input_reshape(x, s)
+            g1 = Gemm /MatMul/MatMulAddFusion(g0, w)
+            r1 = Reshape gemm_output_reshape_token_1_new_reshape(g1, s)
+            y = Exp /Exp(r1)";
+        assert_eq!(
+            represented(exported, unknown),
+            ["/MatMul /Reshape /Add", "/MatMul /Reshape /Add", "/MatMul /Reshape /Add", "/Exp"]
+        );
+    }
+
+    #[test]
+    fn a_change_of_layout_may_replace_a_transpose() {
+        let exported = "
+            a = /Conv(x)
+            t = /Transpose(a)
+            y = /Exp(t)";
+        let optimised = "
+            r1 = Conv /Conv_nchwc(x)
+            t = ReorderOutput ReorderOutput(r1)
+            y = Exp /Exp(t)";
+        assert_eq!(represented(exported, optimised), ["/Conv", "/Transpose", "/Exp"]);
+    }
+
+    #[test]
+    fn nodes_that_several_others_replaced_are_ambiguous() {
+        let exported = "
+            a = /Relu(x)
+            b = /Exp(a)
+            c = /Tanh(b)
+            y = /Neg(c)";
+        let replaced = "
+            a = Relu /Relu(x)
+            n1 = Part(a)
+            n2 = Exp(n1)
+            n3 = Part(n2)
+            c = Part(n3)
+            y = Neg /Neg(c)";
+        assert_eq!(
+            represented(exported, replaced),
+            ["/Relu", "? /Tanh /Exp", "/Exp /Tanh", "? /Tanh /Exp", "/Tanh /Exp", "/Neg"]
+        );
+        let named = "
+            a = Relu /Relu(x)
+            n1 = Part /Tanh(a)
+            c = Part other(n1)
+            y = Neg /Neg(c)";
+        assert_eq!(represented(exported, named), ["/Relu", "/Tanh /Exp", "/Tanh /Exp", "/Neg"]);
+    }
 }

@@ -475,3 +475,278 @@ fn plain(kernel: &Kernel) -> &str {
         _ => plain_operator(&kernel.op),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
+
+    use super::super::{Profile, Time, attribute};
+    use super::*;
+    use crate::model::Model;
+
+    fn kernel(op: &str, name: &str) -> Kernel {
+        Kernel {
+            name: name.to_owned(),
+            op: op.to_owned(),
+            position: None,
+            provider: String::new(),
+            inside: None,
+            feeder: None,
+            calls: 1,
+            time: Time::default(),
+        }
+    }
+
+    /// Returns a model with a node `/y` for each line `y = Op(a, b)`. Names in capitals are
+    /// weights, and names with an exclamation mark are outputs.
+    fn model(text: &str) -> Model {
+        let mut graph = GraphProto::default();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (result, call) = line.split_once(" = ").unwrap();
+            let (op, operands) = call.strip_suffix(')').unwrap().split_once('(').unwrap();
+            let name = result.trim_end_matches('!').to_owned();
+            if result.ends_with('!') {
+                graph.output.push(ValueInfoProto { name: name.clone(), ..Default::default() });
+            }
+            let input: Vec<String> = operands.split(", ").map(str::to_owned).collect();
+            let is_weight = |name: &&String| name.starts_with(char::is_uppercase);
+            let weights = input.iter().filter(is_weight).cloned();
+            graph
+                .initializer
+                .extend(weights.map(|name| TensorProto { name, ..Default::default() }));
+            graph.node.push(NodeProto {
+                name: format!("/{name}"),
+                op_type: op.to_owned(),
+                input,
+                output: vec![name],
+                ..Default::default()
+            });
+        }
+        let proto = ModelProto { graph: Some(graph), ..Default::default() };
+        Model { path: None, proto, map: None, map_path: None, remarks: vec![] }
+    }
+
+    /// Returns the results of the nodes that each kernel ran. A kernel is `Op name`, followed by
+    /// the position of the kernel that feeds it.
+    fn ran(text: &str, kernels: &[&str]) -> Vec<String> {
+        let kernels = kernels.iter().enumerate().map(|(position, text)| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let feeder = words.get(2).map(|feeder| feeder.parse().unwrap());
+            Kernel { position: Some(position), feeder, ..kernel(words[0], words[1]) }
+        });
+        attributed(text, kernels.collect())
+    }
+
+    fn attributed(text: &str, kernels: Vec<Kernel>) -> Vec<String> {
+        let model = model(text);
+        let index = Index::new(&model);
+        let profile = Profile { runs: 1, wall: 0, kernels };
+        let name = |node: &usize| index.nodes[*node].proto.output[0].clone();
+        let text = |target: &Target| match target {
+            Target::Node(node, _, also) => {
+                std::iter::once(node).chain(also).map(name).collect::<Vec<_>>().join(" ")
+            }
+            Target::Exported(_) | Target::Unknown => "?".to_owned(),
+        };
+        attribute(&index, &profile).iter().map(|(_, target)| text(target)).collect()
+    }
+
+    #[test]
+    fn kernels_of_products_and_convolutions_include_what_they_support() {
+        for (op, name, follower, expected) in [
+            ("Conv", "/c", "Add", true),
+            ("Conv", "/c", "Mul", true),
+            ("Conv", "/c", "Relu", false),
+            ("Conv", "/c_nchwc", "Relu", true),
+            ("FusedConv", "/c", "Relu", true),
+            ("FusedConv", "/c", "Div", true),
+            ("FusedConv", "/c", "Pow", false),
+            ("FusedConv", "/c", "Softmax", false),
+            ("Conv", "/c", "Transpose", false),
+            ("FusedMatMul", "/m", "Mul", true),
+            ("FusedMatMul", "/m", "Add", false),
+            ("MatMul", "/m", "Mul", false),
+            ("Gemm", "/m/MatMulAddFusion", "BatchNormalization", true),
+            ("Gemm", "/m/MatMulAddFusion", "Add", false),
+            ("Gemm", "/g", "Add", true),
+            ("Gemm", "/g", "Mul", false),
+            ("FusedGemm", "/g", "Mul", true),
+            ("Relu", "/r", "Mul", false),
+            ("Relu", "/r", "Add", false),
+            // Convolutions in place of other operators.
+            ("Conv", "/b_bn_nchwc", "Add", true),
+            ("Conv", "/b_bn_nchwc", "Relu", true),
+            ("Conv", "/b_bn_nchwc", "Mul", false),
+            ("Conv", "/m_mul_nchwc", "Mul", false),
+        ] {
+            let found = is_extended_by(&kernel(op, name), follower);
+            assert_eq!(found, expected, "{op} {name} with {follower}");
+        }
+    }
+
+    #[test]
+    fn a_product_includes_the_bias_that_its_name_mentions() {
+        let biased = ["Gemm /a/MatMulAddFusion"];
+        assert_eq!(ran("a = MatMul(x, W)\nb! = Add(a, B)", &biased), ["a b"]);
+        assert_eq!(ran("a = MatMul(x, W)\nb! = Mul(a, B)", &biased), ["a"]);
+        assert_eq!(ran("a = MatMul(x, W)\nb! = Add(a, B)", &["MatMul /a"]), ["a"]);
+        let both = ["Gemm /a/MatMulAddFusion", "Add /b"];
+        assert_eq!(ran("a = MatMul(x, W)\nb! = Add(a, B)", &both), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_kernel_named_after_its_result_reaches_back_to_its_operator() {
+        let text = "
+            e = Exp(z)
+            c = Conv(x, W)
+            d = Add(c, e)
+            r! = Relu(d)";
+        assert_eq!(ran(text, &["FusedConv /r"]), ["r c d"], "without the other operand");
+        let two = "
+            b = Conv(x, W)
+            c = Conv(b, W)
+            r! = Relu(c)";
+        assert_eq!(ran(two, &["FusedConv /r"]), ["r"], "it may be either");
+        assert_eq!(ran("c = Conv(x, W)\nr! = Relu(c)", &["Conv /c", "FusedConv /r"])[1], "r");
+    }
+
+    #[test]
+    fn a_fused_operator_includes_only_its_parts() {
+        let text = "
+            h = Mul(x, S)
+            m = Mul(h, T)
+            s = Sigmoid(m)
+            y! = Mul(h, s)";
+        assert_eq!(ran(text, &["QuickGelu /y/QuickGeluFusion/"]), ["y m s"]);
+    }
+
+    #[test]
+    fn what_follows_a_kernel_is_a_part_of_it_if_the_kernel_supports_it() {
+        let text = "
+            c = Conv(x, W)
+            m = Mul(c, S)
+            a! = Add(m, B)";
+        assert_eq!(ran(text, &["Conv /c"]), ["c m a"]);
+        let activated = "
+            c = Conv(x, W)
+            r = Relu(c)
+            t! = Transpose(r)";
+        assert_eq!(ran(activated, &["Conv /c_nchwc"]), ["c r"]);
+        assert_eq!(ran(activated, &["Conv /c"]), ["c"]);
+        // A kernel of any other operator may include anything.
+        assert_eq!(ran("n = Add(x, B)\nk! = Exp(n)", &["Magic /n"]), ["n k"]);
+        assert_eq!(ran("n = Add(x, B)\nk! = Exp(n)", &["Add /n"]), ["n"]);
+    }
+
+    #[test]
+    fn a_result_with_other_consumers_was_computed() {
+        let text = "
+            c = Conv(x, W)
+            r! = Relu(c)
+            z! = Neg(c)";
+        assert_eq!(ran(text, &["FusedConv /c", "Neg /z"]), ["c", "z"]);
+        assert_eq!(ran("c! = Conv(x, W)\nr! = Relu(c)", &["FusedConv /c"]), ["c"], "an output");
+    }
+
+    #[test]
+    fn products_scale_and_transpose_their_operands() {
+        let text = "
+            t = Transpose(x)
+            s = Mul(t, S)
+            m! = MatMul(s, W)";
+        assert_eq!(ran(text, &["FusedMatMul /m"]), ["m t s"]);
+        assert_eq!(ran(text, &["MatMul /m"]), ["m"]);
+        assert_eq!(ran(text, &["Transpose /t", "FusedMatMul /m"]), ["t", "m s"]);
+        let other = "
+            e = Exp(x)
+            s = Mul(e, S)
+            m! = MatMul(s, W)";
+        assert_eq!(ran(other, &["FusedMatMul /m"]), ["m s"], "exponentials are no scales");
+        let constant = "
+            w = Mul(S, T)
+            m! = MatMul(x, w)";
+        assert_eq!(ran(constant, &["FusedMatMul /m"]), ["m"], "folded before the model ran");
+    }
+
+    #[test]
+    fn what_precedes_a_kernel_is_a_part_of_it_unless_it_is_a_convolution() {
+        assert_eq!(ran("e = Exp(x)\nn! = Add(e, B)", &["Magic /n"]), ["n e"]);
+        assert_eq!(ran("e = Exp(x)\nc! = Conv(e, W)", &["FusedConv /c"]), ["c"]);
+        assert_eq!(ran("e = Exp(x)\nn! = Add(e, B)", &["Add /n"]), ["n"]);
+    }
+
+    #[test]
+    fn kernels_with_generated_names_are_found_by_order() {
+        let text = "
+            m = MatMul(x, W)
+            a = Add(m, B)
+            g = Gelu(a)
+            k = Exp(g)
+            h = Gelu(k)
+            n! = Neg(h)";
+        let kernels = ["MatMul /m", "BiasGelu q", "Exp /k", "BiasGelu r", "Neg /n"];
+        assert_eq!(ran(text, &kernels), ["m", "g a", "k", "h", "n"]);
+        let other = ["MatMul /m", "Magic q", "Exp /k", "Gelu /h", "Neg /n"];
+        assert_eq!(ran(text, &other)[1], "?", "nothing is known about its operator");
+    }
+
+    const PARTS: &str = "
+        h = MatMul(x, W)
+        a! = Gather(h, I)
+        b! = Gather(h, J)
+        c! = Gather(h, K)
+        e! = Exp(h)";
+
+    #[test]
+    fn a_split_and_its_squeezes_ran_all_parts() {
+        let kernels = [
+            "MatMul /h",
+            "Squeeze s",
+            "Squeeze t",
+            "Split /a/GatherSliceToSplitFusion",
+            "Gather /c",
+        ];
+        assert_eq!(ran(PARTS, &kernels), ["h", "a b", "a b", "a b", "c"]);
+    }
+
+    #[test]
+    fn a_squeeze_belongs_to_a_split_that_follows_without_a_gap() {
+        let kernels = ["MatMul /h", "Squeeze s", "Cast x", "Split /a/GatherSliceToSplitFusion"];
+        assert_eq!(ran(PARTS, &kernels), ["h", "?", "?", "a b c"]);
+        let positions = [0, 1, 3, 4];
+        let names = ["/h", "s", "t", "/a/GatherSliceToSplitFusion"];
+        let ops = ["MatMul", "Squeeze", "Squeeze", "Split"];
+        let kernels =
+            (0..4).map(|at| Kernel { position: Some(positions[at]), ..kernel(ops[at], names[at]) });
+        assert_eq!(attributed(PARTS, kernels.collect()), ["h", "?", "a b c", "a b c"]);
+    }
+
+    #[test]
+    fn reshapes_around_a_product_belong_to_it() {
+        let text = "
+            a = MatMul(x, W)
+            b = Add(a, B)
+            r! = Reshape(b, S)";
+        let kernels = [
+            "Reshape gemm_input_reshape_1",
+            "Gemm /a/MatMulAddFusion 0",
+            "Reshape gemm_output_reshape_1 1",
+            "Cast other 1",
+        ];
+        assert_eq!(ran(text, &kernels), ["a b", "a b", "a b", "?"]);
+        let merged = ["Gemm /a/MatMulAddFusion", "Reshape gemm_output_reshape_1_new_reshape 0"];
+        assert_eq!(ran(text, &merged), ["a b", "r"], "merged with a reshape of the model");
+        let own = [merged[0], merged[1], "Reshape /r"];
+        assert_eq!(ran(text, &own), ["a b", "a b", "r"], "which has a kernel of its own");
+        let other = text.replace("Reshape", "Expand");
+        assert_eq!(ran(&other, &merged), ["a b", "a b"]);
+    }
+
+    #[test]
+    fn a_change_of_layout_converts_the_last_result() {
+        let text = "c = Conv(x, W)\nr! = Relu(c)";
+        let kernels = ["Conv /c_nchwc", "ReorderOutput o 0", "Cast p 0"];
+        assert_eq!(ran(text, &kernels), ["c r", "r", "?"]);
+        assert_eq!(ran(text, &["ReorderOutput /r", "Conv /c_nchwc 0"]), ["r", "c"]);
+    }
+}

@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::unfold::{NodeInCall, Unfolded};
-use crate::diff::{By, ChangeKind, Difference, Line, Side, gather};
+use crate::diff::{By, Change, ChangeKind, Difference, Line, Side, gather};
 use crate::excerpt::Excerpts;
 use crate::model::Chain;
 
@@ -21,7 +21,7 @@ pub(crate) struct Other<'a> {
 }
 
 /// A row of the page: a position in the model, or a position that only the other model has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Shown {
     Own(usize),
     Other(usize),
@@ -103,23 +103,18 @@ impl Other<'_> {
         title: &str,
     ) -> Value {
         let report = gather(&self.own, &self.side, &self.found, By::Line);
-        let mut rows_of_own: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut rows_of_other: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        // Rows by node.
+        let mut rows: FxHashMap<Shown, Vec<usize>> = FxHashMap::default();
         for (row, shown) in order.rows.iter().enumerate() {
-            match shown {
-                Shown::Own(at) => rows_of_own.entry(own.places[*at].node).or_default().push(row),
-                Shown::Other(at) => {
-                    rows_of_other.entry(other.places[*at].node).or_default().push(row);
-                }
-            }
-        }
-        let rows = |change: &crate::diff::Change| -> Vec<usize> {
-            let found = match (change.a, change.b) {
-                (Some(node), _) => rows_of_own.get(&node),
-                (None, Some(node)) => rows_of_other.get(&node),
-                (None, None) => None,
+            let node = match shown {
+                Shown::Own(at) => Shown::Own(own.places[*at].node),
+                Shown::Other(at) => Shown::Other(other.places[*at].node),
             };
-            found.cloned().unwrap_or_default()
+            rows.entry(node).or_default().push(row);
+        }
+        let rows = |change: &Change| -> Vec<usize> {
+            let node = change.a.map(Shown::Own).or(change.b.map(Shown::Other));
+            node.and_then(|node| rows.get(&node)).cloned().unwrap_or_default()
         };
         let marks: Vec<Value> = self
             .found

@@ -17,44 +17,35 @@ from jax2onnx._tracing.walk import is_opaque, is_opaque_module
 
 def layers_of(tree: Tree) -> list[type]:
     """Returns the classes of layers that a callable mentions, in its objects or in its code."""
-    search = _Search()
-    search.add(tree.functions)
-    search.add(tree.classes)
-    for obj in tree.objects:
-        search.add([obj if isinstance(obj, types.FunctionType) else type(obj)])
-    return search.run()
+    todo: list[Any] = []
+    seen: set[Any] = set()
 
-
-class _Search:
-    def __init__(self) -> None:
-        self._left: list[Any] = []
-        self._seen: set[Any] = set()
-
-    def add(self, values: Iterable[Any]) -> None:
+    def add(values: Iterable[Any]) -> None:
         """Adds the classes and the functions among some values."""
-        for value in values:
-            found = _underlying(value)
-            if isinstance(found, type | types.FunctionType) and found not in self._seen:
-                self._seen.add(found)
-                self._left.append(found)
+        for value in map(_underlying, values):
+            if isinstance(value, type | types.FunctionType) and value not in seen:
+                seen.add(value)
+                todo.append(value)
 
-    def run(self) -> list[type]:
-        found = []
-        while self._left:
-            value = self._left.pop()
-            if isinstance(value, types.FunctionType):
-                if not _is_outside(value.__module__ or ""):
-                    self.add(_mentioned(value))
-            elif _frameworks.is_layer(value):
-                found.append(value)
-                self.add(value.__bases__)
-                for member in map(_underlying, value.__dict__.values()):
-                    if isinstance(member, types.FunctionType):
-                        self.add(_mentioned(member))
-            elif not _is_outside(value.__module__):
-                self.add(value.__bases__)
-                self.add(value.__dict__.values())
-        return found
+    add(tree.functions)
+    add(tree.classes)
+    add(obj if isinstance(obj, types.FunctionType) else type(obj) for obj in tree.objects)
+    found = []
+    while todo:
+        value = todo.pop()
+        if isinstance(value, types.FunctionType):
+            if not _is_outside(value.__module__ or ""):
+                add(_mentioned(value))
+        elif _frameworks.is_layer(value):
+            found.append(value)
+            add(value.__bases__)
+            for member in map(_underlying, value.__dict__.values()):
+                if isinstance(member, types.FunctionType):
+                    add(_mentioned(member))
+        elif not _is_outside(value.__module__):
+            add(value.__bases__)
+            add(value.__dict__.values())
+    return found
 
 
 def _is_outside(module: str) -> bool:

@@ -143,31 +143,27 @@ class _Plan:
 
     def _conflict(self) -> bool:
         """Assigns selections of values to columns. Returns `True` if the plan had to be changed."""
-        made: tuple[dict[int, _Equation], dict[int, _Equation]] = ({}, {})
+        producers: tuple[dict[int, _Equation], dict[int, _Equation]] = ({}, {})
         for index, column in enumerate(self._columns):
             column.pairs = {}
             for side in BOTH:
                 for step in column.steps[side]:
                     step.column = index
-                    made[side].update(dict.fromkeys(step.results, step))
+                    producers[side].update(dict.fromkeys(step.results, step))
         # A selected value can be read by every later column. The first iteration finds these
         # values.
         known: tuple[set[int], set[int]] = (set(), set())
         for _ in range(2):
             conflict: tuple[int, int, Side, int] | None = None
-            for index, pair in self._asked():
-                places = [self._place(made[side], pair[side]) for side in BOTH]
-                if self._is_matched(made, pair):
+            for index, pair in self._selections():
+                at = [self._column_of(producers[side], pair[side]) for side in BOTH]
+                if self._is_matched(producers, pair):
                     continue
-                last = max(places)
-                for side in BOTH:
-                    early = 0 <= places[side] < last
-                    if (
-                        early
-                        and not self._columns[places[side]].is_match
-                        and pair[side] not in known[side]
-                    ):
-                        conflict = conflict or (places[side], last, side, pair[side])
+                last = max(at)
+                for side, first, number in zip(BOTH, at, pair, strict=True):
+                    early = 0 <= first < last and not self._columns[first].is_match
+                    if early and number not in known[side]:
+                        conflict = conflict or (first, last, side, number)
                 if last < 0 or self._columns[last].is_match:
                     gaps = [i for i in range(last + 1, index) if not self._columns[i].is_match]
                     if not gaps:
@@ -180,18 +176,18 @@ class _Plan:
         for index, column in enumerate(self._columns):
             for side in BOTH if not column.is_match else ():
                 for number in (n for step in column.steps[side] for n in step.operands):
-                    place = self._place(made[side], number)
-                    outside = 0 <= place < index and not self._columns[place].is_match
+                    first = self._column_of(producers[side], number)
+                    outside = 0 <= first < index and not self._columns[first].is_match
                     if outside and number not in known[side]:
-                        conflict = conflict or (place, index, side, number)
+                        conflict = conflict or (first, index, side, number)
         if conflict is None:
             return False
-        place, last, side, number = conflict
-        if not self._lift(made[side], number):
-            self._fuse(place, last)
+        first, last, side, number = conflict
+        if not self._lift(producers[side], number):
+            self._fuse(first, last)
         return True
 
-    def _asked(self) -> Iterator[tuple[int, tuple[int, int]]]:
+    def _selections(self) -> Iterator[tuple[int, tuple[int, int]]]:
         """Yields the pairs of different values that aligned equations or outputs read, with the
         column that reads them.
         """
@@ -205,29 +201,29 @@ class _Plan:
             if pair[0] != pair[1]:
                 yield len(self._columns), pair
 
-    def _place(self, made: Mapping[int, _Equation], number: int) -> int:
+    def _column_of(self, producers: Mapping[int, _Equation], number: int) -> int:
         """Returns the column that computes a value, or -1 if it does not depend on the flag."""
-        return -1 if number in self._free or number not in made else made[number].column
+        return -1 if number in self._free or number not in producers else producers[number].column
 
     def _is_matched(
-        self, made: tuple[dict[int, _Equation], dict[int, _Equation]], pair: tuple[int, int]
+        self, producers: tuple[dict[int, _Equation], dict[int, _Equation]], pair: tuple[int, int]
     ) -> bool:
         """Returns `True` if two values are the same result of aligned equations."""
-        one, other = (made[side].get(pair[side]) for side in BOTH)
+        one, other = (producers[side].get(pair[side]) for side in BOTH)
         if one is None or other is None or one.column != other.column:
             return False
         is_match = self._columns[one.column].is_match
         return is_match and one.results.index(pair[0]) == other.results.index(pair[1])
 
-    def _lift(self, made: Mapping[int, _Equation], number: int) -> bool:
+    def _lift(self, producers: Mapping[int, _Equation], number: int) -> bool:
         """Computes a value and its operands for either flag, or returns `False`: one is large."""
         found: dict[int, _Equation] = {}
         todo = [number]
         while todo:
             number = todo.pop()
-            if number in self._free or number not in made or number in found:
+            if number in self._free or number not in producers or number in found:
                 continue
-            step = made[number]
+            step = producers[number]
             if self._columns[step.column].is_match or not _is_small(step.eqn):
                 return False
             found.update(dict.fromkeys(step.results, step))

@@ -542,3 +542,6 @@ pub fn can_be_output(graph: &Graph, value: ValueId, block: BlockId) -> bool {
     let is_output = |place| matches!(place, Use::Output(b, _) if b == block);
     here && !graph.value(value).uses().any(is_output)
 }
+
+#[cfg(test)]
+mod tests;

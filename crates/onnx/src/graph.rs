@@ -475,3 +475,6 @@ impl Graph {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

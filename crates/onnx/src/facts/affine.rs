@@ -416,7 +416,181 @@ mod tests {
             each(&text)
         };
         assert_eq!(of("count, low"), [Some(("L".to_owned(), vec![]))]);
+        assert_eq!(of("low, count"), [Some(("L".to_owned(), vec![]))]);
         assert_eq!(of("low, low, count"), [None]);
+    }
+
+    /// Returns the index form of the result of `nodes`, an index vector of one element: the name of its base, its
+    /// first number, its steps and its divisor.
+    fn form(ty: &str, nodes: &str) -> (Option<String>, i64, Vec<i64>, Option<i64>) {
+        let text = format!(
+            "g (float[L,4] x, int64[L] i, int8[L] small, {ty}[L] z, int64[L,K] table) => ({ty}[L,1] y) {{ {COUNTED}
+                zero8 = Constant <value = int8 {{0}}> () one8 = Constant <value = int8 {{1}}> ()
+                three = Constant <value_int = 3> () seven = Constant <value_int = 7> ()
+                {nodes} y = Unsqueeze (r, axis) }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let found = graph.facts().index_form(graph.block(Graph::MAIN).outputs()[0], 0).unwrap();
+        let Progression { first, steps } = found.progression;
+        let base = found.base.map(|base| graph.value(base.value).name.clone());
+        (base, first.as_known().unwrap(), steps, found.modulo)
+    }
+
+    #[test]
+    fn other_arithmetic_is_a_computed_term() {
+        let base = |name: &str| Some(name.to_owned());
+        for (ty, nodes, expected) in [
+            ("int64", "r = Add (i, three)", (base("i"), 3, vec![0, 0], None)),
+            ("int64", "a = Add (i, range) r = Sub (a, three)", (base("i"), -3, vec![1, 0], None)),
+            ("int64", "r = Mul (i, one)", (base("i"), 0, vec![0, 0], None)),
+            ("int64", "r = Mul (i, three)", (base("r"), 0, vec![0, 0], None)),
+            ("int64", "r = Mod (range, seven)", (None, 0, vec![1, 0], Some(7))),
+            ("int64", "r = Mod (range, zero)", (base("r"), 0, vec![0, 0], None)),
+            ("int64", "m = Mod (range, seven) r = Add (m, one)", (base("r"), 0, vec![0, 0], None)),
+            ("int64", "m = Mod (range, seven) r = Add (one, m)", (base("r"), 0, vec![0, 0], None)),
+            (
+                "int64",
+                "m = Mod (range, seven) r = Mul (m, three)",
+                (base("r"), 0, vec![0, 0], None),
+            ),
+            ("int64", "r = Gather <axis = 1> (table, three)", (base("r"), 0, vec![0, 0], None)),
+            // Integers of 8 bits wrap around.
+            ("int8", "r = Sub (small, one8)", (base("r"), 0, vec![0, 0], None)),
+            ("int8", "r = Mul (small, one8)", (base("r"), 0, vec![0, 0], None)),
+        ] {
+            assert_eq!(form(ty, nodes), expected, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn casts_to_types_that_hold_all_numbers_are_followed() {
+        let codes = [
+            ("uint8", 2),
+            ("int8", 3),
+            ("uint16", 4),
+            ("int16", 5),
+            ("int32", 6),
+            ("int64", 7),
+            ("uint32", 12),
+            ("uint64", 13),
+        ];
+        for (from, to, is_followed) in [
+            ("int32", "int64", true),
+            ("int32", "int32", true),
+            ("uint8", "int32", true),
+            ("uint8", "uint16", true),
+            ("int64", "int32", false),
+            ("int8", "uint8", false),
+            ("int8", "uint16", false),
+            ("uint32", "int32", false),
+            ("uint64", "int64", false),
+            ("int64", "uint64", false),
+        ] {
+            let code = codes.iter().find(|(name, _)| *name == to).unwrap().1;
+            let text =
+                format!("g ({from}[L,1] x) => ({to}[L,1] y) {{ y = Cast <to = {code}> (x) }}");
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            let base = graph.facts().index_form(y, 0).unwrap().base.unwrap();
+            assert_eq!(graph.value(base.value).name, if is_followed { "x" } else { "y" }, "{text}");
+        }
+        let clipped = "c = Clip (i, zero, three) r = Cast <to = 6> (c)";
+        assert_eq!(form("int32", clipped).0.as_deref(), Some("c"));
+        let counted = "r = Cast <to = 6> (range)";
+        assert_eq!(form("int32", counted), (None, 0, vec![1, 0], None));
+    }
+
+    /// `m[i, j]` is `i + 5 * j`.
+    fn taken(ty: &str, node: &str) -> Option<(String, Vec<i64>)> {
+        let text = format!(
+            "g (float[L,4] x) => ({ty} y) {{ {COUNTED}
+                column = Unsqueeze (range, axis) row = Constant <value = int64[1,2] {{0, 5}}> ()
+                m = Add (column, row) three = Constant <value_int = 3> () threes = Constant <value_ints = [3]> ()
+                last = Constant <value_int = -1> () y = {node} }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let found = graph.facts().progression(graph.block(Graph::MAIN).outputs()[0])?;
+        Some((found.first.to_string(), found.steps))
+    }
+
+    #[test]
+    fn one_index_of_an_axis_is_taken() {
+        let found = |first: &str, steps: &[i64]| Some((first.to_owned(), steps.to_vec()));
+        assert_eq!(taken("int64[2]", "Gather <axis = 0> (m, three)"), found("3", &[5]));
+        assert_eq!(taken("int64[2]", "Gather <axis = 0> (m, zero)"), found("0", &[5]));
+        assert_eq!(taken("int64[1,2]", "Gather <axis = 0> (m, threes)"), found("3", &[0, 5]));
+        assert_eq!(taken("int64[L]", "Gather <axis = 1> (m, one)"), found("5", &[1]));
+        assert_eq!(taken("int64[2]", "Gather <axis = 0> (m, last)"), None);
+    }
+
+    #[test]
+    fn selected_elements_of_taken_ones_are_unknown() {
+        let text = format!(
+            "g (float[L,4] x) => (int64[1,2] y) {{ {COUNTED}
+                column = Unsqueeze (range, axis) row = Constant <value = int64[1,2] {{0, 5}}> ()
+                m = Add (column, row) y = Gather <axis = 0> (m, front) }}"
+        );
+        assert_eq!(each(&text), [None, None]);
+    }
+
+    #[test]
+    fn elements_of_ranges_and_of_concatenated_columns() {
+        let range = "g () => (int64[3] y) {
+            two = Constant <value_int = 2> () eight = Constant <value_int = 8> () y = Range (two, eight, two) }";
+        let single = |first: &str| Some((first.to_owned(), vec![]));
+        assert_eq!(each(range), [single("2"), single("4"), single("6")]);
+        let columns = "g () => (int64[2,4] y) {
+            a = Constant <value = int64[2,2] {0, 1, 2, 3}> () b = Constant <value = int64[2,2] {5, 9, 4, 6}> ()
+            y = Concat <axis = 1> (a, b) }";
+        let column = |first: &str, step: i64| Some((first.to_owned(), vec![step]));
+        assert_eq!(
+            each(columns),
+            [column("0", 2), column("1", 2), column("5", -1), column("9", -3)]
+        );
+    }
+
+    #[test]
+    fn long_index_vectors_are_not_read() {
+        let progressions = |count: usize| {
+            let text = format!("g (int64[2,{count}] x) => (int64[2,{count}] y) {{ y = Neg (x) }}");
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            graph.facts().progressions(y).map(|found| found.len())
+        };
+        assert_eq!((progressions(LONGEST), progressions(LONGEST + 1)), (Some(LONGEST), None));
+    }
+
+    #[test]
+    fn iotas_count_all_elements_from_zero() {
+        let is_iota = |ty: &str, node: &str, size: &str| {
+            let text =
+                format!("g (float[L,4] x, float[L] f) => ({ty}[L] y) {{ {COUNTED} y = {node} }}");
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            graph.facts().is_iota(y, &Dim::parse(size).unwrap())
+        };
+        assert!(is_iota("int64", "Range (zero, count, one)", "L"));
+        assert!(is_iota("float", "Cast <to = 1> (range)", "L"));
+        assert!(!is_iota("int64", "Range (zero, count, one)", "K"));
+        assert!(!is_iota("int64", "Mul (range, two)", "L"));
+        assert!(!is_iota("int64", "Add (range, one)", "L"));
+        assert!(!is_iota("float", "Neg (f)", "L"));
+    }
+
+    #[test]
+    fn index_vectors_are_concatenated_columns() {
+        let parts = |ty: &str, node: &str| {
+            let text = format!(
+                "g (int64[2,1] a, int64[2,1] b, int64[2,2] c) => ({ty} y) {{ y = {node} }}"
+            );
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            graph.facts().parts_of_vectors(y).map(|parts| parts.len())
+        };
+        assert_eq!(parts("int64[2,2]", "Concat <axis = -1> (a, b)"), Some(2));
+        assert_eq!(parts("int64[4,1]", "Concat <axis = 0> (a, b)"), None);
+        assert_eq!(parts("int64[2,3]", "Concat <axis = 1> (a, c)"), None);
+        assert_eq!(parts("int64[2,1]", "Max (a, b)"), None);
     }
 
     #[test]

@@ -327,6 +327,81 @@ pub(super) mod tests {
         }
     }
 
+    /// Returns the bounds of `op` on integers with these bounds, if they are sharper than those of the type.
+    fn bounds(op: &str, x: (i64, i64), y: (i64, i64)) -> Option<(i64, i64)> {
+        let graph = of_bounded(op, "int64", x, y);
+        let Interval { low, high } = graph.facts().interval(graph.block(Graph::MAIN).outputs()[0]);
+        let bounds = low.and_then(|low| low.as_known()).zip(high.and_then(|high| high.as_known()));
+        bounds.filter(|bounds| *bounds != (i64::MIN, i64::MAX))
+    }
+
+    #[test]
+    fn products_and_quotients_of_non_negative_numbers_are_bounded() {
+        for (x, y) in BOUNDS.into_iter().flat_map(|x| BOUNDS.map(|y| (x, y))) {
+            let expected = (x.0 >= 0 && y.0 >= 0).then(|| (x.0 * y.0, x.1 * y.1));
+            assert_eq!(bounds("Mul (x, y)", x, y), expected, "{x:?} * {y:?}");
+            let expected = (x.0 >= 0 && y.0 >= 1).then_some((0, x.1));
+            assert_eq!(bounds("Div (x, y)", x, y), expected, "{x:?} / {y:?}");
+            let expected = (y.0 >= 1).then(|| (0, y.1 - 1));
+            assert_eq!(bounds("Mod (x, y)", x, y), expected, "{x:?} mod {y:?}");
+            let low = if x.0 >= 0 { 0 } else { 1 - y.1 };
+            let expected = (y.0 >= 1).then(|| (low, y.1 - 1));
+            assert_eq!(bounds("Mod <fmod = 1> (x, y)", x, y), expected, "{x:?} rem {y:?}");
+        }
+        assert_eq!(bounds("Add (x, y)", (0, 1 << 40), (1, 2)), None);
+        assert_eq!(bounds("Add (y, x)", (0, 1 << 40), (1, 2)), None);
+    }
+
+    #[test]
+    fn only_ranges_that_count_up_are_bounded_by_their_limit() {
+        let range = |operands: &str| {
+            let text = format!(
+                "g () => (int64[5] y) {{
+                    a = Constant <value_int = 0> () b = Constant <value_int = 5> ()
+                    up = Constant <value_int = 1> () down = Constant <value_int = -1> ()
+                    y = Range ({operands}) }}"
+            );
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            // The elements themselves are known, too.
+            let node = graph.node(graph.producer(y).unwrap());
+            graph.facts().computed_interval(node, 0, DType::I64)
+        };
+        assert_eq!(range("a, b, up"), Some(Interval::new(Dim::Known(0), Dim::Known(4))));
+        assert_eq!(range("b, a, down"), None);
+    }
+
+    #[test]
+    fn floats_are_truncated_to_small_integers() {
+        let of = |numbers: &str| {
+            let text = format!(
+                "g () => (int64[2] y) {{
+                    x = Constant <value = double[2] {{{numbers}}}> () y = Cast <to = 7> (x) }}"
+            );
+            let graph = parse(&text, &mut Origins::default()).unwrap();
+            let found = graph.facts().interval(graph.block(Graph::MAIN).outputs()[0]);
+            let known = |bound: Option<Dim>| bound.unwrap().as_known().unwrap();
+            Some((known(found.low), known(found.high)))
+                .filter(|found| *found != (i64::MIN, i64::MAX))
+        };
+        assert_eq!(of("-2.7, 3.9"), Some((-2, 3)));
+        assert_eq!(of("-2147483647, 2147483647"), Some((-2147483647, 2147483647)));
+        assert_eq!(of("nan, 1"), None);
+        assert_eq!(of("-3e9, 1"), None);
+        assert_eq!(of("0, 3e9"), None);
+    }
+
+    #[test]
+    fn values_of_top_k_are_no_indices() {
+        let text = "g (int64[5] x) => (int64[2] v, int64[2] i) {
+            k = Constant <value_ints = [2]> () v, i = TopK (x, k) }";
+        let graph = parse(text, &mut Origins::default()).unwrap();
+        let [values, indices] = *graph.block(Graph::MAIN).outputs() else { panic!() };
+        assert_eq!(graph.facts().interval(values), Interval::of_type(DType::I64));
+        assert_eq!(graph.facts().interval(indices), Interval::new(Dim::Known(0), Dim::Known(4)));
+        assert_eq!(Interval::of_type(DType::F32), Interval::default());
+    }
+
     #[test]
     fn sums_of_few_small_numbers_are_small() {
         let dim = |text| Some(Dim::parse(text).unwrap());
@@ -369,5 +444,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(is_below(&dim(a), &dim(b)), expected, "{a} <= {b}");
         }
+        let lowest = Dim::Known(i64::MIN);
+        assert!(is_below(&lowest, &dim("b")) && !is_below(&dim("b"), &lowest));
     }
 }

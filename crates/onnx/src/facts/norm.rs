@@ -404,6 +404,44 @@ mod tests {
             ("float[B,3,2,2]", "y = Reshape (n, split)", layer, front, 6.0, all),
             ("float[B,3,8]", "y = Concat <axis = 2> (n, m)", layer, front, 12.0, all),
             ("float[B,3,8]", "y = Concat <axis = 2> (r, r)", root, front, 12.0, some),
+            ("float16[B,3,4]", "y = Cast <to = 10> (n)", layer, front, 6.0, all),
+            (
+                "float[B,3,2,2]",
+                "h = Reshape (n, split) c = Constant <value = float[1,2,1] {0.5, -1}> ()
+                s = Constant <value = float[1,2,1] {2, 0}> () y = RotaryEmbedding (h, c, s)",
+                layer,
+                front,
+                18.0,
+                all,
+            ),
+            ("float[B,3,4]", "s = Add (scale, bias) y = Mul (n, s)", layer, front, 24.0, all),
+            ("float[B,3,4]", "s = Mul (scale, scale) y = Mul (n, s)", layer, front, 54.0, all),
+            // NaN stays in some elements unless all others are summed.
+            (
+                "float[B,3,2,2]",
+                "h = Reshape (r, split) cut = Constant <value = float[2,2] {1, 0, 0, 0}> () y = MatMul (h, cut)",
+                root,
+                front,
+                6.0,
+                some,
+            ),
+            (
+                "float[B,3,1,4]",
+                "one = Constant <value_ints = [0, 0, 1, 4]> () h = Reshape (r, one) y = MatMul (h, w)",
+                root,
+                front,
+                18.0,
+                all,
+            ),
+            (
+                "float[B,3,2]",
+                "a, b = Split <axis = 2, num_outputs = 2> (r)
+                cut = Constant <value = float[2,2] {1, 0, 0, 0}> () y = MatMul (a, cut)",
+                root,
+                front,
+                6.0,
+                unknown,
+            ),
         ] {
             let expected = Some((source.to_owned(), rows.to_vec(), norm, spread));
             assert_eq!(bound(ty, nodes), expected, "{nodes}");
@@ -424,6 +462,11 @@ mod tests {
             ("float[B,6,4]", "y = Concat <axis = 1> (n, m)"),
             ("float[B,3,8]", "y = Concat <axis = 2> (n, r)"),
             ("float[B,3,4,4]", "o = Unsqueeze (n, third) y = Add (o, w)"),
+            ("float[B,3,1]", "o, y = LayerNormalization <axis = -1> (x, scale)"),
+            ("float[B,3,4]", "y = Exp (n)"),
+            ("float[B,3,4]", "e = Exp (scale) y = Mul (n, e)"),
+            ("float[B,2,6]", "six = Constant <value_ints = [0, 2, 6]> () y = Reshape (n, six)"),
+            ("int64[B,3,4]", "y = Cast <to = 7> (n)"),
         ] {
             assert_eq!(bound(ty, nodes), None, "{nodes}");
         }
@@ -431,6 +474,13 @@ mod tests {
             bound("float[B,3,4]", "y = LayerNormalization <axis = -1, epsilon = 0.0> (n, bias)")
                 .unwrap();
         assert_ne!(source, "LayerNormalization x");
+    }
+
+    #[test]
+    fn a_norm_over_rows_of_another_one_is_a_source() {
+        let nodes = "y = LayerNormalization <axis = 1> (n, bias)";
+        let expected = ("LayerNormalization n".to_owned(), vec![0], 12f64.sqrt(), NanSpread::All);
+        assert_eq!(bound("float[B,3,4]", nodes), Some(expected));
     }
 
     #[test]
@@ -443,6 +493,6 @@ mod tests {
         ] {
             assert!(is_finite(stays, dtype) && !is_finite(overflows, dtype), "{dtype}");
         }
-        assert!(!is_finite(1.0, DType::I32));
+        assert!(!is_finite(1.0, DType::I32) && !is_finite(2f64.powi(124), DType::F32));
     }
 }

@@ -88,3 +88,60 @@ impl ScoreBound {
         Self { largest: self.largest * by, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use crate::Graph;
+    use crate::text::parse;
+
+    /// Returns the largest score of `node`, where all elements of queries and keys are at most 2 and 4.
+    fn largest(ty: &str, node: &str) -> Option<f64> {
+        let text = format!(
+            "g (float[B,4,4] x) => ({ty} y) {{
+                two = Constant <value = float[4] {{2, 2, 2, 2}}> () four = Constant <value = float[4] {{4, 4, 4, 4}}> ()
+                q = RMSNormalization <axis = -1> (x, two) k = RMSNormalization <axis = -1> (x, four)
+                t = Transpose <perm = [0, 2, 1]> (k) s = MatMul (q, t)
+                half = Constant <value_float = 0.5> () zero = Constant <value_float = 0.0> ()
+                rows = Constant <value = float[2,1,1,1] {{1, 2}}> () y = {node} }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let found = graph.facts().score_bound(graph.block(Graph::MAIN).outputs()[0])?;
+        assert_eq!([&found.queries, &found.keys].map(|f| f.bound.rows.len()), [2, 2]);
+        Some(found.largest)
+    }
+
+    #[test]
+    fn scores_are_bounded_by_the_norms_of_queries_and_keys() {
+        // Rows of four elements have norms of 4 and 8.
+        let product = 4.0 * 4.0 * 8.0;
+        for (ty, node, expected) in [
+            ("float[B,4,4]", "MatMul (q, t)", product),
+            ("float16[B,4,4]", "Cast <to = 10> (s)", product),
+            ("float[B,4,4]", "Mul (s, half)", product * 0.5),
+            ("float[B,4,4]", "Mul (half, s)", product * 0.5),
+            ("float[B,4,4]", "Div (s, half)", product * 2.0),
+            ("float[B,4,4]", "Add (s, four)", product + 4.0),
+            ("float[B,4,4]", "Sub (four, s)", product + 4.0),
+        ] {
+            assert_eq!(largest(ty, node), Some(expected), "{node}");
+        }
+    }
+
+    #[test]
+    fn other_products_are_no_scores() {
+        for (ty, node) in [
+            ("float[B,4,4]", "MatMul (q, x)"),
+            ("float[B,4,4]", "MatMul (q, k)"),
+            ("float[B,4,4]", "MatMul (t, t)"),
+            ("float[B,4,4]", "Div (s, zero)"),
+            ("float[B,4,4]", "Mul (s, x)"),
+            ("float[2,B,4,4]", "Add (s, rows)"),
+            ("int32[B,4,4]", "Cast <to = 6> (s)"),
+            ("float[B,4,4]", "Exp (s)"),
+        ] {
+            assert_eq!(largest(ty, node), None, "{node}");
+        }
+    }
+}

@@ -82,3 +82,86 @@ fn stored(mask: &Tensor) -> Option<Triangle> {
     };
     rows().all(agrees).then_some(triangle)
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::Graph;
+    use crate::text::parse;
+
+    fn matrix(rows: usize, columns: usize, holds: impl Fn(i64, i64) -> bool) -> Tensor {
+        let at = |i: usize| holds((i / columns) as i64, (i % columns) as i64);
+        let truths: Vec<bool> = (0..rows * columns).map(at).collect();
+        Tensor::bools(&[rows, columns], &truths)
+    }
+
+    #[test]
+    fn stored_triangles_hold_on_one_side_of_a_diagonal() {
+        for (rows, columns) in [(3, 3), (2, 4), (4, 2)] {
+            for k in -4..=4 {
+                let upper = matrix(rows, columns, |i, j| j - i >= k);
+                let lower = matrix(rows, columns, |i, j| j - i < k);
+                // There is no diagonal if everything or nothing holds.
+                let bytes = upper.bytes().unwrap();
+                let is_cut = bytes.chunks(columns).any(|row| row.contains(&0) && row.contains(&1));
+                let expected = is_cut.then_some(Triangle { upper: true, k });
+                assert_eq!(stored(&upper), expected, "{rows} {columns} {k}");
+                assert_eq!(
+                    stored(&lower),
+                    expected.map(Triangle::complement),
+                    "{rows} {columns} {k}"
+                );
+                let complement = expected.map(|found| found.complement().complement());
+                assert_eq!(complement, expected);
+            }
+        }
+        for other in [Tensor::bools(&[3, 0], &[]), Tensor::bools(&[0, 3], &[])] {
+            assert_eq!(stored(&other), None);
+        }
+        assert_eq!(stored(&matrix(3, 3, |i, j| i == j)), None);
+    }
+
+    fn triangle(shape: &str, node: &str) -> Option<Triangle> {
+        let text = format!(
+            "g (float[4,5] x) => (bool[{shape}] y) {{
+                zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+                four = Constant <value_int = 4> () five = Constant <value_int = 5> ()
+                axis = Constant <value_ints = [1]> () front = Constant <value_ints = [0]> ()
+                batch = Constant <value_ints = [2, 4, 1]> ()
+                r = Range (zero, four, one) row = Unsqueeze (r, axis) column = Range (zero, five, one)
+                next = Add (row, one) before = Sub (row, one) l = Less (row, column) {node} }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let mask = graph.block(Graph::MAIN).outputs()[0];
+        graph.facts().triangle(mask, &graph.ty(mask).shape)
+    }
+
+    #[test]
+    fn comparisons_of_rows_and_columns_are_triangles() {
+        type Compare = fn(i64, i64) -> bool;
+        let operators: [(&str, Compare); 4] = [
+            ("Less", |a, b| a < b),
+            ("LessOrEqual", |a, b| a <= b),
+            ("Greater", |a, b| a > b),
+            ("GreaterOrEqual", |a, b| a >= b),
+        ];
+        for (op, compare) in operators {
+            for (operand, by) in [("row", 0), ("next", 1), ("before", -1)] {
+                let expected = stored(&matrix(4, 5, |i, j| compare(i + by, j)));
+                let found = triangle("4,5", &format!("y = {op} ({operand}, column)"));
+                assert_eq!(found, expected, "{op} {operand}");
+                let expected = stored(&matrix(4, 5, |i, j| compare(j, i + by)));
+                let found = triangle("4,5", &format!("y = {op} (column, {operand})"));
+                assert_eq!(found, expected, "{op} column {operand}");
+            }
+        }
+        assert_eq!(triangle("4,5", "y = Not (l)"), Some(Triangle { upper: false, k: 0 }));
+        // The matrices of a batch have the same triangle only if the mask has one matrix.
+        let leading = "lead = Unsqueeze (row, front) y = Less (lead, column)";
+        assert_eq!(triangle("1,4,5", leading), Some(Triangle { upper: true, k: 1 }));
+        let batch = "e = Expand (row, batch) y = Less (e, column)";
+        assert_eq!(triangle("2,4,5", batch), None);
+    }
+}

@@ -153,6 +153,24 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_with_nan_are_not_decided() {
+        for (x, y, expected) in
+            [("0, 1", "2, 3", Some(true)), ("nan, 1", "2, 3", None), ("0, 1", "2, nan", None)]
+        {
+            for op in ["Less", "LessOrEqual"] {
+                let text = format!(
+                    "g () => (bool[2] z) {{
+                        x = Constant <value = float[2] {{{x}}}> ()
+                        y = Constant <value = float[2] {{{y}}}> () z = {op} (x, y) }}"
+                );
+                let graph = parse(&text, &mut Origins::default()).unwrap();
+                let found = graph.facts().truth(graph.block(Graph::MAIN).outputs()[0]);
+                assert_eq!(found, expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn sizes_are_compared_as_floats() {
         for (op, number, expected) in [
             ("Greater", "0.0", Some(true)),

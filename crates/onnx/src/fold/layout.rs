@@ -23,7 +23,7 @@ pub(crate) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 pub(super) fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
     let (source, shape) = (operation.input(0)?, operation.shape);
     let view = match operation.node.op.name {
-        "Cast" if source.dtype().is_float() => match source.cast(operation.dtype) {
+        "Cast" => match source.cast(operation.dtype) {
             Ok(cast) => cast,
             Err(_) => return Ok(None),
         },

@@ -11,6 +11,8 @@ mod numbers;
 pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ pub(super) enum Numbers {
     /// Integers and booleans.
     Ints(Vec<i128>),
     /// Floats. For `+ - * /`, rounding the `f64` result to `f32` gives the result of `f32`
-    /// arithmetic, because 53 bits are more than twice 24.
+    /// arithmetic, because 53 bits are more than twice 24. Some runtimes compute 16-bit floats in 32
+    /// bits, which gives the same result for the same reason.
     Floats(Vec<f64>),
 }
 

@@ -59,13 +59,13 @@ pub(crate) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
         4 => vec![q.batch.clone(), q.heads.clone(), q.length.clone(), v.size.clone()],
         _ => vec![q.batch.clone(), q.length.clone(), q.heads.clone() * v.size.clone()],
     };
-    let mut types = vec![Type::new(q_ty.dtype, shape)];
-    if call.count > 1 {
-        let cache = |size| vec![k.batch.clone(), k.heads.clone(), total.clone(), size];
-        types.push(Type::new(k_ty.dtype, cache(k.size.clone())));
-        types.push(Type::new(v_ty.dtype, cache(v.size.clone())));
-        types.push(Type::new(q_ty.dtype, [q.batch, q.heads, q.length, total.clone()]));
-    }
+    let cache = |size: &Dim| [k.batch.clone(), k.heads.clone(), total.clone(), size.clone()];
+    let types = vec![
+        Type::new(q_ty.dtype, shape),
+        Type::new(k_ty.dtype, cache(&k.size)),
+        Type::new(v_ty.dtype, cache(&v.size)),
+        Type::new(q_ty.dtype, [q.batch, q.heads, q.length, total.clone()]),
+    ];
     check_mask(call, q_ty, &total)?;
     if call.optional(6).is_some() {
         call.dtype_is(6, DType::I64)?;

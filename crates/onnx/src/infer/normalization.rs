@@ -29,11 +29,7 @@ pub(crate) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
     if call.flag("training_mode", false)? != (call.count > 1) {
         return Err(call.error("`training_mode` has three results, inference has one"));
     }
-    let mut types = vec![ty.clone()];
-    if call.count > 1 {
-        types.extend([call.ty(3)?.clone(), call.ty(4)?.clone()]);
-    }
-    Ok(types)
+    Ok(vec![ty.clone(), call.ty(3)?.clone(), call.ty(4)?.clone()])
 }
 
 /// Infers the type of `InstanceNormalization` and `GroupNormalization`, with a scale and a bias per

@@ -24,8 +24,6 @@ pub(crate) fn pool(call: &Call<'_>) -> Result<Vec<Type>> {
 /// Infers the types of `MaxPool`, which may also return the indices of the largest elements.
 pub(crate) fn max_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut types = pool(call)?;
-    if call.count > 1 {
-        types.push(Type::new(DType::I64, types[0].shape.clone()));
-    }
+    types.push(Type::new(DType::I64, types[0].shape.clone()));
     Ok(types)
 }

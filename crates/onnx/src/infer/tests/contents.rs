@@ -60,6 +60,10 @@ fn elements_are_known() {
         "Expand" "b", "{2}" {} => Some("[b, b]");
         "Expand" "{b, 3}", "{1}" {} => Some("[b, 3]");
         "Range" "4", "0", "-2" {} => Some("[4, 2]");
+        "Range" "0", "4", "2" {} => Some("[0, 2]");
+        "Range" "0", "5", "2" {} => Some("[0, 2, 4]");
+        "Expand" "{b, 3}", "{2}" {} => Some("[b, 3]");
+        "Slice" "{b, 3, t}", "{0}", "{2}" {} => Some("[b, 3]");
         "Range" "0", "b", "1" {} => None;
         "Shape" "f32[]" {} => Some("[]");
     }
@@ -70,6 +74,8 @@ fn arithmetic_is_exact_or_unknown() {
     table! {
         "Add" "{b, 3}", "2" {} => Some("[b + 2, 5]");
         "Sub" "{b, 3}", "{2, t}" {} => Some("[b - 2, -t + 3]");
+        "Mul" "b", "2199023255552" {} => None;
+        "Mul" "2199023255552", "b" {} => None;
         "Mul" "b", "t" {} => Some("[b*t]");
         "Neg" "{b}" {} => Some("[-b]");
         "Max" "b", "1" {} => Some("[b]");

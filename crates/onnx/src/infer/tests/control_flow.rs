@@ -105,6 +105,39 @@ fn loops_carry_and_stack() {
 }
 
 #[test]
+fn errors_number_the_operands_of_a_node() {
+    let graph = &mut Graph::new("test");
+    let body =
+        endless(graph, &["i64[]", "bool[]", "f32[]", "f32[2]"], &["bool[]", "f32[]", "f32[2]"]);
+    let text = outcome(graph, "Loop", &["7", "-", "f32[]", "f32[3]"], &attrs! { body: body }, 2);
+    assert_eq!(text, "Loop: input 3 gives f32[3], but the body takes f32[2]");
+    let body = block(graph, &["f32[]", "f32[2]"], &["f32[]"]);
+    let attrs = attrs! { body: body, num_scan_inputs: 1 };
+    let text = outcome(graph, "Scan", &["f32[]", "f32[t,3]"], &attrs, 1);
+    assert_eq!(text, "Scan: input 1 gives f32[3], but the body takes f32[2]");
+}
+
+#[test]
+fn a_scan_has_the_inputs_and_the_states_of_its_body() {
+    let graph = &mut Graph::new("test");
+    for (operands, inputs, outputs, scanned) in [
+        (&["f32[3]"][..], &["f32[]", "f32[]"][..], &["f32[]"][..], 1),
+        (&["f32[]", "f32[3]"], &["f32[]", "f32[]"], &[], 1),
+        (&["f32[3]"], &["f32[3]"], &["f32[3]"], 0),
+    ] {
+        let body = block(graph, inputs, outputs);
+        let attrs = attrs! { body: body, num_scan_inputs: scanned };
+        let (count, results) = (operands.len(), outputs.len().max(1));
+        let expected = format!(
+            "Scan: {count} inputs, {scanned} of them scanned; the body has {} inputs and {} outputs",
+            inputs.len(),
+            outputs.len()
+        );
+        assert_eq!(outcome(graph, "Scan", operands, &attrs, results), expected);
+    }
+}
+
+#[test]
 fn a_computed_condition_may_end_a_loop() {
     let graph = &mut Graph::new("test");
     let body = block(graph, &["i64[]", "bool[]"], &["bool[]", "f32[2]"]);

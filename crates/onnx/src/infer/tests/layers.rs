@@ -37,6 +37,8 @@ fn normalizations() {
         "InstanceNormalization" "f32[b,3,t]", "f32[3]", "f32[3]" {} => "f32[b,3,t]";
         "InstanceNormalization" "f32[b,3,t]", "f64[3]", "f32[3]" {} => "InstanceNormalization: operands are f32[b,3,t] and f64[3]";
         "GroupNormalization" "f32[b,6,t]", "f32[6]", "f32[6]" { num_groups: 3 } => "f32[b,6,t]";
+        "GroupNormalization" "f32[b,6,t]", "f32[6]", "f32[6]" { num_groups: 1 } => "f32[b,6,t]";
+        "GroupNormalization" "f32[b,6,t]", "f32[6]", "f32[6]" { num_groups: 0 } => "GroupNormalization: 6 channels in 0 groups";
         "GroupNormalization" "f32[b,6,t]", "f32[6]", "f32[6]" { num_groups: 4 } => "GroupNormalization: 6 channels in 4 groups";
         "LpNormalization" "f32[b,6]" { axis: 1 } => "f32[b,6]";
         "MeanVarianceNormalization" "f32[b,6,2,2]" {} => "f32[b,6,2,2]";
@@ -58,6 +60,19 @@ fn attentions() {
         "Attention" "f32[b,8,t,64]", "f32[b,3,s,64]", "f32[b,3,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,3,s,64] and f32[b,3,s,64] do not fit";
         "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "i32[t,s]" {} => "Attention: the mask is i32[t,s], but must be bool or f32";
         "Attention" "f32[b,t,512]", "f32[b,t,512]", "f32[b,t,512]" {} => "Attention: attribute `q_num_heads` is missing";
+        "Attention" "f32[b,8,t,64]", "f32[b,s,512]", "f32[b,s,512]" { kv_num_heads: 8 } => "Attention: f32[b,8,t,64], f32[b,s,512] and f32[b,s,512] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,s,512]" { kv_num_heads: 8 } => "Attention: f32[b,8,t,64], f32[b,8,s,64] and f32[b,s,512] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[c,8,s,64]", "f32[b,8,s,64]" {} => "Attention: f32[b,8,t,64], f32[c,8,s,64] and f32[b,8,s,64] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[c,8,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,8,s,64] and f32[c,8,s,64] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,4,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,8,s,64] and f32[b,4,s,64] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,r,64]" {} => "Attention: f32[b,8,t,64], f32[b,8,s,64] and f32[b,8,r,64] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,32]", "f32[b,8,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,8,s,32] and f32[b,8,s,64] do not fit";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "bool[1,1,1,t,s]" {} => "Attention: the mask is bool[1,1,1,t,s], but its rank must be 1 to 4";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,5,64]", "f32[b,8,5,64]", "bool[t,6]" {} => "Attention: the mask is bool[t,6] for 5 keys";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,5,64]", "f32[b,8,5,64]", "bool[t,5]" {} => "f32[b,8,t,64]";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "-", "-", "-", "i64[b]" {} => "f32[b,8,t,64]";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "-", "-", "-", "i64[t]" {} => "Attention: input 6 is i64[t] for f32[b,8,s,64]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]", "f32[b,8,p,64]", "i64[b]" {} => "Attention: input 6 is i64[b] for f32[b,8,1,64]";
         "RotaryEmbedding" "f32[b,8,t,64]", "f32[100,32]", "f32[100,32]", "i64[b,t]" {} => "f32[b,8,t,64]";
         "RotaryEmbedding" "f32[b,t,512]", "f32[b,t,32]", "f32[b,t,32]" { num_heads: 8 } => "f32[b,t,512]";
         "RotaryEmbedding" "f32[b,8,t,64]", "f32[100,32]", "f32[100,32]" {} => "RotaryEmbedding: input 1 is f32[100,32], but its rank must be 3";
@@ -72,6 +87,7 @@ fn recurrent_layers() {
         "RNN" "f32[b,t,5]", "f32[1,4,5]", "f32[1,4,4]", "-", "i32[b]", "f32[b,1,4]" { layout: 1 } => "f32[b,t,1,4]; f32[b,1,4]";
         "GRU" "f32[t,b,5]", "f32[1,16,5]", "f32[1,16,4]" {} => "GRU: input 1 is f32[1,16,5], but its shape must be [1,12,5]";
         "RNN" "f32[t,b,5]", "f32[1,4,5]", "f32[1,4,4]", "-", "-", "f32[1,3,4]" {} => "RNN: input 5 is f32[1,3,4], but its shape must be [1,b,4]";
+        "RNN" "f32[t,b,5]", "f32[1,4,5]", "f64[1,4,4]" {} => "RNN: operands are f32[t,b,5] and f64[1,4,4]";
         "RNN" "f32[t,b,5]", "f32[1,4,5]", "f32[1,4,4]" { hidden_size: 5 } => "RNN: `hidden_size` does not fit input 2, f32[1,4,4]";
     }
 }
@@ -84,6 +100,13 @@ fn quantization() {
         "QuantizeLinear" "f32[b,3]", "f32[3]" { output_dtype: DType::I4 } => "i4[b,3]";
         "QuantizeLinear" "f32[b,3]", "f32[4]" {} => "QuantizeLinear: input 0 is f32[b,3], the scale f32[4]";
         "QuantizeLinear" "f32[b,3]", "f32[]", "i8[]" { output_dtype: DType::U8 } => "QuantizeLinear: the zero point is i8[], `output_dtype` u8";
+        "QuantizeLinear" "f32[b,3]", "f32[]", "i8[1]" {} => "i8[b,3]";
+        "QuantizeLinear" "f32[b,3]", "f32[]", "i8[]" { output_dtype: DType::I8 } => "i8[b,3]";
+        "QuantizeLinear" "f32[b,3]", "f32[b,1]" {} => "QuantizeLinear: input 0 is f32[b,3], the scale f32[b,1]";
+        "QuantizeLinear" "f32[b,3]", "f32[1,1,3]" { block_size: 2 } => "QuantizeLinear: input 0 is f32[b,3], the scale f32[1,1,3]";
+        "QuantizeLinear" "f32[b,3]", "f32[3]", "i8[]" {} => "QuantizeLinear: the scale is f32[3], the zero point i8[]";
+        "QuantizeLinear" "f32[b,3]", "f32[3]", "i8[4]" {} => "QuantizeLinear: the scale is f32[3], the zero point i8[4]";
+        "DequantizeLinear" "u8[8]", "f16[2]" { block_size: 4, axis: 0 } => "f16[8]";
         "DequantizeLinear" "u8[b,3]", "f16[3]", "u8[3]" {} => "f16[b,3]";
         "DequantizeLinear" "u8[b,8]", "f16[b,2]" { block_size: 4, output_dtype: DType::F32 } => "f32[b,8]";
         "DequantizeLinear" "u8[b,3]", "f32[]", "i8[]" {} => "DequantizeLinear: operands are u8[b,3] and i8[]";

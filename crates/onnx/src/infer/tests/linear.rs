@@ -63,6 +63,7 @@ fn convolutions() {
         "ConvTranspose" "f32[1,4,t]", "f32[4,2,3]" { auto_pad: "SAME_UPPER", strides: vec![2] } => "f32[1,2,2*t]";
         "ConvTranspose" "f32[1,4,t]", "f32[4,2,1]" { auto_pad: "SAME_UPPER", strides: vec![3] } => "f32[1,2,3*t - 2]";
         "ConvTranspose" "f32[1,4,5]", "f32[4,2,3]" { auto_pad: "SAME_UPPER", strides: vec![2], output_padding: vec![1] } => "ConvTranspose: `output_padding` with `auto_pad`";
+        "ConvTranspose" "f32[1,4,1]", "f32[4,2,2]" { pads: vec![1, 1] } => "f32[1,2,0]";
         "ConvTranspose" "f32[1,4,1]", "f32[4,2,3]" { pads: vec![2, 2] } => "ConvTranspose: the result has the size -1";
         "ConvTranspose" "f32[1,4,5]", "f32[4,2,3]" { output_shape: vec![11], strides: vec![2] } => "f32[1,2,11]";
         "ConvTranspose" "f32[1,4,5]", "f32[3,2,3]" {} => "ConvTranspose: f32[1,4,5] and f32[3,2,3] do not fit with 1 groups";

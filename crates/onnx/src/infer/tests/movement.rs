@@ -10,6 +10,7 @@ fn joining_and_splitting() {
         "Concat" "f32[2,3]", "f32[2]" { axis: 0 } => "Concat: input 1 is f32[2], but its rank must be 2";
         "Split" "f32[7,2]", "{3, 4}" {} => "f32[3,2]; f32[4,2]";
         "Split" "f32[b + 4]", "{4, b}" {} => "f32[4]; f32[b]";
+        "Split" "f32[4]" { num_outputs: 1 } => "f32[4]";
         "Split" "f32[7]" { num_outputs: 3 } => "f32[3]; f32[3]; f32[1]";
         "Split" "f32[6,2*b]" { num_outputs: 2, axis: 1 } => "f32[6,b]; f32[6,b]";
         "Split" "f32[b]" { num_outputs: 2 } => "f32[floordiv(b + 1, 2)]; f32[-floordiv(b + 1, 2) + b]";
@@ -33,6 +34,7 @@ fn sizes() {
         "Pad" "f32[b,3]", "{1, 0, 2, 0}" {} => "f32[b + 3,3]";
         "Pad" "f32[4,3]", "{-1, 5}", "-", "{0}" {} => "f32[8,3]";
         "Pad" "f32[4,3]", "{b, 0}", "f32[]", "{-1}" { mode: "edge" } => "f32[4,b + 3]";
+        "Pad" "f32[4]", "{-3, -1}" {} => "f32[0]";
         "Pad" "f32[4]", "{-3, -2}" {} => "Pad: axis 0 of f32[4] gets the size -1";
         "Pad" "f32[4,3]", "{1, 2}" {} => "Pad: there are 2 pads for 2 axes";
         "Pad" "f32[4]", "{1, 2}", "i32[]" {} => "Pad: operands are f32[4] and i32[]";
@@ -88,6 +90,8 @@ fn reshapes() {
         "Reshape" "f32[6]", "{6, 0}" {} => "Reshape: f32[6] has no axis 1 to keep";
         "Reshape" "f32[6]", "i64[2]" {} => "Reshape: input 1 must be known here";
         "DepthToSpace" "f32[b,8,2,t]" { blocksize: 2 } => "f32[b,2,4,2*t]";
+        "DepthToSpace" "f32[b,6,2,2]" { blocksize: 1 } => "f32[b,6,2,2]";
+        "DepthToSpace" "f32[b,6,2,2]" { blocksize: 0 } => "DepthToSpace: `blocksize` is 0";
         "DepthToSpace" "f32[b,6,2,2]" { blocksize: 2 } => "DepthToSpace: 6 is not a multiple of 4";
         "SpaceToDepth" "f32[b,2,4,2*t]" { blocksize: 2 } => "f32[b,8,2,t]";
         "SpaceToDepth" "f32[b,2,4,t]" { blocksize: 2 } => "SpaceToDepth: t is not a multiple of 2";
@@ -148,6 +152,10 @@ fn resizes() {
         "Resize" "f32[b,5]", "-", "f32{1.5, 0.5}" {} => "f32[floordiv(3*b, 2),2]";
         "Resize" "f32[b,7]", "-", "f32{2, 0.3333333}" {} => "f32[2*b,2]";
         "Resize" "f32[b]", "-", "f32{0.3333333}" {} => "Resize: the size b times 0.3333333134651184 is not exact";
+        "Resize" "f32[b]", "-", "f32{0}" {} => "Resize: 0 is not a valid scale";
+        "Resize" "f32[b]", "-", "f32{inf}" {} => "Resize: inf is not a valid scale";
+        "Resize" "f32[b]", "-", "f32{65535}" {} => "f32[65535*b]";
+        "Resize" "f32[b]", "-", "f32{65536}" {} => "Resize: the size b times 65536 is not exact";
         "Resize" "f32[b]", "-", "f32[1]" {} => "Resize: input 2 must be known here";
         "Resize" "f32[b]" {} => "Resize: there must be either scales or sizes";
         "Resize" "f32[b,2]", "-", "-", "{3}" {} => "Resize: there are 1 sizes for 2 axes";

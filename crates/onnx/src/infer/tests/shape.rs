@@ -1,7 +1,9 @@
+use provenance::Origins;
 use tensor::Tensor;
 
 use super::{check, table};
 use crate::Attr;
+use crate::text::parse;
 
 #[test]
 fn shapes() {
@@ -15,6 +17,7 @@ fn shapes() {
         "ConstantOfShape" "{b, 2}" {} => "f32[b,2]";
         "ConstantOfShape" "{}" {} => "f32[]";
         "ConstantOfShape" "{b, 2}" { value: Tensor::bools(&[1], &[true]) } => "bool[b,2]";
+        "ConstantOfShape" "{b, 2}" { value: Tensor::i64s(&[1, 2]) } => "ConstantOfShape: `value` must be a tensor of one element";
         "ConstantOfShape" "i64[2]" {} => "ConstantOfShape: input 0 must be known here";
         "ConstantOfShape" "{-1}" {} => "ConstantOfShape: input 0 holds the size -1";
     }
@@ -34,6 +37,11 @@ fn ranges() {
         "Range" "i32(0)", "i32(7)", "i32(2)" {} => "i32[4]";
         "Range" "f32(0)", "f32(1)", "f32(0.1)" {} => "f32[10]";
         "Range" "f64(0)", "f64(1)", "f64(0.3)" {} => "f64[4]";
+        "Range" "f64(1)", "f64(6)", "f64(2)" {} => "f64[3]";
+        "Range" "f32(1)", "f32(6)", "f32(2)" {} => "f32[3]";
+        "Range" "f64(0)", "f64(1e15)", "f64(1)" {} => "f64[1000000000000000]";
+        "Range" "f64(0)", "f64(2e15)", "f64(1)" {} => "Range: 0 to 2000000000000000 by 1 is not a range";
+        "Range" "f32(0)", "f32(inf)", "f32(1)" {} => "Range: 0 to inf by 1 is not a range";
         "Range" "f32[]", "f32(1)", "f32(0.1)" {} => "Range: input 0 must be known here";
         "Range" "f32(0)", "f32(1)", "f32(0)" {} => "Range: 0 to 1 by 0 is not a range";
     }
@@ -50,4 +58,23 @@ fn constants() {
     }
     let floats = vec![("value_floats", Attr::Floats(vec![1.0]))];
     check("Constant", &[], &floats, "f32[1]");
+}
+
+/// A range of floats has as many numbers as an axis only if it counts by one from its front.
+#[test]
+fn ranges_up_to_a_size() {
+    let length = |start: &str, step: &str| {
+        let text = format!(
+            "g (float[B] x) => (float[B] y) {{
+                front = Constant <value_ints = [0]> () s = Shape (x) q = Squeeze (s, front)
+                size = Cast <to = 1> (q) start = Constant <value_float = {start}> ()
+                step = Constant <value_float = {step}> () y = Range (start, size, step) }}"
+        );
+        parse(&text, &mut Origins::default()).map_err(|error| error.to_string())
+    };
+    assert!(length("0.0", "1.0").is_ok() && length("0.5", "1.0").is_ok());
+    for (start, step) in [("0.0", "2.0"), ("1.0", "1.0"), ("-1.0", "1.0")] {
+        let error = length(start, step).unwrap_err();
+        assert!(error.contains("Range: input 1 must be known here"), "{error}");
+    }
 }

@@ -467,6 +467,15 @@ fn short_windows_are_combined_element_by_element() {
 }
 
 #[test]
+fn running_extrema_of_booleans_start_with_their_identity() {
+    let running = |name: &str, booleans: &str| {
+        values(&format!("z:bool[3] = {name}[axis=0 reverse=False] {{{booleans}}}:bool[3]"))
+    };
+    assert_eq!(running("cummax", "False, True, False"), [0.0, 1.0, 1.0]);
+    assert_eq!(running("cummin", "True, False, True"), [1.0, 0.0, 0.0]);
+}
+
+#[test]
 fn reductions_of_nothing_are_the_identity() {
     assert_eq!(values("z:bool[] = reduce_or[axes=(0,)] {}:bool[0]"), [0.0]);
     assert_eq!(values("z:bool[] = reduce_and[axes=(0,)] {}:bool[0]"), [1.0]);
@@ -602,6 +611,14 @@ fn decompositions_of_trivial_matrices_have_no_loops() {
     assert!(loops("a:f32[2,2]", "z:f32[2,2] b:f32[1] = hessenberg a\n") > 0);
     let empty = "z:f32[3,2] = ormqr[left=True transpose=False] a b c";
     assert!(operators("a:f32[3,0] b:f32[0] c:f32[3,2]", empty).is_empty());
+    let none = |left: &str, right: &str, eqns: &str| {
+        let params = format!(
+            "compute_left_eigenvectors={left} compute_right_eigenvectors={right} implementation=None"
+        );
+        operators("a:f32[n,0,0]", &format!("z:c64[n,0]{eqns} = eig[{params}] a"))
+    };
+    assert_eq!(count(&none("False", "False", ""), "Loop"), 0);
+    assert_eq!(count(&none("True", "True", " b:c64[n,0,0] c:c64[n,0,0]"), "Loop"), 0);
     let part = |part: &str| {
         let eqns = format!(
             "b:f32[2,2] z:f32[2] = eigh[lower=True sort_eigenvalues=True subset_by_index={part}] a"
@@ -897,7 +914,7 @@ fn symbolic_padding_is_left_to_operators_that_define_it() {
     let (low, high) =
         (format!("floordiv({padding}, 2)"), format!("{padding} - floordiv({padding}, 2)"));
     let output = "-1*floordiv(-1*n, 2)";
-    let pooled = |ty: &str, dilation: usize| {
+    let pooled = |ty: &str, dilation: usize, low: &str, high: &str| {
         let eqns = format!(
             "z:{ty}[1,{output},1] = reduce_window_max[window_dimensions=(1, 3, 1) \
              window_strides=(1, 2, 1) padding=((0, 0), (dim \"{low}\", dim \"{high}\"), (0, 0)) \
@@ -906,9 +923,15 @@ fn symbolic_padding_is_left_to_operators_that_define_it() {
         lowered(&format!("where \"n >= 8\"|a:{ty}[1,n,1]"), &eqns)
             .is_ok_and(|graph| onnx::text::print(&graph).contains("SAME_UPPER"))
     };
-    assert!(pooled("f32", 1));
-    assert!(!pooled("f64", 1), "pooling of this type is replaced by slices");
-    assert!(!pooled("f32", 2), "the padding is that of a window without gaps");
+    assert!(pooled("f32", 1, &low, &high));
+    assert!(!pooled("f64", 1, &low, &high), "pooling of this type is replaced by slices");
+    assert!(!pooled("f32", 2, &low, &high), "the padding is that of a window without gaps");
+    assert!(!pooled("f32", 1, &high, &low), "the larger half comes first");
+    let eqns = "z:f32[1,n,1] = reduce_window_max[window_dimensions=(1, 3, 1) \
+                window_strides=(1, 1, 1) padding=((0, 0), (1, 1), (0, 0)) base_dilation=(1, 1, 1) \
+                window_dilation=(1, 1, 1)] a";
+    let known = onnx::text::print(&lowered("a:f32[1,n,1]", eqns).unwrap());
+    assert!(known.contains("pads = [1, 1]") || known.contains("pads: ints = [1, 1]"), "{known}");
 }
 
 #[test]
@@ -925,7 +948,7 @@ fn inputs_of_functions_are_named_after_the_parameters_of_the_first_call() {
             lower::lower(program, boundary, &options.lowering, &mut Origins::default()).unwrap();
         let body = lowered.graph.functions[0].body;
         let input = lowered.graph.block(body).inputs[1];
-        lowered.graph.value(input).name.to_string()
+        lowered.graph.value(input).name.clone()
     };
     assert_eq!(named("blocks.0.attn.w", "blocks.0"), "F.attn.w");
     assert_eq!(named("blocks.0.attn.w", "blocks.1"), "F.0.attn.w");

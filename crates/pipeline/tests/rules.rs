@@ -954,3 +954,24 @@ fn inputs_of_functions_are_named_after_the_parameters_of_the_first_call() {
     assert_eq!(named("blocks.0.attn.w", "blocks.1"), "F.0.attn.w");
     assert_eq!(named("w", "w"), "F.w");
 }
+
+#[test]
+fn equal_parameters_stay_separate() {
+    let text = "{ lambda a:f32[2] \"first.w\" = {1.0, 2.0} b:f32[2] \"second.w\" = {1.0, 2.0}; . let\n\
+                c:f32[2] = add a b in (c,) }";
+    let recording = Recording::parse(text, 1 << 20).unwrap();
+    let Recording { program, boundary, options, .. } = &recording;
+    let graph = lower::lower(program, boundary, &options.lowering, &mut Origins::default());
+    let text = onnx::text::print(&graph.unwrap().graph);
+    assert!(text.contains("first.w") && text.contains("second.w"), "{text}");
+}
+
+#[test]
+fn the_last_elements_are_taken_forwards() {
+    let eqns = "c:i32[m,1] = iota[dtype=i32 shape=(dim \"m\", 1) dimension=0]\n\
+                d:i32[] = dim_as_value[dim=dim \"n - m\"]\ne:i32[m,1] = add c d\n";
+    let gather = points("(0,)", "(1,)", "CLIP").replace("RESULT", "[m]");
+    let inputs = "where \"n >= m\"|a:f32[n] b:f32[m]";
+    let found = operators(inputs, &format!("{eqns}{gather} a e"));
+    assert_eq!((count(&found, "Slice"), count(&found, "Gather")), (1, 0), "{found:?}");
+}

@@ -217,6 +217,23 @@ fn cpu_fallbacks_are_listed_once_per_line() {
 }
 
 #[test]
+fn an_older_opset_keeps_more_nodes_on_the_device() {
+    let eqns = "    b:bf16[1,4,4,1] = sin a :: \"\" #0\n    \
+                c:f32[1,4,4,1] = convert_element_type[new_dtype=f32 weak_type=False] b\n    \
+                z:f32[1,2,2,1] = reduce_window_max[window_dimensions=(1, 2, 2, 1) \
+                window_strides=(1, 2, 2, 1) padding=((0, 0), (0, 0), (0, 0), (0, 0)) \
+                base_dilation=(1, 1, 1, 1) window_dilation=(1, 1, 1, 1)] c";
+    let built = |header: &str| {
+        let converted = converted(&program(header, "bf16[1,4,4,1]", eqns)).0;
+        let left: Vec<_> = converted.fallbacks.iter().map(|node| (node.op, node.until)).collect();
+        (converted.opset, left)
+    };
+    assert_eq!(built("model[ target=\"cuda\" opset=22 ]"), (22, vec![("MaxPool", Some(21))]));
+    let (opset, left) = built("model[ target=\"cuda\" ]");
+    assert!(opset <= 21 && left.is_empty(), "{opset} {left:?}");
+}
+
+#[test]
 fn missed_operators_are_reported_with_their_line() {
     let eqns = "    b:f32[C] = reduce_sum[axes=(0,)] a :: \"\" #0\n    \
                 c:f32[1,C] = broadcast_in_dim[shape=(1, dim \"C\") broadcast_dimensions=(1,)] b :: \"\" #0\n    \

@@ -467,6 +467,15 @@ fn short_windows_are_combined_element_by_element() {
 }
 
 #[test]
+fn running_extrema_of_booleans_start_with_their_identity() {
+    let running = |name: &str, booleans: &str| {
+        values(&format!("z:bool[3] = {name}[axis=0 reverse=False] {{{booleans}}}:bool[3]"))
+    };
+    assert_eq!(running("cummax", "False, True, False"), [0.0, 1.0, 1.0]);
+    assert_eq!(running("cummin", "True, False, True"), [1.0, 0.0, 0.0]);
+}
+
+#[test]
 fn reductions_of_nothing_are_the_identity() {
     assert_eq!(values("z:bool[] = reduce_or[axes=(0,)] {}:bool[0]"), [0.0]);
     assert_eq!(values("z:bool[] = reduce_and[axes=(0,)] {}:bool[0]"), [1.0]);
@@ -571,12 +580,45 @@ fn complex_numbers_are_created_and_keep_their_bits() {
 }
 
 #[test]
+fn complex_numbers_are_raised_to_real_powers_by_their_angle() {
+    let square = "a:c64[] = pow {0.0, 2.0}:c64[] {3.0, 0.0}:c64[]\n";
+    let part = |part: &str| values(&format!("{square}z:f32[] = {part} a"))[0];
+    // The cube of 2i is -8i.
+    assert!(part("real").abs() < 1e-5 && (part("imag") + 8.0).abs() < 1e-5);
+}
+
+#[test]
+fn single_and_distinct_windows_of_complex_numbers_are_written_without_a_loop() {
+    let loops = |windows: usize, unique: &str, mode: &str| {
+        let eqns = format!(
+            "z:c64[3] = scatter-mul[update_jaxpr=None update_consts=() dimension_numbers=[\
+             update_window_dims=() inserted_window_dims=(0,) scatter_dims_to_operand_dims=(0,) \
+             operand_batching_dims=() scatter_indices_batching_dims=()] \
+             indices_are_sorted=False unique_indices={unique} mode={mode}] a b c"
+        );
+        count(&operators(&format!("a:c64[3] b:i32[{windows},1] c:c64[{windows}]"), &eqns), "Loop")
+    };
+    assert_eq!(loops(1, "False", "FILL_OR_DROP"), 0);
+    assert_eq!(loops(2, "True", "CLIP"), 0);
+    assert_eq!(loops(2, "False", "CLIP"), 1);
+    assert_eq!(loops(2, "True", "FILL_OR_DROP"), 1, "a dropped window has the place of another");
+}
+
+#[test]
 fn decompositions_of_trivial_matrices_have_no_loops() {
     let loops = |inputs: &str, eqns: &str| count(&operators(inputs, eqns), "Loop");
     assert_eq!(loops("a:f32[1,1]", "b:f32[1,1] z:f32[0] = hessenberg a\n"), 0);
     assert!(loops("a:f32[2,2]", "z:f32[2,2] b:f32[1] = hessenberg a\n") > 0);
     let empty = "z:f32[3,2] = ormqr[left=True transpose=False] a b c";
     assert!(operators("a:f32[3,0] b:f32[0] c:f32[3,2]", empty).is_empty());
+    let none = |left: &str, right: &str, eqns: &str| {
+        let params = format!(
+            "compute_left_eigenvectors={left} compute_right_eigenvectors={right} implementation=None"
+        );
+        operators("a:f32[n,0,0]", &format!("z:c64[n,0]{eqns} = eig[{params}] a"))
+    };
+    assert_eq!(count(&none("False", "False", ""), "Loop"), 0);
+    assert_eq!(count(&none("True", "True", " b:c64[n,0,0] c:c64[n,0,0]"), "Loop"), 0);
     let part = |part: &str| {
         let eqns = format!(
             "b:f32[2,2] z:f32[2] = eigh[lower=True sort_eigenvalues=True subset_by_index={part}] a"
@@ -585,6 +627,31 @@ fn decompositions_of_trivial_matrices_have_no_loops() {
     };
     assert!(part("(0, 2)").is_ok() && part("None").is_ok());
     assert!(part("(1, 2)").is_err() && part("(0, 1)").is_err());
+}
+
+#[test]
+fn tall_matrices_have_as_many_left_vectors_as_asked_for() {
+    let decomposed = |full: &str, rows: usize| {
+        let eqns = format!(
+            "b:f32[2] z:f32[3,{rows}] c:f32[2,2] = svd[full_matrices={full} compute_uv=True \
+             subset_by_index=None algorithm=None] a"
+        );
+        lowered("a:f32[3,2]", &eqns).is_ok()
+    };
+    assert!(decomposed("False", 2) && decomposed("True", 3));
+}
+
+#[test]
+fn reversed_loops_without_arrays_count_up() {
+    let looped = |inputs: &str, result: &str, operands: &str| {
+        let eqns = format!(
+            "z:f32[2]{result} = scan[reverse=True length=dim \"n - 1\" jaxpr={{ lambda ; a:f32[2]{inputs}. \
+             let c:f32[2] = sin a in (c,) }} num_consts=0 num_carry=1 unroll=1] {operands}"
+        );
+        count(&operators("a:f32[2] b:f32[n - 1,2]", &eqns), "Sub")
+    };
+    assert_eq!(looped("", "", "a"), 0);
+    assert_eq!(looped(" b:f32[2]", "", "a b"), 2);
 }
 
 #[test]
@@ -630,19 +697,39 @@ fn nothing_is_between_the_elements_of_an_axis_of_size_one() {
     );
 }
 
+/// Returns a convolution of four elements with gaps between them.
+fn dilated(kernel: usize, padding: &str, result: usize) -> Graph {
+    let eqns = format!(
+        "z:f32[1,{result},5] = conv_general_dilated[window_strides=(1,) padding=({padding},) \
+         lhs_dilation=(2,) rhs_dilation=(1,) dimension_numbers=[lhs_spec=(0, 2, 1) \
+         rhs_spec=(2, 1, 0) out_spec=(0, 2, 1)] feature_group_count=1 batch_group_count=1 \
+         precision=None preferred_element_type=None] a b"
+    );
+    lowered(&format!("a:f32[1,4,2] b:f32[{kernel},2,5]"), &eqns).unwrap()
+}
+
 #[test]
 fn kernels_of_size_one_are_not_reversed() {
-    let eqns = |size: usize, result: usize| {
-        format!(
-            "z:f32[1,{result},5] = conv_general_dilated[window_strides=(1,) padding=((0, 0),) \
-             lhs_dilation=(2,) rhs_dilation=(1,) dimension_numbers=[lhs_spec=(0, 2, 1) \
-             rhs_spec=(2, 1, 0) out_spec=(0, 2, 1)] feature_group_count=1 batch_group_count=1 \
-             precision=None preferred_element_type=None] a b",
-        )
-        .replace("SIZE", &size.to_string())
-    };
-    assert_eq!(count(&operators("a:f32[1,4,2] b:f32[1,2,5]", &eqns(1, 7)), "Slice"), 0);
-    assert!(count(&operators("a:f32[1,4,2] b:f32[3,2,5]", &eqns(3, 5)), "Slice") > 0);
+    let slices = |graph: &Graph| onnx::text::print(graph).matches(" = Slice").count();
+    assert_eq!(slices(&dilated(1, "(0, 0)", 7)), 0);
+    assert_eq!(slices(&dilated(3, "(2, 2)", 9)), 1);
+}
+
+#[test]
+fn gaps_are_filled_by_a_transposed_convolution_that_adds_less_than_a_stride() {
+    let text = |high: usize| onnx::text::print(&dilated(3, &format!("(2, {high})"), 7 + high));
+    for (high, adds, pads) in [(2, false, false), (3, true, false), (4, false, true)] {
+        let text = text(high);
+        assert!(text.contains("ConvTranspose"), "{text}");
+        assert_eq!(
+            (text.contains("output_padding"), text.contains("= Pad ")),
+            (adds, pads),
+            "{text}"
+        );
+    }
+    // Elements are cut off before and added behind.
+    let text = onnx::text::print(&dilated(3, "(0, 3)", 8));
+    assert!(!text.contains("ConvTranspose"), "{text}");
 }
 
 #[test]
@@ -827,7 +914,7 @@ fn symbolic_padding_is_left_to_operators_that_define_it() {
     let (low, high) =
         (format!("floordiv({padding}, 2)"), format!("{padding} - floordiv({padding}, 2)"));
     let output = "-1*floordiv(-1*n, 2)";
-    let pooled = |ty: &str, dilation: usize| {
+    let pooled = |ty: &str, dilation: usize, low: &str, high: &str| {
         let eqns = format!(
             "z:{ty}[1,{output},1] = reduce_window_max[window_dimensions=(1, 3, 1) \
              window_strides=(1, 2, 1) padding=((0, 0), (dim \"{low}\", dim \"{high}\"), (0, 0)) \
@@ -836,9 +923,15 @@ fn symbolic_padding_is_left_to_operators_that_define_it() {
         lowered(&format!("where \"n >= 8\"|a:{ty}[1,n,1]"), &eqns)
             .is_ok_and(|graph| onnx::text::print(&graph).contains("SAME_UPPER"))
     };
-    assert!(pooled("f32", 1));
-    assert!(!pooled("f64", 1), "pooling of this type is replaced by slices");
-    assert!(!pooled("f32", 2), "the padding is that of a window without gaps");
+    assert!(pooled("f32", 1, &low, &high));
+    assert!(!pooled("f64", 1, &low, &high), "pooling of this type is replaced by slices");
+    assert!(!pooled("f32", 2, &low, &high), "the padding is that of a window without gaps");
+    assert!(!pooled("f32", 1, &high, &low), "the larger half comes first");
+    let eqns = "z:f32[1,n,1] = reduce_window_max[window_dimensions=(1, 3, 1) \
+                window_strides=(1, 1, 1) padding=((0, 0), (1, 1), (0, 0)) base_dilation=(1, 1, 1) \
+                window_dilation=(1, 1, 1)] a";
+    let known = onnx::text::print(&lowered("a:f32[1,n,1]", eqns).unwrap());
+    assert!(known.contains("pads = [1, 1]") || known.contains("pads: ints = [1, 1]"), "{known}");
 }
 
 #[test]
@@ -855,9 +948,30 @@ fn inputs_of_functions_are_named_after_the_parameters_of_the_first_call() {
             lower::lower(program, boundary, &options.lowering, &mut Origins::default()).unwrap();
         let body = lowered.graph.functions[0].body;
         let input = lowered.graph.block(body).inputs[1];
-        lowered.graph.value(input).name.to_string()
+        lowered.graph.value(input).name.clone()
     };
     assert_eq!(named("blocks.0.attn.w", "blocks.0"), "F.attn.w");
     assert_eq!(named("blocks.0.attn.w", "blocks.1"), "F.0.attn.w");
     assert_eq!(named("w", "w"), "F.w");
+}
+
+#[test]
+fn equal_parameters_stay_separate() {
+    let text = "{ lambda a:f32[2] \"first.w\" = {1.0, 2.0} b:f32[2] \"second.w\" = {1.0, 2.0}; . let\n\
+                c:f32[2] = add a b in (c,) }";
+    let recording = Recording::parse(text, 1 << 20).unwrap();
+    let Recording { program, boundary, options, .. } = &recording;
+    let graph = lower::lower(program, boundary, &options.lowering, &mut Origins::default());
+    let text = onnx::text::print(&graph.unwrap().graph);
+    assert!(text.contains("first.w") && text.contains("second.w"), "{text}");
+}
+
+#[test]
+fn the_last_elements_are_taken_forwards() {
+    let eqns = "c:i32[m,1] = iota[dtype=i32 shape=(dim \"m\", 1) dimension=0]\n\
+                d:i32[] = dim_as_value[dim=dim \"n - m\"]\ne:i32[m,1] = add c d\n";
+    let gather = points("(0,)", "(1,)", "CLIP").replace("RESULT", "[m]");
+    let inputs = "where \"n >= m\"|a:f32[n] b:f32[m]";
+    let found = operators(inputs, &format!("{eqns}{gather} a e"));
+    assert_eq!((count(&found, "Slice"), count(&found, "Gather")), (1, 0), "{found:?}");
 }

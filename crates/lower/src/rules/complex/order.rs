@@ -40,11 +40,7 @@ fn choose(
     b: Parts,
     before: impl for<'f> Fn(Num<'f>, Num<'f>) -> Num<'f>,
 ) -> Result<Parts> {
-    let is_real = !a.is_complex() && !b.is_complex();
     number(cx, [a, b], |[a, b]| {
-        if is_real {
-            return a.or(before(a.re, b.re), b);
-        }
         let tie = a.re.equals(b.re);
         let by_re = before(a.re, b.re);
         a.or(tie.select(before(a.im(), b.im()), by_re), b)

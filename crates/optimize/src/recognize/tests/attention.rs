@@ -1,5 +1,6 @@
 //! Attention with scaled, masked and moved scores.
 
+use onnx::Assumption;
 use tensor::DType;
 
 use super::{constants, native, run};
@@ -271,4 +272,208 @@ fn attention_stays_elementary_where_it_was_measured_slower() {
         assert!(found("8", dtype), "{dtype}");
         assert!(!found("1", dtype), "{dtype}");
     }
+}
+
+const WHERE: &str = "z = Where (m, s, least)";
+
+/// Positions along the last axis and along the one before it, for any number of tokens.
+const PLACES: &str = "none = Constant <value_ints = [0]> () first = Constant <value = int64 {0}> ()
+    one = Constant <value = int64 {1}> () t_size = Shape <start = 2, end = 3> (q) t0 = Squeeze (t_size, none)
+    row = Range (first, t0, one) last = Constant <value_ints = [1]> () column = Unsqueeze (row, last)";
+
+#[test]
+fn triangles_are_causal() {
+    let same = HEADS.replace("S,4]", "T,4]");
+    let attends = |mask: &str| {
+        let body = format!("{PLACES} {mask} {SCORES} {WHERE} {WEIGHED}");
+        attends(&same, &body).unwrap_or_default()
+    };
+    let causal = "y = Attention <is_causal: int = 1, scale: float = 1.0> (q, k, v)";
+    assert_eq!(attends("m = LessOrEqual (row, column)"), causal);
+    for other in ["Less (row, column)", "GreaterOrEqual (row, column)"] {
+        let found = attends(&format!("m = {other}"));
+        assert!(found.starts_with("y = Attention <scale") && !found.ends_with("m)"), "{found}");
+    }
+}
+
+/// Returns the node for attention of two tokens with the constant `m`, as text.
+fn of_two_tokens(constant: &str, scores: &str) -> String {
+    let sizes = HEADS.replace("T,4]", "2,4]").replace("S,4]", "2,4]");
+    let text = format!(
+        "g ({sizes}) => (float[B,2,2,4] y) {{ {} m = Constant <value = {constant}> ()
+            {SCORES} {scores} {WEIGHED} }}",
+        constants(&[("least", "-3e38")])
+    );
+    let (text, _) = run(&text, native());
+    let line = text.lines().find(|line| line.contains("= Attention")).unwrap_or_default();
+    line.split("  #").next().unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn stored_masks_are_causal_or_show_some_keys() {
+    let mask = |mask: &str| of_two_tokens(&format!("bool[2,2] {{{mask}}}"), WHERE);
+    let causal = "y = Attention <is_causal: int = 1, scale: float = 1.0> (q, k, v)";
+    assert_eq!(mask("1, 0, 1, 1"), causal);
+    for others in ["1, 1, 0, 1", "1, 0, 0, 1", "1, 1, 1, 1"] {
+        let found = mask(others);
+        assert!(found.starts_with("y = Attention <scale: float = 1.0> (q, k, v, "), "{found}");
+    }
+    // The mask of rows that it hides is added.
+    assert!(mask("0, 0, 1, 1").starts_with("y = Attention <scale: float = 1.0> (q, k, v, "));
+}
+
+#[test]
+fn stored_biases_show_a_key_to_each_query() {
+    let bias = |bias: &str| of_two_tokens(&format!("float[2,2] {{{bias}}}"), "z = Add (s, m)");
+    let added = "y = Attention <scale: float = 1.0> (q, k, v, ";
+    let (hidden, low) = (f64::from(f32::MIN) * 0.995, f64::from(f32::MIN) * 0.98);
+    for visible in ["0, -inf, -inf, 0".to_owned(), format!("{low}, {hidden}, 0, 0")] {
+        assert!(bias(&visible).starts_with(added), "{visible}");
+    }
+    for blind in ["-inf, -inf, 0, 0".to_owned(), format!("0, 0, {hidden}, {hidden}")] {
+        assert_eq!(bias(&blind), "", "{blind}");
+    }
+}
+
+#[test]
+fn masks_are_assumed_to_show_keys() {
+    let inputs = format!("{HEADS}, bool[B,1,T,S] m");
+    let text = format!(
+        "g ({inputs}) => (float[B,2,T,4] y) {{ {} {SCORES} {WHERE} {WEIGHED} }}",
+        constants(&[("least", "-inf")])
+    );
+    let assuming = |assumption: Option<Assumption>| {
+        let (graph, report) = super::recognized_in(&text, native(), |graph| {
+            graph.assumptions = assumption.into_iter().collect();
+        });
+        let reasons: Vec<_> = report.missed.into_iter().map(|missed| missed.reason).collect();
+        (onnx::text::print(&graph).contains("Attention <"), reasons.join(", "))
+    };
+    assert_eq!(assuming(Some(Assumption::VisibleKeys)), (true, String::new()));
+    assert!(assuming(None).1.starts_with("a query that sees no keys would get zeros"));
+}
+
+/// Half precision has no number that hides keys when it is added.
+#[test]
+fn masks_in_half_precision_show_keys() {
+    let text = |least: &str| {
+        let inputs = HEADS.replace("float", "float16");
+        format!(
+            "g ({inputs}, bool[B,1,T,S] m) => (float16[B,2,T,4] y) {{
+                least = Constant <value = float16 {{{least}}}> () {SCORES} {WHERE} {WEIGHED} }}"
+        )
+    };
+    let (_, report) = run(&text("-60000.0"), native());
+    let reason = "a query that sees no keys would get zeros, and gets a mean in JAX: assume \
+                 `visible_keys` if there is none";
+    assert_eq!(report.missed[0].reason, reason);
+    // The bound itself hides keys, and larger numbers do not.
+    assert_eq!(run(&text("-30000.0"), native()).1.missed[0].reason, reason);
+    let above = run(&text("-29984.0"), native()).1;
+    assert_eq!(above.missed[0].reason, "masked scores are not far below the others");
+    let target = Target::all().find(|target| target.rounds_once).unwrap();
+    let (opened, _) = run(&text("-60000.0"), Forms { target, ..native() });
+    assert!(opened.contains("ReduceMax (m, ") && opened.contains("Attention <"), "{opened}");
+    let wide = text("-1e38").replace("float16", "float");
+    let narrowed = |narrows| run(&wide, Forms { target, narrows, ..native() }).0;
+    assert!(narrowed(true).contains("ReduceMax (m, "));
+    assert!(!narrowed(false).contains("ReduceMax (m, "));
+}
+
+#[test]
+fn lengths_are_read_from_comparisons_with_positions() {
+    let attention = |lengths: &str, nodes: &str| {
+        let text = format!(
+            "g ({HEADS}, int64[{lengths}] n) => (float[B,2,T,4] y) {{ {}
+                none = Constant <value_ints = [0]> () first = Constant <value = int64 {{0}}> ()
+                one = Constant <value = int64 {{1}}> () two = Constant <value = int64 {{2}}> ()
+                size = Shape <start = 2, end = 3> (k) all = Squeeze (size, none)
+                keys = Range (first, all, one) known = Max (n, one)
+                {nodes} {SCORES} {WHERE} {WEIGHED} }}",
+            constants(&[("least", "-3e38")])
+        );
+        let (text, report) = run(&text, native());
+        let line = text.lines().find(|line| line.contains("= Attention"));
+        let line = line.unwrap_or_else(|| panic!("{text} {:?}", report.missed));
+        // Lengths are the seventh operand.
+        line.split_once("(q,").unwrap().1.split(')').next().unwrap().matches(',').count() == 5
+    };
+    assert!(attention("B,1,1,1", "m = Less (keys, known)"));
+    assert!(attention("B,1,1,1", "m = LessOrEqual (keys, known)"));
+    assert!(attention("1", "m = Less (keys, known)"));
+    for (lengths, nodes) in [
+        // One for each head or query, and none of them.
+        ("B,2,1,1", "m = Less (keys, known)"),
+        ("B,1,T,1", "m = Less (keys, known)"),
+        ("B,1,1,1", "m = Less (keys, n)"),
+        // Every third key, or the keys after others.
+        ("B,1,1,1", "three = Add (two, one) rest = Mod (keys, three) m = Less (rest, known)"),
+        ("B,1,1,1", "three = Mul (keys, two) m = Less (three, known)"),
+        ("B,1,1,1", "m = Less (known, keys)"),
+        ("B,1,1,1", "more = Add (keys, n) m = Less (more, known)"),
+    ] {
+        assert!(!attention(lengths, nodes), "{lengths} {nodes}");
+    }
+}
+
+#[test]
+fn operands_without_the_heads_of_the_queries_are_not_attention() {
+    let shared = |name: &str| HEADS.replace(&format!("2,S,4] {name}"), &format!("1,S,4] {name}"));
+    let body = format!("{SCORES} z = Mul (s, half) {WEIGHED}");
+    assert_eq!(attends(&shared("v"), &body), None);
+    assert_eq!(attends(&shared("k"), &body), None);
+    assert_eq!(
+        attends(
+            HEADS,
+            &body
+                .replace("half", "nothing")
+                .replace("t =", "nothing = Constant <value_float = 0.0> () t =")
+        ),
+        None
+    );
+}
+
+#[test]
+fn heads_may_be_a_part_of_the_last_axis() {
+    let heads = |name: &str| {
+        format!(
+            "{name}4 = Reshape ({name}, heads) {name}h = Transpose <perm = [0, 2, 1, 3]> ({name}4)"
+        )
+    };
+    let text = format!(
+        "g (float[B,T,8] q, float[B,T,8] k, float[B,T,8] v) => (float[B,T,8] y) {{
+            heads = Constant <value_ints = [0, 0, 2, 4]> () {} {} {}
+            t = Transpose <perm = [0, 1, 3, 2]> (kh) s = MatMul (qh, t) w = Softmax <axis = -1> (s)
+            o = MatMul (w, vh) p = Transpose <perm = [0, 2, 1, 3]> (o)
+            flat = Constant <value_ints = [0, 0, 8]> () y = Reshape (p, flat) }}",
+        heads("q"),
+        heads("k"),
+        heads("v")
+    );
+    let (text, _) = run(&text, native());
+    let node = "Attention <scale: float = 1.0, q_num_heads: int = 2, kv_num_heads: int = 2>";
+    let sorted = |text: &str| text.contains("q_num_heads: int = 2") && text.contains("(q, k, v)");
+    assert!(sorted(&text), "{node}: {text}");
+}
+
+#[test]
+fn masks_differ_along_whole_axes() {
+    let text = |mask: &str| {
+        format!(
+            "g (float[3,5,2,6,4] q, float[3,5,2,7,4] k, float[3,5,2,7,4] v, bool[{mask},1,6,7] m)
+                => (float[3,5,2,6,4] y) {{ {}
+                t = Transpose <perm = [0, 1, 2, 4, 3]> (k) s = MatMul (q, t) {WHERE} {WEIGHED} }}",
+            constants(&[("least", "-3e38")])
+        )
+    };
+    for mask in ["3,5", "1,1"] {
+        let (text, _) = run(&text(mask), native());
+        assert!(text.contains("= Attention"), "{text}");
+    }
+    // A mask along the first axis of the batch makes the second one heads.
+    let (heads, _) = run(&text("3,1"), native());
+    assert!(heads.contains("# float[3,10,6,4]") && heads.contains("# bool[3,1,6,7]"), "{heads}");
+    let (second, report) = run(&text("1,5"), native());
+    assert!(second.contains("Softmax"), "{second}");
+    assert_eq!(report.missed[0].reason, "the mask is not one of queries and keys");
 }

@@ -1,6 +1,7 @@
 //! Tests of spellings, written as text before and after recognition.
 
 mod attention;
+mod caches;
 mod rotations;
 
 use onnx::Graph;
@@ -19,8 +20,14 @@ fn run(text: &str, forms: Forms) -> (String, Report) {
 }
 
 fn recognized(text: &str, forms: Forms) -> (Graph, Report) {
+    recognized_in(text, forms, |_| {})
+}
+
+/// Recognises operators after a change of the graph.
+fn recognized_in(text: &str, forms: Forms, change: impl Fn(&mut Graph)) -> (Graph, Report) {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
+    change(&mut graph);
     let options = Options { forms, report_missed: true, ..Options::default() };
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
     Rules::new("recognition", all().unwrap()).run(&mut edit).unwrap();

@@ -109,6 +109,10 @@ fn tables_are_computed_for_all_positions() {
          inverse = Div (f, frequencies) once = Mul (inverse, frequencies)
          rows = Mul (frequencies, once)
          angles = Unsqueeze (rows, zero)",
+        // Frequencies in a row.
+        "row = Constant <value = float[1,8] {1, 0.5, 0.25, 0.125, 0.75, 0.0625, 0.375, 0.625}> ()
+         f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, row)
+         angles = Unsqueeze (rows, zero)",
         // Examples share their positions.
         "sizes = Constant <value_ints = [1, 2]> () all = Expand (p, sizes) f = Cast <to = 1> (all)
          two = Constant <value_ints = [2]> () column = Unsqueeze (f, two)
@@ -134,12 +138,38 @@ fn angles_of_other_positions_stay() {
         "half_of_them = Constant <value_ints = [6, 7, 8, 9, 10, 11, 12, 13]> ()
          f = Cast <to = 1> (half_of_them) pair = Constant <value = float[2,1] {6, 7}> ()
          rows = Mul (f, pair) angles = Unsqueeze (rows, zero)",
+        // Positions that are looked up.
+        "numbers = Constant <value = float[8] {0, 1, 2, 3, 4, 5, 6, 7}> () f = Gather (numbers, p)
+         column = Unsqueeze (f, one) rows = Mul (column, frequencies)
+         angles = Unsqueeze (rows, zero)",
+        // Reshapes that may mix tokens and features.
+        "f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, frequencies)
+         flat = Constant <value_ints = [16]> () all = Reshape (rows, flat)
+         whole = Constant <value_ints = [1, 2, 8]> () angles = Reshape (all, whole)",
+        "f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, frequencies)
+         two = Constant <value_ints = [2]> () last = Unsqueeze (rows, two)
+         squeezed = Squeeze (last, two) angles = Unsqueeze (squeezed, zero)",
         // An operator that is not understood.
         "f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, frequencies)
          e = Abs (rows) angles = Unsqueeze (e, zero)",
     ] {
         by_angles(angles).stays();
     }
+}
+
+#[test]
+fn tables_are_computed_by_few_nodes() {
+    let casts = |count: usize| {
+        let cast = |i: usize| format!("f{} = Cast <to = 1> (f{i}) ", i + 1);
+        let casts: String = (0..count).map(cast).collect();
+        by_angles(&format!(
+            "column = Unsqueeze (p, one) f0 = Cast <to = 1> (column) rows = Mul (f0, frequencies) {}
+             angles = Unsqueeze (f{count}, zero)",
+            casts.replace("(f0)", "(rows)")
+        ))
+    };
+    casts(12).is_found();
+    casts(13).stays();
 }
 
 #[test]

@@ -239,6 +239,7 @@ mod tests {
         let text = format!(
             "g (float[2,2] x, float[2,2] z) => (float[M,N] a, float[M,N] b) {{
                 low = Constant <value = float {{0}}> () high = Constant <value = float {{1}}> ()
+                other = Constant <value = float {{0}}> () same = Constant <value = int32 {{0}}> ()
                 {nodes}
             }}"
         );
@@ -251,11 +252,14 @@ mod tests {
     fn nodes_are_compared_with_their_operands() {
         assert!(are_same("c = Exp (x) a = Neg (c) d = Exp (x) b = Neg (d)"));
         assert!(are_same("a = Clip (x, , high) b = Clip (x, , high)"));
+        assert!(are_same("a = Clip (x, low) b = Clip (x, other)"));
         for nodes in [
             "a = Exp (x) b = Neg (x)",
             "a = Exp (x) b = Exp (z)",
             "a = Softmax <axis = 0> (x) b = Softmax <axis = 1> (x)",
             "a = Clip (x, low, high) b = Clip (x, low)",
+            "a = Clip (x, low) b = Clip (x, high)",
+            "c = Cast <to = 1> (low) a = Add (x, c) d = Cast <to = 1> (same) b = Add (x, d)",
             "a, c = Split <num_outputs = 2> (x) d, b = Split <num_outputs = 2> (x)",
         ] {
             assert!(!are_same(nodes), "{nodes}");

@@ -201,3 +201,21 @@ fn hostile_files_are_errors() {
         assert!(problem.contains(said), "{problem}");
     }
 }
+
+#[test]
+fn tensors_may_follow_each_other() {
+    let json = r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+        "b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#;
+    let elements = [1f32, 2.0].map(f32::to_le_bytes).concat();
+    let folder = folder(&[("m.safetensors", &header(json, &elements))]);
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    assert_eq!((value(&checkpoint, "a"), value(&checkpoint, "b")), (1.0, 2.0));
+    let Some(Stored::Tensor(a)) = checkpoint.get("a") else { panic!() };
+    assert!(a.is_known() && !a.is_in_memory());
+}
+
+#[test]
+fn a_header_is_an_object() {
+    let found = problem(&[("m.safetensors", &header("[]", &[]))], "m.safetensors");
+    assert!(found.contains("expected an object"), "{found}");
+}

@@ -134,4 +134,36 @@ mod tests {
         assert_eq!(exact_div_products(&[dim("3"), dim("0")], &[dim("0")]), None);
         assert_eq!(exact_div_products(&[dim("0")], &[dim("0")]), None);
     }
+
+    #[test]
+    fn equal_sizes_cancel_if_their_expressions_differ() {
+        let dim = |text| Dim::parse(text).unwrap();
+        let shape = [dim("max(b, 1)"), dim("t")];
+        assert_eq!(exact_div_products(&shape, &[dim("b")]), Some(dim("t")));
+    }
+
+    #[test]
+    fn constraints_make_quotients_exact() {
+        let mut constraints = crate::Constraints::default();
+        constraints.add("T == 2*floordiv(T, 2)").unwrap();
+        let constraints = std::sync::Arc::new(constraints);
+        let size = Dim::parse_with("T", Some(&constraints)).unwrap();
+        let half = exact_div(&size, &Dim::Known(2));
+        assert_eq!(half, Some(Dim::op(DimOp::FloorDiv, &size, &Dim::Known(2))));
+        assert_eq!(exact_div(&size, &Dim::Known(3)), None);
+    }
+
+    #[test]
+    fn the_leading_terms_are_divided_first() {
+        let dim = |text| Dim::parse(text).unwrap();
+        for (a, b) in [
+            ("a + b", "a - b"),
+            ("a*c + b", "a + c"),
+            ("a^2 + b*c", "b + c"),
+            ("b^3 + a", "a + b^2"),
+        ] {
+            let (a, b) = (dim(a), dim(b));
+            assert_eq!(exact_div(&(a.clone() * b.clone()), &b), Some(a));
+        }
+    }
 }

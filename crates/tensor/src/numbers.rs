@@ -141,4 +141,12 @@ mod tests {
         assert_eq!(Tensor::i64s(&[4, 5]).splat(), None);
         assert_eq!(Tensor::i64s(&[]).splat(), None);
     }
+
+    #[test]
+    fn packed_integers_have_no_scalars() {
+        for dtype in [DType::I2, DType::I4, DType::U2, DType::U4] {
+            assert_eq!(Tensor::int_scalar(dtype, 1), None, "{dtype}");
+            assert_eq!(Tensor::owned(dtype, &[2], vec![0x11]).to_ints(), None, "{dtype}");
+        }
+    }
 }

@@ -481,4 +481,43 @@ mod tests {
         let flat = y.reshaped(&[2]).unwrap();
         assert!(x.concatenated(std::slice::from_ref(&flat)).is_err());
     }
+
+    fn numbers(shape: &[usize]) -> Tensor {
+        let count: usize = shape.iter().product();
+        let bytes = (0..count).flat_map(|n| (n as f32).to_le_bytes()).collect();
+        Tensor::owned(DType::F32, shape, bytes)
+    }
+
+    #[test]
+    fn only_tensors_of_one_type_and_row_are_concatenated() {
+        let whole = numbers(&[2, 3]).concatenated(&[numbers(&[1, 3])]).unwrap();
+        assert_eq!(whole.to_f64s().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 1.0, 2.0]);
+        let bytes = Tensor::owned(DType::I32, &[1, 3], vec![0; 12]);
+        assert!(numbers(&[2, 3]).concatenated(&[bytes]).is_err());
+        assert!(numbers(&[2, 3]).concatenated(&[numbers(&[3, 2])]).is_err());
+        assert!(numbers(&[]).concatenated(&[numbers(&[])]).is_err());
+        let nibbles = Tensor::owned(DType::I4, &[1, 2], vec![0]);
+        assert!(nibbles.concatenated(std::slice::from_ref(&nibbles)).is_err());
+    }
+
+    #[test]
+    fn views_are_described_by_their_source() {
+        let (one, other) = (numbers(&[2, 3]), numbers(&[2, 3]));
+        let twice = |tensor: &Tensor| tensor.transposed(&[1, 0]).unwrap().reversed(&[0]).unwrap();
+        assert_eq!(twice(&one).place(), twice(&one).place());
+        assert_ne!(twice(&one).place(), twice(&other).place());
+        let both = |tensor: &Tensor| tensor.concatenated(std::slice::from_ref(&one)).unwrap();
+        let (joined, apart) = (both(&one), both(&other));
+        assert_eq!(twice(&joined).place(), twice(&joined).place());
+        assert_ne!(twice(&joined).place(), twice(&apart).place());
+        assert!(one.is_in_memory() && !twice(&one).is_in_memory());
+        assert_eq!(format!("{one:?}"), "Tensor(f32[2,3], 24 bytes)");
+    }
+
+    #[test]
+    fn nothing_is_reversed_along_an_axis_without_elements() {
+        let none = numbers(&[0, 2]);
+        assert!(none.is_empty() && !numbers(&[1]).is_empty() && !numbers(&[]).is_empty());
+        assert_eq!(none.reversed(&[0]).unwrap().shape(), [0, 2]);
+    }
 }

@@ -161,3 +161,77 @@ fn norms_of_sums_follow_their_operands_if_the_target_rounds_once() {
     assert_eq!(casts(Target::all().find(|target| target.rounds_once).unwrap()), 3);
     assert!(casts(Target::default()) > 3);
 }
+
+#[test]
+fn products_in_functions_follow_products() {
+    let text = |inside: &str| {
+        format!(
+            "g (float[2,2] x, float[2,2] w) => (float[2,2] y) {{
+                a = MatMul (x, w) b = local.f (a, w) y = local.h (b) }}
+             <domain: \"local\"> f (float[2,2] p, float[2,2] v) => (float[2,2] q) {{ {inside} }}
+             <domain: \"local\"> h (float[2,2] r) => (float[2,2] s) {{ s = Sin (r) }}"
+        )
+    };
+    let halves = |inside: &str| {
+        narrowed(&text(inside), "*=float16").map(|text| text.matches("MatMul (").count())
+    };
+    // The first product is followed by the one in the function, which is the last one.
+    let found = narrowed(&text("q = MatMul (p, v)"), "*=float16").unwrap();
+    assert!(found.contains("a = MatMul") && found.contains("# float16[2,2]"), "{found}");
+    assert!(halves("q = MatMul (p, v)").is_ok());
+    // No product follows it in a function without one.
+    assert!(halves("q = Add (p, v)").is_err());
+}
+
+#[test]
+fn products_in_functions_are_followed_by_those_behind_the_call() {
+    let text = |behind: &str| {
+        format!(
+            "g (float[2,2] x, float[2,2] w) => (float[2,2] y) {{ b = local.f (x, w) {behind} }}
+             <domain: \"local\"> h (float[2,2] r) => (float[2,2] s) {{ s = Sin (r) }}
+             <domain: \"local\"> f (float[2,2] p, float[2,2] v) => (float[2,2] q) {{ t = MatMul (p, v) q = Relu (t) }}"
+        )
+    };
+    assert!(narrowed(&text("y = MatMul (b, w)"), "*=float16").is_ok());
+    assert!(narrowed(&text("y = local.h (b)"), "*=float16").is_err());
+}
+
+#[test]
+fn products_in_branches_follow_products() {
+    let text = |inside: &str| {
+        format!(
+            "g (bool c, float[2,2] x, float[2,2] w) => (float[2,2] y) {{
+                a = MatMul (x, w)
+                t = Relu (a)
+                y = If (c) <then_branch = yes () => (float[2,2] p) {{ p = {inside} }},
+                            else_branch = no () => (float[2,2] q) {{ q = Identity (x) }}> }}"
+        )
+    };
+    assert!(narrowed(&text("MatMul (t, w)"), "*=float16").is_ok());
+    assert!(narrowed(&text("Add (t, w)"), "*=float16").is_err());
+}
+
+#[test]
+fn constants_that_overflow_keep_their_product_wide() {
+    let text = |number: &str| {
+        format!(
+            "g (float[2,2] x, float[2,2] w) => (float[2,2] y) {{
+                c = Constant <value = float[2,2] {{{number}, 1, 2, 3}}> () a = MatMul (x, c) y = MatMul (a, w) }}"
+        )
+    };
+    assert!(narrowed(&text("1000"), "*=float16").is_ok());
+    assert!(narrowed(&text("inf"), "*=float16").is_ok());
+    for number in ["1e9", "-1e9", "1e-9"] {
+        assert!(narrowed(&text(number), "*=float16").is_err(), "{number}");
+        assert!(narrowed_for(Target::any(), &text(number), "*=bfloat16").is_ok(), "{number}");
+    }
+}
+
+#[test]
+fn parameters_are_named_by_patterns() {
+    let text = "g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}> {
+        a = MatMul (x, w) y = MatMul (a, w) }";
+    assert!(narrowed(text, "w=float16").is_ok());
+    let error = narrowed(text, "v=float16").unwrap_err();
+    assert_eq!(error, "`compute` names `v`, which matches no module, line, function or parameter");
+}

@@ -248,4 +248,23 @@ mod tests {
         let text = text("3e38", "x, w, r, b, \"\", h");
         assert!(testing::legalized(&text, Target::default()).contains("Scan:f32/f32"));
     }
+
+    #[test]
+    fn layers_with_other_sums_are_unchanged() {
+        let legalized = |old: &str, new: &str| {
+            testing::legalized(&text("3", "x, w, r, b, l").replace(old, new), Target::default())
+        };
+        let plain = legalized(", l)", ")");
+        assert!(plain.ends_with("If:f32/f32"), "{plain}");
+        // A part of the sequence, or a sum that a gate has multiplied before.
+        let lengths = text("3", "x, w, r, b, l").replace("g (float", "g (int32[B] l, float");
+        assert_eq!(testing::legalized(&lengths, Target::default()), "GRU:f32/f32");
+        for (old, new) in [
+            ("linear_before_reset = 1", "linear_before_reset = 0"),
+            ("linear_before_reset = 1", "linear_before_reset = 1, clip = 9.0"),
+        ] {
+            let text = text("3", "x, w, r, b").replace(old, new);
+            assert_eq!(testing::legalized(&text, Target::default()), "GRU:f32/f32", "{new}");
+        }
+    }
 }

@@ -186,4 +186,31 @@ mod tests {
             assert_eq!(legalized(body, Target::default()), "Erf:f32 Sub:f32");
         }
     }
+
+    #[test]
+    fn only_multiples_of_the_argument_scale() {
+        let is_expanded = |scale: &str| {
+            let body = format!(
+                "half = Constant <value = float {{0.5}}> () s = Sin (x) e = Erf (x) f = Sub (one, e) {scale}"
+            );
+            legalized(&body, Target::any()).contains("Exp")
+        };
+        for scale in [
+            "h = Mul (half, x) y = Mul (h, f)",
+            "h = Mul (x, half) y = Mul (f, h)",
+            "h = Div (x, half) y = Mul (h, f)",
+            "h = Neg (x) y = Mul (h, f)",
+        ] {
+            assert!(!is_expanded(scale), "{scale}");
+        }
+        for scale in [
+            "h = Mul (x, half) y = Add (h, f)",
+            "y = Mul (s, f)",
+            "h = Mul (x, s) y = Mul (h, f)",
+            "h = Div (x, s) y = Mul (h, f)",
+            "h = Exp (x) y = Mul (h, f)",
+        ] {
+            assert!(is_expanded(scale), "{scale}");
+        }
+    }
 }

@@ -62,11 +62,14 @@ mod tests {
     use provenance::Origins;
 
     fn legalized(body: &str) -> String {
-        let text = format!(
+        run(&format!(
             "g (float[2,3] x) => (float[2,3] y) {{ a = Constant <value_ints = [1]> () {body} }}"
-        );
+        ))
+    }
+
+    fn run(text: &str) -> String {
         let mut origins = Origins::default();
-        let mut graph = graph(&text, &mut origins);
+        let mut graph = graph(text, &mut origins);
         legalize(&mut graph, &mut origins, 23, Target::default()).unwrap();
         show(&graph)
     }
@@ -113,6 +116,14 @@ mod tests {
              s = ReduceSum (e, b) y = Div (e, s)",
             "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
              s = ReduceSum (e, b) y = Add (x, s)",
+            // Exponentials that are divided by other numbers than their sum.
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) z = Abs (x) y = Div (e, z)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) z = ReduceMean (x, a) y = Div (e, z)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) z = Abs (x) s = ReduceSum (z, a) y = Div (e, s)",
+            // A function of the sum that may lose NaN.
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) t = Sign (s) y = Div (e, t)",
+            // The maximum of other numbers.
+            "o = Sin (x) m = ReduceMax (x, a) d = Sub (o, m) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)",
             // Elements that are masked before they are summed.
             "z = Constant <value_float: float = 0> () c = Constant <value = bool[3] {1, 0, 1}> ()
              m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) f = Where (c, e, z)
@@ -120,5 +131,79 @@ mod tests {
         ] {
             assert!(legalized(body).contains("IsNaN"), "{body}");
         }
+    }
+
+    #[test]
+    fn casts_and_unit_axes_do_not_matter() {
+        for body in [
+            "c = Identity (x) m = ReduceMax (c, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)",
+            "m = ReduceMax (x, a) c = Cast <to = 1> (x) d = Sub (c, m) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)",
+            "m = ReduceMax (x, a) r = Squeeze (m, a) u = Unsqueeze (r, a) d = Sub (x, u) e = Exp (d)
+             s = ReduceSum (e, a) y = Div (e, s)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) t = Abs (s) i = Identity (t) y = Div (e, i)",
+        ] {
+            assert!(!legalized(body).contains("IsNaN"), "{body}");
+        }
+    }
+
+    /// Returns the operators for the rows of a square matrix, whose numbers could be aligned with its columns.
+    fn of_square(body: &str) -> String {
+        run(&format!(
+            "g (float[3,3] x) => (float[3,3] y) {{ a = Constant <value_ints = [1]> () {body} }}"
+        ))
+    }
+
+    #[test]
+    fn maxima_of_other_rows_propagate_nan() {
+        let aligned =
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)";
+        assert!(!of_square(aligned).contains("IsNaN"));
+        for body in [
+            "m = ReduceMax <keepdims = 0> (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum <keepdims = 0> (e, a) y = Div (e, s)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) s = ReduceSum <keepdims = 0> (e, a) l = Log (s) y = Add (l, m)",
+        ] {
+            assert!(of_square(body).contains("IsNaN"), "{body}");
+        }
+    }
+
+    #[test]
+    fn maxima_with_many_indirect_readers_propagate_nan() {
+        let mut body = "f = IsInf (x) m = ReduceMax (x, a) t0 = Expand (m, b)".to_owned();
+        for i in 0..40 {
+            body += &format!(" t{} = Where (f, t{i}, t{i})", i + 1);
+        }
+        body += " d = Sub (x, t40) e = Exp (d) s = ReduceSum (e, a) y = Div (e, s)";
+        assert!(
+            legalized(&format!("b = Constant <value_ints = [2, 3]> () {body}")).contains("IsNaN")
+        );
+    }
+
+    #[test]
+    fn maxima_beside_a_sum_that_has_nan_are_finished() {
+        let tests = |body: &str| {
+            let body = format!("b = Constant <value_ints = [0]> () {body} y = Add (x, n)");
+            of_square(&body).matches("IsNaN").count()
+        };
+        let guarded = "z = Abs (x) s = ReduceSum (z, a) m = ReduceMax (x, a) t = IsNaN (s) n = Where (t, s, m)";
+        assert_eq!(tests(guarded), 1);
+        for (old, new) in [
+            // The sum of other rows, of other sizes, or of numbers whose infinities cancel.
+            ("ReduceSum (z, a)", "ReduceSum (z, b)"),
+            ("ReduceSum (z, a)", "ReduceSum <keepdims = 0> (z, a)"),
+            ("ReduceSum (z, a)", "ReduceSum (x, a)"),
+            ("z = Abs (x)", "o = Sin (x) z = Abs (o)"),
+            // Another choice, or another test.
+            ("Where (t, s, m)", "Where (t, m, s)"),
+            ("Where (t, s, m)", "Where (t, x, m)"),
+            ("IsNaN (s)", "IsNaN (x)"),
+            ("n = Where (t, s, m)", "l = Where (t, s, m) n = Add (l, m)"),
+        ] {
+            assert_eq!(tests(&guarded.replace(old, new)), 2, "{new}");
+        }
+        let sizes = "z = Abs (x) s = ReduceSum (z, a) m = ReduceMax (z, a) n = Min (m, s)";
+        assert_eq!(of_square(&format!("{sizes} y = Add (x, n)")).matches("Min").count(), 1);
+        let swapped = sizes.replace("Min (m, s)", "Min (s, m)");
+        assert_eq!(of_square(&format!("{swapped} y = Add (x, n)")).matches("Min").count(), 2);
     }
 }

@@ -272,3 +272,12 @@ fn compute_integers(op: &str, operands: &[Vec<i128>]) -> Vec<i128> {
         _ => panic!("no {op} on integers in this interpreter"),
     }
 }
+
+/// Legalises a graph that is given as text for any runtime at an opset. Returns its text.
+pub(super) fn at_opset(text: &str, opset: i64) -> String {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    legalize(&mut graph, &mut origins, opset, Target::any()).unwrap();
+    onnx::verify(&graph, None).unwrap();
+    onnx::text::print(&graph)
+}

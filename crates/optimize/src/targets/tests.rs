@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use tensor::DType::{BF16, F16, F32};
 
 use provenance::Origins;
 
@@ -98,4 +99,13 @@ fn columns_have_scales_where_there_are_no_blocks() {
     assert!(stored("int8", "onnxruntime", 23).unwrap().contains("block_size: int = 32"));
     assert!(stored("int4", "tract", 23).unwrap_err().contains("does not read such blocks"));
     assert!(stored("int8:32", "onnxruntime", 18).unwrap_err().contains("need opset 21"));
+}
+
+#[test]
+fn contributed_operators_have_types() {
+    let cuda = Target::find("cuda").unwrap();
+    assert_eq!(cuda.contributed_types("MatMulNBits"), [F32, F16, BF16]);
+    assert_eq!(cuda.contributed_types("GroupQueryAttention"), [F16, BF16]);
+    assert!(cuda.contributed_types("Gelu").is_empty());
+    assert_eq!(format!("{cuda:?}"), "Target(cuda)");
 }

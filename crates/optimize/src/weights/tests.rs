@@ -452,3 +452,269 @@ fn a_stack_of_one_matrix_is_stored_as_a_matrix() {
     onnx::verify(&graph, None).unwrap();
     assert!(print(&graph).contains("MatMulNBits"), "{}", print(&graph));
 }
+
+/// Returns the error for integers that no `DequantizeLinear` can widen.
+fn not_scaled() -> String {
+    "`w` cannot be stored as int8 in blocks of 32: it holds integers, and products do not read them times a scale"
+        .to_owned()
+}
+
+#[test]
+fn scales_may_be_repeated_for_each_row_of_a_block() {
+    let repeated = |shape: &str, count: usize, first: &str, expanded: &str| {
+        let body = format!(
+            "axes = Constant <value_ints = [1]> () front = Constant <value_ints = [0]> ()
+             apart = Constant <value_ints = [2, 1, 4]> () to = Constant <value_ints = [{expanded}]> ()
+             u = {first} e = Expand (u, to) r = Reshape (e, m) d = Mul (c, r)"
+        );
+        shrunk_to(&integers(&body, "[32,4]", shape, count), &weights("w=int8", false))
+    };
+    for first in ["Unsqueeze (s, axes)", "Reshape (s, apart)"] {
+        let text = repeated("[2,4]", 8, first, "2, 16, 4").unwrap();
+        assert!(text.contains("block_size: int = 16> (w, s)"), "{text}");
+        assert!(!text.contains("Expand"), "{text}");
+    }
+    for (shape, count, first, expanded) in [
+        // All blocks in turn, which are not blocks of neighbours.
+        ("[2,4]", 8, "Unsqueeze (s, front)", "16, 2, 4"),
+        // One scale for each column, repeated for two blocks.
+        ("[1,4]", 4, "Unsqueeze (s, axes)", "2, 16, 4"),
+        // Scales in another order.
+        ("[8]", 8, "Reshape (s, apart)", "2, 16, 4"),
+        ("[4,2]", 8, "Reshape (s, apart)", "2, 16, 4"),
+    ] {
+        let error = repeated(shape, count, first, expanded).unwrap_err();
+        assert!(error.ends_with("blocks of 32: its scales are computed"), "{error}");
+    }
+}
+
+#[test]
+fn integers_that_are_widened_in_other_ways_are_not_quantised() {
+    let with = |body: &str| {
+        let text = format!(
+            "g (float[2,32] x) => (float[2,4] y)
+             <uint8[32,4] w = {{{}}}, float[4] s = {{1, 2, 3, 0.1}}> {{
+                k = Constant <value = uint8[4] {{1, 2, 3, 4}}> ()
+                l = Constant <value = int32[4] {{1, 2, 3, 4}}> ()
+                t = Constant <value = double[4] {{1, 2, 3, 4}}> ()
+                {body} y = MatMul (x, d) }}",
+            ones(128)
+        );
+        shrunk_to(&text, &weights("w=int8", false))
+    };
+    for body in [
+        // A cast that wraps around.
+        "a = Cast <to: int = 3> (w) c = Cast <to: int = 1> (a) d = Mul (c, s)",
+        // A difference that wraps around.
+        "a = Sub (w, k) c = Cast <to: int = 1> (a) d = Mul (c, s)",
+        // Two zero points.
+        "a = Cast <to: int = 6> (w) b = Sub (a, l) f = Sub (b, l) c = Cast <to: int = 1> (f) d = Mul (c, s)",
+        // A difference in the other direction.
+        "a = Cast <to: int = 6> (w) b = Sub (l, a) c = Cast <to: int = 1> (b) d = Mul (c, s)",
+        // A product in double precision.
+        "a = Cast <to: int = 11> (w) b = Mul (a, t) d = Cast <to: int = 1> (b)",
+    ] {
+        assert_eq!(with(body).unwrap_err(), not_scaled(), "{body}");
+    }
+    let whole =
+        "a = Cast <to: int = 6> (w) b = Sub (a, l) c = Cast <to: int = 1> (b) d = Mul (s, c)";
+    assert!(with(whole).unwrap().contains("DequantizeLinear"));
+}
+
+#[test]
+fn integers_in_blocks_of_other_rows_are_not_quantised() {
+    let text = format!(
+        "g (float[2,8] x) => (float[2,16] y)
+         <int8[2,16,4] w = {{{}}}, float[2,1,4] s = {{{}}}, int64[2] m = {{8, 16}}> {{
+            c = Cast <to: int = 1> (w) b = Mul (c, s) d = Reshape (b, m) y = MatMul (x, d) }}",
+        ones(128),
+        ones(8)
+    );
+    let expected =
+        "`w` cannot be stored as int8 in blocks of 32: its axes are not those of blocks of columns";
+    assert_eq!(shrunk_to(&text, &weights("w=int8", false)).unwrap_err(), expected);
+}
+
+/// Returns a model with a stack of three matrices.
+fn stack(inputs: &str, results: &str, body: &str) -> String {
+    format!("g ({inputs}) => ({results}) <float[3,32,32] w = {{{}}}> {{ {body} }}", ones(3 * 1024))
+}
+
+#[test]
+fn matrices_that_a_scan_reads_are_quantised() {
+    let scan = |axes: &str| {
+        let body = format!(
+            "y = Scan <num_scan_inputs = 1{axes}, body = b (float[2,32] h, float[32,32] one) => (float[2,32] n) {{
+                n = MatMul (h, one) }}> (x, w)"
+        );
+        stack("float[2,32] x", "float[2,32] y", &body)
+            .replace("[3,32,32]", "[32,32,32]")
+            .replace(&ones(3072), &ones(32768))
+    };
+    let text = shrunk(&scan(""), &[("w", INT4)]).unwrap();
+    assert!(text.contains("DequantizeLinear <axis: int = 1"), "{text}");
+    assert!(shrunk(&scan(", scan_input_axes = [0]"), &[("w", INT4)]).is_ok());
+    let error = shrunk(&scan(", scan_input_axes = [1]"), &[("w", INT4)]).unwrap_err();
+    assert!(error.ends_with("`Scan` reads it, which is not a product with a matrix"), "{error}");
+}
+
+#[test]
+fn only_products_read_quantised_matrices_of_a_stack() {
+    let of = |body: &str| {
+        shrunk(&stack("float[32,32] x, int64 i", "float[32,32] y", body), &[("w", INT4)])
+    };
+    assert!(of("d = Gather (w, i) y = MatMul (x, d)").is_ok());
+    for (op, body) in [
+        ("Add", "d = Gather (w, i) y = Add (x, d)"),
+        ("MatMul", "d = Gather (w, i) y = MatMul (d, x)"),
+        ("Gemm", "d = Gather (w, i) y = Gemm <transB = 1> (x, d)"),
+        ("Add", "d = Gather (w, i) t = Transpose <perm = [1, 0]> (d) y = Add (x, t)"),
+    ] {
+        let error = of(body).unwrap_err();
+        let expected = format!("`{op}` reads it, which is not a product with a matrix");
+        assert!(error.ends_with(&expected), "{body}: {error}");
+    }
+    assert!(of("d = Gather (w, i) y = Gemm (x, d)").is_ok());
+    assert!(of("d = Gather (w, i) t = Transpose <perm = [1, 0]> (d) y = MatMul (x, t)").is_ok());
+}
+
+#[test]
+fn selected_weights_are_part_of_their_products() {
+    let of = |inputs: &str, body: &str| {
+        let text = product("MatMul").replace("float[2,32] x", &format!("float[2,32] x, {inputs}"));
+        shrunk(&text.replace("y = MatMul (x, w)", body), &[("w", INT4)])
+    };
+    let inputs = "bool[32,32] c, float[32,32] n";
+    assert!(of(inputs, "d = Where (c, w, n) y = MatMul (x, d)").unwrap().contains("Dequantize"));
+    assert!(of(inputs, "d = Where (c, n, w) y = MatMul (x, d)").unwrap().contains("Dequantize"));
+    assert!(of(inputs, "d = Where (c, w, n) e = Exp (d) y = MatMul (x, e)").is_err());
+}
+
+#[test]
+fn the_experts_of_a_mixture_are_widened_where_they_are_chosen() {
+    let of = |body: &str| {
+        shrunk(&stack("float[2,1,32] x, int64[2] i", "float[2,1,32] y", body), &[("w", INT4)])
+    };
+    let transposed = "t = Transpose <perm = [0, 2, 1]> (w) d = Gather (t, i) y = MatMul (x, d)";
+    assert!(of(transposed).unwrap().contains("DequantizeLinear"));
+    let added =
+        "t = Transpose <perm = [0, 2, 1]> (w) d = Gather (t, i) e = Add (d, d) y = MatMul (x, e)";
+    let error = of(added).unwrap_err();
+    assert!(error.contains("`Add` reads it"), "{error}");
+}
+
+#[test]
+fn weights_of_functions_are_read_by_the_products_inside() {
+    let call = |body: &str| {
+        format!(
+            "g (float[2,32] x) => (float[2,32] y) <float[32,32] w = {{{}}}> {{ y = local.f (x, w) }}
+             <domain: \"local\"> f (float[2,32] p, float[32,32] v) => (float[2,32] q) {{ {body} }}
+             <domain: \"local\"> h (float[2,32] p, float[32,32] v) => (float[2,32] q) {{ q = Sin (p) }}",
+            ones(1024)
+        )
+    };
+    assert!(shrunk(&call("q = MatMul (p, v)"), &[("w", INT4)]).unwrap().contains("Dequantize"));
+    let error = shrunk(&call("t = Exp (v) q = MatMul (p, t)"), &[("w", INT4)]).unwrap_err();
+    assert!(error.ends_with("`Exp` reads it, which is not a product with a matrix"), "{error}");
+}
+
+#[test]
+fn the_report_tells_how_tables_are_read() {
+    let native = ["MatMulNBits", "GatherBlockQuantized"].map(|op| (op.to_owned(), Form::Native));
+    let contributed = Forms { named: native.into(), ..Forms::auto(23) };
+    let lookup = "x = Gather (w, i) y = Sin (x)";
+    let both = "x = Gather (w, i) t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)";
+    let columns =
+        "k = Gather <axis = 1> (w, i) t = Transpose <perm = [1, 0]> (k) y = MatMul (t, w)";
+    let report = |body: &str, forms: &Forms| {
+        let text = format!(
+            "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{ {body} }}",
+            ones(1024)
+        );
+        let mut origins = Origins::default();
+        let mut graph = graph(&text, &mut origins);
+        let found = shrink(&mut graph, &mut origins, &weights("w=int4:16", false), 23, forms);
+        found.map(|found| found.weights[0].reason.clone()).map_err(|error| error.to_string())
+    };
+    for forms in [&contributed, &Forms::auto(23)] {
+        assert_eq!(report(lookup, forms).unwrap(), "looked up");
+        assert_eq!(report(both, forms).unwrap(), "looked up, and read by a product");
+        assert!(report(columns, forms).is_err());
+    }
+    let product = product("MatMul");
+    let mut origins = Origins::default();
+    let mut graph = graph(&product, &mut origins);
+    let found = shrink(&mut graph, &mut origins, &weights("w=int4:16", false), 23, &contributed);
+    assert_eq!(found.unwrap().weights[0].reason, "");
+}
+
+#[test]
+fn contributed_operators_need_whole_blocks_of_four_bits() {
+    let named = [("MatMulNBits".to_owned(), Form::Native)].into();
+    let forms = Forms { named, ..Forms::auto(23) };
+    let is_contributed = |rows: usize, formats: &str, body: &str| {
+        let text = format!(
+            "g (float[2,{rows}] x) => (float[2,32] y) <float[{rows},32] w = {{{}}}> {{ {body} }}",
+            ones(rows * 32)
+        );
+        let mut origins = Origins::default();
+        let mut graph = graph(&text, &mut origins);
+        shrink(&mut graph, &mut origins, &weights(formats, false), 23, &forms).unwrap();
+        print(&graph).contains("com.microsoft")
+    };
+    let product = "y = MatMul (x, w)";
+    assert!(is_contributed(32, "w=int4:16", product));
+    assert!(!is_contributed(24, "w=int4:16", product));
+    assert!(!is_contributed(32, "w=int8:16", product));
+}
+
+#[test]
+fn transposed_tables_are_read_by_products_only() {
+    let of = |body: &str| {
+        let text = format!(
+            "g (int64[32] i) => (float[32,32] y) <float[32,32] w = {{{}}}> {{ x = Gather (w, i) {body} }}",
+            ones(1024)
+        );
+        shrunk(&text, &[("*", INT4)]).unwrap().contains("DequantizeLinear")
+    };
+    assert!(of("t = Transpose <perm = [1, 0]> (w) y = MatMul (x, t)"));
+    assert!(of(
+        "h = Transpose <perm = [1, 0]> (w) t = Cast <to = 10> (h) p = Cast <to = 10> (x) q = MatMul (p, t) y = Cast <to = 1> (q)"
+    ));
+    assert!(of(
+        "h = Cast <to = 10> (w) t = Transpose <perm = [1, 0]> (h) p = Cast <to = 10> (x) q = MatMul (p, t) y = Cast <to = 1> (q)"
+    ));
+    assert!(!of("t = Transpose <perm = [0, 1]> (w) y = MatMul (x, t)"));
+    assert!(!of("t = Transpose <perm = [1, 0]> (w) y = Add (x, t)"));
+    assert!(!of("t = Transpose <perm = [1, 0]> (w) y = MatMul (t, x)"));
+    assert!(!of("t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1> (x, t)"));
+    assert!(!of(
+        "h = Transpose <perm = [1, 0]> (w) t = Cast <to = 11> (h) p = Cast <to = 11> (x) q = MatMul (p, t) y = Cast <to = 1> (q)"
+    ));
+}
+
+#[test]
+fn weights_with_formats_of_integers_need_their_opset() {
+    let at = |formats: &str, opset| {
+        let mut origins = Origins::default();
+        let mut graph = graph(&product("MatMul"), &mut origins);
+        let found =
+            shrink(&mut graph, &mut origins, &weights(formats, false), opset, &Forms::auto(opset));
+        found.map(|_| print(&graph)).map_err(|error| error.to_string())
+    };
+    assert!(at("w=int4", 21).is_ok());
+    assert!(at("w=int4", 20).unwrap_err().contains("need opset 21 or newer"));
+    // Columns of 8 bits do not need blocks.
+    assert!(at("w=int8", 21).unwrap().contains("block_size"));
+    assert!(!at("w=int8", 20).unwrap().contains("block_size"));
+    assert!(
+        weights("w=int8", false).has_integers() && !weights("w=float16,keep", false).has_integers()
+    );
+}
+
+#[test]
+fn weights_that_are_small_already_are_unchanged() {
+    let text = product("MatMul").replace("float[", "float16[");
+    let error = shrunk(&text, &[("w", HALF)]).unwrap_err();
+    assert!(error.ends_with("it is float16 already"), "{error}");
+}

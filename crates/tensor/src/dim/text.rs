@@ -227,4 +227,23 @@ mod tests {
         assert!(Dim::parse("(a + b + c + d + e + f + g + h)^64").is_err());
         assert_eq!(dim(&format!("{}b", "-".repeat(100_000))), dim("b"));
     }
+
+    #[test]
+    fn variables_may_have_names_of_operations() {
+        for name in ["mod", "max", "min", "floordiv"] {
+            assert_eq!(dim(name), Dim::var(name));
+            assert_eq!(
+                dim(&format!("{name}*2 + 1")),
+                Dim::var(name) * Dim::Known(2) + Dim::Known(1)
+            );
+        }
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let nested =
+            |depth: usize| Dim::parse(&format!("{}b{}", "(".repeat(depth), ")".repeat(depth)));
+        assert_eq!(nested(63).unwrap(), Dim::var("b"));
+        assert!(nested(64).is_err());
+    }
 }

@@ -494,3 +494,35 @@ fn widened_elements_are_copied_back() {
         assert!(wide.rounded(DType::F16, "w").unwrap().as_reduced().is_some());
     }
 }
+
+#[test]
+fn a_number_that_is_cast_back_is_the_source() {
+    let half = Tensor::scalar(DType::F16, 1.5).unwrap();
+    let back = half.cast(DType::F32).unwrap().cast(DType::F16).unwrap();
+    assert_eq!(back.place(), half.place());
+    let other = half.cast(DType::F32).unwrap().cast(DType::BF16).unwrap();
+    assert_ne!(other.place(), half.place());
+    assert_eq!(other.to_f64s().unwrap(), [1.5]);
+}
+
+#[test]
+fn the_largest_number_is_finite() {
+    let bytes: Vec<u8> = [f32::MAX, 1.0].into_iter().flat_map(f32::to_le_bytes).collect();
+    let tensor = Tensor::new(DType::F32, &[2, 1], Arc::new(bytes)).unwrap();
+    assert_eq!(tensor.largest_magnitude(), Some(f32::MAX));
+    let blocks =
+        Blocks { dtype: DType::I8, size: 2, scale: DType::F32, layout: BlockLayout::Columns };
+    assert!(tensor.quantized(blocks, "w").unwrap().values.read().is_ok());
+}
+
+#[test]
+fn scales_have_a_type_and_a_size() {
+    let tensor = Tensor::new(DType::F32, &[2, 2], Arc::new(vec![0; 16])).unwrap();
+    let blocks =
+        Blocks { dtype: DType::I8, size: 2, scale: DType::F32, layout: BlockLayout::Columns };
+    let error = |blocks| tensor.quantized(blocks, "w").unwrap_err();
+    assert_eq!(error(Blocks { scale: DType::F64, ..blocks }), ReduceError::Format(DType::F64));
+    assert_eq!(error(Blocks { size: 0, ..blocks }), ReduceError::Format(DType::F32));
+    let pairs = Blocks { layout: BlockLayout::Pairs, ..blocks };
+    assert_eq!(error(pairs), ReduceError::Format(DType::I8));
+}

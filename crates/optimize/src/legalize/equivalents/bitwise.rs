@@ -98,3 +98,62 @@ fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
     let total = b.cast(total, dtype.unsigned())?;
     Ok(vec![b.cast(total, dtype)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::at_opset;
+
+    /// Returns the equivalent of an operator on words of 32 bits before opset 18.
+    fn spelled(dtype: &str, mask: &str, call: &str) -> String {
+        let text = format!(
+            "g ({dtype}[2] x, {dtype} z) => ({dtype}[2] y) {{ c = Constant <value = {dtype}{mask}> () y = {call} }}"
+        );
+        at_opset(&text, 17)
+    }
+
+    #[test]
+    fn low_bits_are_a_remainder() {
+        for call in ["BitwiseAnd (x, c)", "BitwiseAnd (c, x)"] {
+            for mask in [" {7}", "[1] {7}"] {
+                let found = spelled("uint32", mask, call);
+                assert!(found.contains("Mod (x, ") && found.contains("{8}"), "{found}");
+                assert!(!found.contains("Split"), "{found}");
+            }
+        }
+        // Masks of other bits, of negative numbers, or that differ between elements.
+        for (dtype, mask) in [("uint32", " {6}"), ("int32", " {-1}"), ("uint32", "[2] {7, 7}")] {
+            assert!(spelled(dtype, mask, "BitwiseAnd (x, c)").contains("Split"), "{dtype}{mask}");
+        }
+        // The mask gives the result its shape.
+        let found = spelled("uint32", "[2] {7, 7}", "BitwiseAnd (z, c)");
+        assert!(found.contains("Split"), "{found}");
+        let raised = "g (uint32 z) => (uint32[1] y) {
+            c = Constant <value = uint32[1] {7}> () y = BitwiseAnd (z, c) }";
+        assert!(at_opset(raised, 17).contains("Split"));
+    }
+
+    #[test]
+    fn the_highest_bit_changes_by_an_addition() {
+        for (dtype, highest, other) in [
+            ("uint32", " {2147483648}", " {1073741824}"),
+            ("int32", " {-2147483648}", " {2147483647}"),
+        ] {
+            let found = spelled(dtype, highest, "BitwiseXor (x, c)");
+            assert!(found.contains("Add (x, ") && !found.contains("Split"), "{found}");
+            assert!(spelled(dtype, other, "BitwiseXor (x, c)").contains("Split"), "{dtype}{other}");
+        }
+    }
+
+    #[test]
+    fn other_operators_work_on_single_bits() {
+        for (call, op) in [
+            ("BitwiseAnd (x, x)", "Mul"),
+            ("BitwiseOr (x, c)", "Max"),
+            ("BitwiseXor (x, x)", "Abs"),
+        ] {
+            let found = spelled("uint32", " {3}", call);
+            assert!(found.contains("Split") && found.contains(op), "{found}");
+        }
+        assert!(spelled("int32", " {3}", "BitwiseNot (x)").contains("Sub ("));
+    }
+}

@@ -44,3 +44,44 @@ pub(super) fn is_inf(b: &mut Builder<'_>, node: &Node) -> Results {
         (false, false) => Err(Lack::Because("it detects nothing")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::at_opset;
+
+    fn compared(opset: i64, dtype: &str, call: &str) -> String {
+        let text = format!(
+            "g ({dtype}[2] x, {dtype}[2] z) => (bool[2] y) {{ c = Constant <value = {dtype} {{1}}> () y = {call} }}"
+        );
+        at_opset(&text, opset)
+    }
+
+    #[test]
+    fn numbers_are_at_least_others_if_they_are_greater_or_equal() {
+        for (op, strict, opposite) in
+            [("GreaterOrEqual", "Greater", "Less"), ("LessOrEqual", "Less", "Greater")]
+        {
+            let floats = compared(11, "float", &format!("{op} (x, z)"));
+            let is_or = [&format!("{strict} (x, z)"), "Equal (x, z)", "Or ("]
+                .iter()
+                .all(|part| floats.contains(part));
+            assert!(is_or && !floats.contains("Not"), "{floats}");
+            let integers = compared(11, "int32", &format!("{op} (x, z)"));
+            assert!(
+                integers.contains(&format!("{opposite} (x, z)")) && integers.contains("Not ("),
+                "{integers}"
+            );
+            assert!(!integers.contains("Equal"), "{integers}");
+        }
+    }
+
+    #[test]
+    fn infinities_are_compared_by_their_sign() {
+        let both = compared(9, "float", "IsInf (x)");
+        assert!(both.contains("Abs (x)") && both.contains("= inf"), "{both}");
+        let positive = compared(9, "float", "IsInf <detect_negative = 0> (x)");
+        assert!(!positive.contains("Abs") && positive.contains("= inf"), "{positive}");
+        let negative = compared(9, "float", "IsInf <detect_positive = 0> (x)");
+        assert!(!negative.contains("Abs") && negative.contains("= -inf"), "{negative}");
+    }
+}

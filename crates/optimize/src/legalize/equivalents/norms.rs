@@ -25,3 +25,27 @@ pub(super) fn root_mean_square(b: &mut Builder<'_>, node: &Node) -> Results {
     let result = b.op("Mul", &[normal, scale], Attrs::new())?;
     Ok(vec![b.cast(result, dtype)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::at_opset;
+
+    #[test]
+    fn norms_are_over_all_axes_from_theirs_on() {
+        for (axis, axes) in
+            [("0", "[0, 1, 2]"), ("1", "[1, 2]"), ("-1", "[-1]"), ("-2", "[-2, -1]")]
+        {
+            let scale = match axis {
+                "0" => "2,3,4",
+                "1" | "-2" => "3,4",
+                _ => "4",
+            };
+            let text = format!(
+                "g (float[2,3,4] x, float[{scale}] s) => (float[2,3,4] y) {{
+                y = RMSNormalization <axis = {axis}> (x, s) }}"
+            );
+            let found = at_opset(&text, 22);
+            assert!(found.contains(axes), "{found}");
+        }
+    }
+}

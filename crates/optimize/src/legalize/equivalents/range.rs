@@ -41,3 +41,34 @@ pub(super) fn of_positions(b: &mut Builder<'_>, node: &Node) -> Results {
     }
     Ok(vec![fresh(b, places, result)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::at_opset;
+
+    fn counted(call: &str) -> String {
+        let text = format!(
+            "g (float[B] x) => (int64[N] y) {{
+                axes = Constant <value_ints = [0]> () shape = Shape (x) n = Squeeze (shape, axes)
+                zero = Constant <value = int64 {{0}}> () one = Constant <value = int64 {{1}}> ()
+                {call} }}"
+        );
+        at_opset(&text, 10)
+    }
+
+    #[test]
+    fn the_positions_of_a_known_number_of_elements_need_no_arithmetic() {
+        let found = counted("i = Range (zero, n, one) y = Mul (i, i)").replace("[N]", "[B]");
+        assert!(found.contains("NonZero"), "{found}");
+        assert!(!["Sub", "Where", "Add"].iter().any(|op| found.contains(op)), "{found}");
+    }
+
+    #[test]
+    fn ranges_that_start_later_are_shifted() {
+        let found = counted("i = Range (one, n, one) y = Mul (i, i)");
+        assert!(
+            ["NonZero", "Sub (", "Where (", "Add ("].iter().all(|op| found.contains(op)),
+            "{found}"
+        );
+    }
+}

@@ -29,3 +29,21 @@ fn places(b: &mut Builder<'_>, x: ValueId, axis: i64) -> Result<ValueId> {
     let (zero, one) = (b.int(DType::I64, 0)?, b.int(DType::I64, 1)?);
     b.op("Range", &[zero, size, one], Attrs::new())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::at_opset;
+
+    #[test]
+    fn triangles_are_selected_by_their_side_of_the_diagonal() {
+        for (attrs, op) in [
+            ("", "GreaterOrEqual"),
+            ("<upper = 1>", "GreaterOrEqual"),
+            ("<upper = 0>", "LessOrEqual"),
+        ] {
+            let text = format!("g (float[3,3] x) => (float[3,3] y) {{ y = Trilu {attrs} (x) }}");
+            let found = at_opset(&text, 13);
+            assert!(found.contains(op), "{found}");
+        }
+    }
+}

@@ -73,6 +73,8 @@ mod tests {
         assert_eq!(text.matches("= Pad").count(), 2, "{text}");
         assert!(text.contains("[0, 0, 0, 1]") && text.contains("[0, 0, 0, 2]"), "{text}");
         assert!(text.contains("float = inf") && text.contains("float = -inf"), "{text}");
+        // The second one sorts upwards, and the third one downwards.
+        assert!(text.find("float = inf") < text.find("float = -inf"), "{text}");
         assert!(sorted("B", "int32", "iree").contains("-2147483648"));
         assert!(!sorted("4", "float", "iree").contains("= Pad"));
         assert!(!sorted("B", "float", "tract").contains("= Pad"));

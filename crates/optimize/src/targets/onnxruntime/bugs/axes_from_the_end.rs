@@ -43,3 +43,20 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn indices_of_extrema_count_axes_from_the_front() {
+        for op in ["ArgMax", "ArgMin"] {
+            let text = |size: &str| {
+                let text = format!(
+                    "g (float[{size},3] x) => (int64[{size},1] y) {{ y = {op} <axis = -1> (x) }}"
+                );
+                crate::legalize::testing::legalized_text(&text, crate::Target::default())
+            };
+            assert!(text("B").contains("axis: int = 1"), "{}", text("B"));
+            assert!(text("2").contains("axis: int = -1"), "{}", text("2"));
+        }
+    }
+}

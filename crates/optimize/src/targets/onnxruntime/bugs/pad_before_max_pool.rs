@@ -87,4 +87,42 @@ mod tests {
             assert!(!legalized(body).contains("[0, 1, 2, 3]"), "{body}");
         }
     }
+
+    /// Returns the number of operators `Pad`, and `true` if one lists axes.
+    fn padded(between: &str, opset: i64) -> (usize, bool) {
+        let text = format!(
+            "g (float[1,1,4,4] x) => (float[1,1,3,3] y) {{
+                n = Constant <value_ints = [0, 0, 1, 1, 0, 0, 1, 1]> () p = Pad (x, n) {between}
+                y = MaxPool <kernel_shape = [4, 4]> (q) }}"
+        );
+        let mut origins = provenance::Origins::default();
+        let mut graph = crate::testing::graph(&text, &mut origins);
+        let forms = crate::Forms::auto(opset);
+        crate::legalize::avoid_bugs(
+            &mut graph,
+            &mut origins,
+            opset,
+            crate::Target::default(),
+            &forms,
+        )
+        .unwrap();
+        let printed = onnx::text::print(&graph);
+        (printed.matches("= Pad").count(), printed.contains("[0, 1, 2, 3]"))
+    }
+
+    #[test]
+    fn nodes_that_may_be_removed_do_not_separate_the_two() {
+        for between in
+            ["q = Identity (p)", "q = Transpose <perm = [0, 1, 3, 2]> (p)", "q = Cast <to = 1> (p)"]
+        {
+            assert_eq!(padded(between, 18), (1, true), "{between}");
+        }
+        assert_eq!(padded("q = Relu (p)", 18), (1, false));
+    }
+
+    #[test]
+    fn a_second_padding_separates_them_in_older_opsets() {
+        assert_eq!(padded("q = Identity (p)", 17), (2, false));
+        assert_eq!(padded("q = Relu (p)", 17), (1, false));
+    }
 }

@@ -31,3 +31,24 @@ fn is_mean_of_power(graph: &Graph, value: ValueId) -> bool {
     let square = power.input(1).and_then(|p| graph.tensor(p)).and_then(Tensor::splat);
     square != Some(2.0) || graph.ty(value).dtype == DType::F64
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Target;
+    use crate::legalize::testing::legalized;
+
+    #[test]
+    fn only_means_of_squares_become_norms() {
+        let added = |dtype: &str, power: &str| {
+            let text = format!(
+                "g ({dtype}[2,3] x) => ({dtype}[2,1] y) {{
+                    p = Constant <value = {dtype} {{{power}}}> () c = Constant <value = {dtype} {{0.5}}> ()
+                    a = Constant <value_ints = [1]> () s = Pow (x, p) m = ReduceMean (s, a) y = Add (m, c) }}"
+            );
+            legalized(&text, Target::default())
+        };
+        assert!(added("float", "2").ends_with("Add:f32"));
+        assert!(added("float", "3").ends_with("Sum:f32"));
+        assert!(added("double", "2").ends_with("Sum:f64"));
+    }
+}

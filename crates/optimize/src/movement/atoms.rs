@@ -332,3 +332,35 @@ fn start_of(axis: &[usize], atoms: &[usize]) -> Option<usize> {
     let start = atoms.iter().position(|atom| Some(atom) == axis.first())?;
     (atoms.get(start..start + axis.len())? == axis).then_some(start)
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::testing::graph;
+
+    /// Atoms are split where an axis ends, if their parts have whole sizes.
+    #[test]
+    fn axes_may_end_within_an_axis_of_a_multiple_size() {
+        for (shape, fits) in [
+            ("24", true),
+            ("12, 2", true),
+            ("2, 12", true),
+            ("3, 8", true),
+            ("2, 3, 2, 2", true),
+            ("1, 24, 1", true),
+            ("8, 3", false),
+            ("4, 6", false),
+        ] {
+            let text = format!(
+                "g (float[6,4] x) => (float[{shape}] y) {{
+                    s = Constant <value_ints = [{shape}]> () y = Reshape (x, s) }}"
+            );
+            let graph = graph(&text, &mut Origins::default());
+            let nodes = graph.all_nodes();
+            let x = graph.node(nodes[0]).input(0).unwrap();
+            assert_eq!(Atoms::moved(&graph, x, &nodes).is_ok(), fits, "{shape}");
+        }
+    }
+}

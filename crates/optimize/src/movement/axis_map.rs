@@ -132,3 +132,16 @@ impl AxisMap {
         self.sources.iter().map(|&p| p as i64).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_are_removed_on_both_sides_leave_the_others() {
+        let order = AxisMap::permutation(vec![2, 0, 3, 1]);
+        assert_eq!(order.of_others(&[0]), AxisMap::permutation(vec![1, 2, 0]));
+        assert_eq!(order.of_others(&[3, 1]), AxisMap::permutation(vec![1, 0]));
+        assert!(order.is_permutation() && !AxisMap::without(&[1], 4).is_permutation());
+    }
+}

@@ -296,4 +296,33 @@ mod tests {
         assert!(added("Cast <to = 1>"));
         assert!(!added("Neg"));
     }
+
+    /// The first column of a causal mask is visible in every row.
+    #[test]
+    fn computed_triangles_show_something_of_each_row() {
+        let added = |mask: &str, choice: &str| {
+            let text = Attention { queries: "other", fill: "-inf", ..PLAIN }.text();
+            let text = text
+                .replace(
+                    "mask = Constant <value = bool[2,2] {1, 0, 1, 1}> ()",
+                    &format!(
+                        "zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+                         two = Constant <value_int = 2> () column = Range (zero, two, one)
+                         last = Constant <value_ints = [1]> () row = Unsqueeze (column, last)
+                         mask = {mask}"
+                    ),
+                )
+                .replace("Where (mask, scores, low)", choice);
+            rewritten(&REWRITE, &text).contains("Add (scores")
+        };
+        for (mask, shown, hidden) in [
+            ("GreaterOrEqual (row, column)", true, false),
+            ("Greater (row, column)", false, false),
+            ("LessOrEqual (row, column)", false, false),
+            ("Less (row, column)", false, true),
+        ] {
+            assert_eq!(added(mask, "Where (mask, scores, low)"), shown, "{mask}");
+            assert_eq!(added(mask, "Where (mask, low, scores)"), hidden, "not {mask}");
+        }
+    }
 }

@@ -277,4 +277,23 @@ mod tests {
         stays(&REWRITE, &floats("3.0", "9e18"));
         stays(&REWRITE, &floats("0.0", "1.0"));
     }
+
+    /// `Min` returns NaN if either operand is NaN, and else the smaller one.
+    #[test]
+    fn a_minimum_that_may_be_nan_is_unchanged() {
+        let text = |addend: &str| {
+            format!(
+                "g (float[3] x) => (float[3] y) {{
+                    zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+                    three = Constant <value_int = 3> () c = Constant <value_float = {addend}> ()
+                    low = Constant <value_float = -5.0> () r = Range (zero, three, one)
+                    f = Cast <to = 1> (r) q = Add (f, c) m = Min (q, low) y = Add (x, m) }}"
+            )
+        };
+        for order in ["Min (q, low)", "Min (low, q)"] {
+            let text = |addend| text(addend).replace("Min (q, low)", order);
+            assert!(!rewritten(&REWRITE, &text("0.5")).contains("Min"));
+            stays(&REWRITE, &text("nan"));
+        }
+    }
 }

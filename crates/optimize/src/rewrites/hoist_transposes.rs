@@ -184,4 +184,16 @@ mod tests {
         stays(&REWRITE, &text("Relu"));
         stays(&REWRITE, &text("Neg").replace("=> (", "=> (float[2,4] p, "));
     }
+
+    #[test]
+    fn a_softmax_along_an_axis_that_moves_is_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] a) => (float[2,3,4] y) {
+                t = Transpose <perm = [1, 0, 2]> (a)
+                w = Softmax <axis = 0> (t)
+                y = Transpose <perm = [1, 0, 2]> (w)
+            }",
+        );
+    }
 }

@@ -171,4 +171,18 @@ mod tests {
             rewrites_to(&REWRITE, &text(before, result, whole), &text(after, result, part));
         }
     }
+
+    #[test]
+    fn a_single_index_removes_the_axis_of_a_whole_operand() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,4] x, float[B,1] y) => (float[B] r) {
+                c = Concat <axis = 1> (x, y) i = Constant <value_int = 4> ()
+                r = Gather <axis = 1> (c, i)
+            }",
+            "g (float[B,4] x, float[B,1] y) => (float[B] r) {
+                i = Constant <value_int = 0> () r = Gather <axis = 1> (y, i)
+            }",
+        );
+    }
 }

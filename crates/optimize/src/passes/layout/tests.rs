@@ -1,6 +1,7 @@
 //! Tests of the pass on small networks.
 use super::PASS;
-use crate::testing::{edited, passes_to};
+use crate::testing::{edited, edited_with, passes_to};
+use crate::{Form, Forms, Options};
 
 /// Returns two convolutions, with channels last between them.
 fn between(middle: &str) -> String {
@@ -581,4 +582,46 @@ fn norms_divide_by_a_deviation_or_multiply_by_its_reciprocal() {
     assert_eq!(divided("d#, f#"), [0, 2, 2]);
     // A quotient of the deviation is no norm.
     assert_eq!(divided("f#, d#"), [2, 0, 0]);
+}
+
+#[test]
+fn weights_in_another_layout_belong_to_one_product() {
+    let convolutions = |signature: &str, weight: &str, product: &str| {
+        let text = products(
+            signature,
+            &format!(
+                "a = Conv (x, k) b = Transpose <perm = [0, 2, 3, 1]> (a) {weight}
+                 c = MatMul (b, m) d = Relu (c) z = Transpose <perm = [0, 3, 1, 2]> (d) y = Conv (z, k)
+                 {product}"
+            ),
+        );
+        edited(&text, |edit| (PASS.run)(edit).unwrap()).0.matches("= Conv ").count()
+    };
+    let image = "float[1,16,4,4] x) => (float[1,16,4,4] y";
+    assert_eq!(convolutions(image, "m = Transpose <perm = [1, 0]> (w)", ""), 3);
+    assert_eq!(convolutions(image, "m = Neg (w)", ""), 2);
+    let two = "float[1,16,4,4] x, float[16,16] q) => (float[1,16,4,4] y, float[16,16] r";
+    let other = "r = MatMul (q, w)";
+    assert_eq!(convolutions(two, "m = Transpose <perm = [1, 0]> (w)", other), 2);
+}
+
+#[test]
+fn products_stay_if_convolutions_are_not_wanted() {
+    let signature = "float[1,16,4,4] x) => (float[1,16,4,4] y";
+    let text = products(
+        signature,
+        "a = Conv (x, k) b = Transpose <perm = [0, 2, 3, 1]> (a) c = MatMul (b, w)
+         z = Transpose <perm = [0, 3, 1, 2]> (c) y = Conv (z, k)",
+    );
+    let usual = Options::default().forms;
+    let named = [("Conv".to_owned(), Form::Elementary)].into();
+    for (forms, products) in [
+        (usual.clone(), 0),
+        (Forms { convolves: false, ..usual.clone() }, 1),
+        (Forms { named, ..usual }, 1),
+    ] {
+        let options = Options { forms, ..Options::default() };
+        let (text, ..) = edited_with(&options, &text, |edit| (PASS.run)(edit).unwrap());
+        assert_eq!(text.matches("= MatMul ").count(), products, "{text}");
+    }
 }

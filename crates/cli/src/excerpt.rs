@@ -298,4 +298,32 @@ mod tests {
         let model = without_map(folder.path());
         assert_eq!(Excerpts::new(&model).line("a.py", 2).as_deref(), Some("n = 'ü'"));
     }
+
+    #[test]
+    fn names_on_disk_have_no_number() {
+        assert_eq!(on_disk("a/layers.py (2)"), "a/layers.py");
+        assert_eq!(on_disk("a/layers.py"), "a/layers.py");
+        assert_eq!(on_disk("a (copy)"), "a (copy)");
+        assert_eq!(on_disk("In [3]"), "In [3].py");
+    }
+
+    #[test]
+    fn cells_are_known_by_their_digests() {
+        set_cells(vec!["x = 1".to_owned(), "y = 2".to_owned()]);
+        assert_eq!(cell(&digest(b"y = 2")).as_deref(), Some("y = 2"));
+        assert_eq!(cell(&digest(b"z = 3")), None);
+        set_cells(Vec::new());
+    }
+
+    #[test]
+    fn only_python_files_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.py", "a.txt"] {
+            std::fs::write(folder.path().join(name), "x = 1\n").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("b.py")).unwrap();
+        let text = |name: &str| python_file(folder.path().join(name).to_str().unwrap());
+        assert_eq!(text("a.py").as_deref(), Some("x = 1\n"));
+        assert_eq!([text("a.txt"), text("b.py"), text("c.py")], [None, None, None]);
+    }
 }

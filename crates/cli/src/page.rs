@@ -220,3 +220,110 @@ fn paint(text: &mut Text, rendered: &str) {
         text.line("");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::ModelProto;
+    use provenance::Span;
+
+    use super::*;
+    use crate::model::Model;
+
+    fn frame(function: &'static str, line: u32, is_user: bool) -> Frame<'static> {
+        let span = Span { line, ..Span::default() };
+        Frame { file: "m.py", function, span, is_user, is_jax: false }
+    }
+
+    /// Returns an origin whose innermost frame is in a library.
+    fn origin(inner: u32, line: u32) -> Origin<'static> {
+        let site = frame("main", line, true);
+        Origin {
+            site: Some(site),
+            stack: vec![frame("dot", inner, false), site],
+            ..Origin::default()
+        }
+    }
+
+    fn written(write: impl FnOnce(&mut Text, &Excerpts<'_>)) -> String {
+        let proto = ModelProto::default();
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let mut text = Text::new(false);
+        write(&mut text, &Excerpts::new(&model));
+        text.as_str().to_owned()
+    }
+
+    fn shown(origins: &[Origin<'_>]) -> Vec<String> {
+        let text = written(|text, excerpts| sites(text, excerpts, origins));
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    const MISSING: &str = "note: no source line: `m.py` was not found";
+
+    #[test]
+    fn lines_say_how_certain_they_are() {
+        let with = |other| Origin { others: vec![other], ..origin(1, 7) };
+        assert_eq!(shown(&[origin(1, 7)]), ["--> m.py:7 in main", MISSING]);
+        assert_eq!(
+            shown(&[with(origin(1, 9))]),
+            [
+                "--> m.py:7 in main: one of 2 calls to the function",
+                "--> m.py:9 in main: or this call",
+                MISSING
+            ]
+        );
+        assert_eq!(
+            shown(&[with(origin(2, 9))]),
+            [
+                "--> m.py:7 in main: one of 2 possible lines",
+                "--> m.py:9 in main: or this line",
+                MISSING
+            ]
+        );
+        assert_eq!(shown(&[with(origin(2, 7))]), ["--> m.py:7 in main", MISSING]);
+        let idle = Origin { is_idle: true, ..origin(1, 9) };
+        assert_eq!(
+            shown(&[origin(1, 7), idle, origin(1, 8)])[1..3],
+            [
+                "--> m.py:9 in main: has no effect here",
+                "--> m.py:8 in main: merged into the same node"
+            ]
+        );
+    }
+
+    #[test]
+    fn few_of_many_lines_are_shown() {
+        let many = |count: u32| (0..count).map(|line| origin(1, line)).collect::<Vec<_>>();
+        assert_eq!(shown(&many(4)).len(), 5);
+        assert_eq!(shown(&many(5))[4..], ["… and 1 more source", MISSING]);
+        assert_eq!(shown(&many(6))[4], "… and 2 more sources");
+    }
+
+    #[test]
+    fn callers_are_the_frames_around_the_line() {
+        let outer = frame("run", 20, true);
+        let with = |line| {
+            let mut origin = origin(1, line);
+            origin.stack.push(outer);
+            origin
+        };
+        let own = Origin { others: vec![with(9), with(7)], ..with(7) };
+        let lines = |all| {
+            let text = written(|text, excerpts| callers(text, excerpts, &own, all));
+            text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+        };
+        let expected = ["called from", "m.py:20 in run", "or from", "m.py:20 in run"];
+        assert_eq!(lines(false), expected, "the same stack is shown once");
+        assert_eq!(
+            lines(true),
+            [
+                "the whole stack, innermost first:",
+                "m.py:1 in dot",
+                "m.py:7 in main",
+                "m.py:20 in run",
+                "or from",
+                "m.py:9 in main",
+                "m.py:20 in run"
+            ]
+        );
+    }
+}

@@ -412,6 +412,8 @@ mod tests {
             ),
             (r"C:\Users\alice\deep\g.py", FrameKind::User, "deep/g.py"),
             (r"c:\users\ALICE\h.py", FrameKind::User, "h.py"),
+            (r"c:\users\ALICE\deep\g2.py", FrameKind::User, "deep/g2.py"),
+            (r"/home/me/project/odd\name.py", FrameKind::User, r"odd\name.py"),
             (r"D:\work\..\work\i.py", FrameKind::User, "i.py"),
             (r"\\server\alice\j.py", FrameKind::User, "j.py"),
             (r"\\?\C:\Users\alice\k.py", FrameKind::User, "k.py"),
@@ -514,5 +516,55 @@ mod tests {
             assert_named(&mut files, "/x/c.py", FrameKind::User, "c.py");
             assert_named(&mut files, "/y/c.py", FrameKind::User, "c.py (2)");
         }
+    }
+
+    #[test]
+    fn imports_are_asked_for_when_a_file_needs_them() {
+        let mut files = FileNames { imports: None, ..files() };
+        let mut asked = Vec::new();
+        let mut classify = |files: &mut FileNames, path: &str| {
+            let known = |working: &str| {
+                asked.push((path.to_owned(), working.to_owned()));
+                Ok::<_, ()>(Imports::default())
+            };
+            files.classify(path, known).unwrap().1
+        };
+        assert_eq!(classify(&mut files, "/home/me/project/a.py"), "a.py");
+        assert_eq!(classify(&mut files, "/far/b.py"), "b.py");
+        assert_eq!(classify(&mut files, "/far/c.py"), "c.py");
+        let mut owned =
+            FileNames { imports: None, ..self::files() }.with_owners(&["pkg".to_owned()]);
+        assert_eq!(classify(&mut owned, "/home/me/project/d.py"), "d.py");
+        let working = "/home/me/project/".to_owned();
+        assert_eq!(
+            asked,
+            [
+                ("/far/b.py".to_owned(), working.clone()),
+                ("/home/me/project/d.py".to_owned(), working)
+            ]
+        );
+    }
+
+    #[test]
+    fn files_of_the_user_and_modules_are_listed() {
+        let mut files = files();
+        for path in ["/home/me/project/a.py", "/py/lib/functools.py", "/py/site-packages/jax/x.py"]
+        {
+            files.classify(path, |_| Ok::<_, ()>(Imports::default())).unwrap();
+        }
+        assert_eq!(files.of_user().collect::<Vec<_>>(), ["/home/me/project/a.py"]);
+        assert_eq!(files.module("/far/x/../a/layers.py"), Some("pkg.a.layers"));
+        assert_eq!(files.module("/far/c/layers.py"), None);
+    }
+
+    #[test]
+    fn folders_end_with_one_slash() {
+        for (path, folder) in
+            [("", ""), ("/", "/"), ("a", "a/"), ("/a//", "/a/"), (r"C:\a", "C:/a/")]
+        {
+            assert_eq!(as_folder(path), folder, "{path}");
+        }
+        assert_eq!(folder_of("/a/b/../c.py").as_deref(), Some("/a/"));
+        assert_eq!(folder_of("c.py"), None);
     }
 }

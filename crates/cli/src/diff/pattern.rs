@@ -73,4 +73,9 @@ mod tests {
         assert_eq!(enclosing("a/b/c").collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
         assert_eq!(enclosing("").count(), 0);
     }
+
+    #[test]
+    fn constants_are_named_after_their_values() {
+        assert!(is_constant("const/1.0") && !is_constant("dense.kernel"));
+    }
 }

@@ -310,6 +310,9 @@ mod tests {
             ("Gemm{transB=}", "`transB=` is not an attribute"),
             ("Gemm(?,)", "`` is not an operand"),
             ("Gemm(?", "`Gemm(?` is not a step"),
+            ("Gemm(a b)", "`a b` is not an operand"),
+            ("Gemm(a{)", "`a{` is not an operand"),
+            ("Gemm:?a", "`?a` is not a shape"),
             ("Gemm more", "`Gemm more` is not a step"),
             ("Gemm:Bx", "`Bx` is not a shape"),
             ("Gemm:[B,]", "`[B,]` is not a shape"),
@@ -318,5 +321,64 @@ mod tests {
             let found = listing().missing(path).unwrap_err().to_string();
             assert_eq!(found, problem, "{path}");
         }
+    }
+
+    #[test]
+    fn constants_are_compared_by_value() {
+        let eights = ["2.0"; 8].join(", ");
+        let nines = ["2.0"; 9].join(", ");
+        let text = format!(
+            "g (float[B_1,3] x, bool[2] f) => (float[B_1,3] y, float[B_1,3] z, float[B_1,3] u, bool[2] v, float[8] e, float[9] n) {{
+                one = Constant <value_float = 1.0> ()
+                ones = Constant <value = float[3] {{1.0, 1.0, 1.0}}> ()
+                two = Constant <value = float[1,3] {{1.0, 1.0, 2.0}}> ()
+                flags = Constant <value = bool[2] {{1, 0}}> ()
+                eights = Constant <value = float[8] {{{eights}}}> ()
+                nines = Constant <value = float[9] {{{nines}}}> ()
+                y = Add (x, one)
+                z = Sub (x, ones)
+                u = Mul (x, two)
+                v = And (f, flags)
+                e = Exp (eights)
+                n = Neg (nines)
+            }}"
+        );
+        let mut origins = Origins::default();
+        let mut graph = text::parse(&text, &mut origins).unwrap();
+        onnx::assign_names(&mut graph, &origins);
+        let listing = Listing::new(&encode(&graph, &EncodeOptions::new(23)).unwrap().proto);
+        for (path, is_there) in [
+            ("Add(?, 1)", true),
+            ("Add(?, 1.0):B_1x3", true),
+            ("Add(?, 2)", false),
+            ("Sub(?, 1)", true),
+            ("Sub(?, 2)", false),
+            ("Sub(?, [1, 1, 1])", true),
+            ("Sub(?, [1, 1, 2])", false),
+            ("Mul(?, 1)", false),
+            ("Mul(?, [[1, 1, 2]])", true),
+            ("And(?, [True, False])", true),
+            ("And(?, [False, True])", false),
+            ("And(?, True)", false),
+            ("Exp(2)", true),
+            ("Neg(2)", false),
+        ] {
+            assert_eq!(listing.missing(path).unwrap().is_none(), is_there, "{path}");
+        }
+    }
+
+    #[test]
+    fn integer_attributes_are_found_by_result() {
+        let listing = listing();
+        assert_eq!(listing.integer("b", "num_outputs"), Some(2));
+        assert_eq!(listing.integer("c", "axis"), Some(1));
+        assert_eq!(listing.integer("c", "num_outputs"), None);
+        assert_eq!(listing.integer("y", "axis"), None);
+    }
+
+    #[test]
+    fn commas_in_quotes_and_brackets_separate_nothing() {
+        let path = "Pad{mode='a, b', pads=[1, 2], note=\"it's, 1\"}(x, [1, 2])";
+        assert_eq!(listing().missing(path).unwrap().as_deref(), Some("nothing"));
     }
 }

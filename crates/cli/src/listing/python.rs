@@ -202,6 +202,8 @@ mod tests {
         assert_eq!(list.to_string(), "[[0, 1], [2, 3]]");
         assert_eq!(Literal::nested(Vec::new(), &[2, 0]).to_string(), "[[], []]");
         assert_eq!(Literal::Text("it's\n".to_owned()).to_string(), "\"it's\\n\"");
+        let both = Literal::Text("it's \"a\\b\"\r\t\u{1}".to_owned());
+        assert_eq!(both.to_string(), r#"'it\'s "a\\b"\r\t\x01'"#);
         assert_eq!(Literal::List(vec![Literal::Bytes("a".to_owned())]).to_string(), "[b'a']");
     }
 

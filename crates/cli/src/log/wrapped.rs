@@ -21,8 +21,9 @@ pub(crate) fn unwrapped(text: &str) -> Option<String> {
         let width = width.unwrap_or_default();
         for at in start..end {
             let goes_on = at + 1 < end && width >= NARROWEST && {
+                // A line without words starts a message.
                 let word = lines[at + 1].split_whitespace().next().unwrap_or_default();
-                !word.is_empty() && lengths[at] + 1 + word.chars().count() > width
+                lengths[at] + 1 + word.chars().count() > width
             };
             if goes_on {
                 joined.push_str(lines[at].trim_end());
@@ -101,5 +102,41 @@ mod tests {
         let folded = format!("first\n{}\nlast", lines.join("\n"));
         assert_eq!(unfolded(&folded).unwrap(), format!("first\n{message}\nlast"));
         assert_eq!(unfolded("one\ntwo\n"), None);
+    }
+
+    #[test]
+    fn a_line_continues_if_the_next_word_did_not_fit() {
+        let line = |length: usize| format!("{} {}", "a".repeat(10), "b".repeat(length - 11));
+        let joins = |first: usize, longest: usize| {
+            unwrapped(&format!("{}\nword\n{}", line(first), line(longest))).is_some()
+        };
+        assert!(joins(36, 40), "with a space and the word, it would be too long");
+        assert!(!joins(35, 40), "the word fits");
+        assert!(unwrapped(&format!("{}\nword", line(39))).is_none(), "too narrow to be wrapped");
+        assert!(unwrapped(&format!("{}\nword", line(40))).is_some());
+    }
+
+    #[test]
+    fn messages_start_with_a_date_or_a_level() {
+        for (line, expected) in [
+            ("", true),
+            ("   ", true),
+            ("2026-11-15 10:00:00", true),
+            ("26/11/15", true),
+            ("10:00:00", true),
+            ("7: seven", false),
+            ("2026 was long", false),
+            ("-5", false),
+            ("[E:onnxruntime:, x.cc]", true),
+            ("[W] careful", true),
+            ("[TRT] careful", true),
+            ("[TRTX careful", false),
+            ("[12] careful", false),
+            ("Traceback (most recent call last):", true),
+            ("Tracebacks", false),
+            ("word", false),
+        ] {
+            assert_eq!(is_start(line), expected, "{line}");
+        }
     }
 }

@@ -239,3 +239,106 @@ impl<'a, 'm> Inliner<'a, 'm> {
         Some(inlined)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
+
+    use super::super::Model;
+    use super::*;
+
+    fn node(op: &str, name: &str) -> NodeProto {
+        NodeProto { op_type: op.to_owned(), name: name.to_owned(), ..NodeProto::default() }
+    }
+
+    fn within(op: &str, name: &str, body: Vec<NodeProto>) -> NodeProto {
+        let graph = GraphProto { node: body, ..GraphProto::default() };
+        let body = AttributeProto {
+            name: "body".to_owned(),
+            g: Some(Box::new(graph)),
+            ..AttributeProto::default()
+        };
+        NodeProto { attribute: vec![body], ..node(op, name) }
+    }
+
+    fn function(name: &str, node: Vec<NodeProto>) -> FunctionProto {
+        FunctionProto { name: name.to_owned(), node, ..FunctionProto::default() }
+    }
+
+    /// `F` is called in a loop and in the main graph, and calls `G`. Nothing calls `H`.
+    fn model() -> Model {
+        let main = vec![within("Loop", "/Loop", vec![node("F", "/inner")]), node("F", "/outer")];
+        let functions = vec![
+            function("F", vec![node("G", "/F/call"), node("Sin", "/F/sin")]),
+            function("G", vec![node("Cos", "/G/cos")]),
+            function("H", vec![node("G", "/H/call"), node("H", "/H/again")]),
+        ];
+        let graph = Some(GraphProto { node: main, ..GraphProto::default() });
+        let proto = ModelProto { graph, functions, ..ModelProto::default() };
+        Model { path: None, proto, map: None, map_path: None, remarks: vec![] }
+    }
+
+    fn names(index: &Index<'_>, chains: &[Chain]) -> Vec<String> {
+        let name = |call: &usize| index.nodes[*call].proto.name.as_str();
+        chains.iter().map(|chain| chain.iter().map(name).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn chains_lead_from_the_main_graph() {
+        let model = model();
+        let index = Index::new(&model);
+        let chains = |name: &str| {
+            let node = index.named(name).unwrap();
+            names(&index, &index.calls().chains(&index, node))
+        };
+        assert_eq!(chains("/outer"), [""]);
+        assert_eq!(chains("/F/sin"), ["/inner", "/outer"]);
+        assert_eq!(chains("/G/cos"), ["/F/call /inner", "/F/call /outer"], "nothing calls `H`");
+        assert_eq!(chains("/H/call"), [""; 0]);
+        let call = index.named("/F/call").unwrap();
+        assert_eq!(index.calls().beside(call).len(), 2);
+    }
+
+    #[test]
+    fn a_loop_is_around_the_nodes_of_functions_that_it_calls() {
+        let model = model();
+        let index = Index::new(&model);
+        let node = |name: &str| index.named(name).unwrap();
+        let around = |name: &str, chain: &[&str]| {
+            let chain: Vec<usize> = chain.iter().map(|name| node(name)).collect();
+            index
+                .calls()
+                .around(&index, node(name), &chain)
+                .map(|(node, outer)| (node, outer.len()))
+        };
+        assert_eq!(around("/inner", &[]), Some((node("/Loop"), 0)));
+        assert_eq!(around("/G/cos", &["/F/call", "/inner"]), Some((node("/Loop"), 0)));
+        assert_eq!(around("/G/cos", &["/F/call", "/outer"]), None);
+    }
+
+    /// onnxruntime inlines subgraphs first, and counts the calls of each graph.
+    #[test]
+    fn inlined_names_identify_calls() {
+        let model = model();
+        let index = Index::new(&model);
+        let calls = |node: &str, name: &str| {
+            names(&index, &index.calls().of_name(&index, index.named(node).unwrap(), name))
+        };
+        assert_eq!(calls("/F/sin", "/F/sin"), ["/inner", "/outer"]);
+        assert_eq!(calls("/F/sin", "_inlfunc_F_/F/sin"), ["/inner", "/outer"], "one in each graph");
+        assert_eq!(calls("/G/cos", "_inlfunc_G_/G/cos"), ["/F/call /inner", "/F/call /outer"]);
+        let twice = vec![node("F", "/first"), node("F", "/second")];
+        let graph = Some(GraphProto { node: twice, ..GraphProto::default() });
+        let functions = vec![function("F", vec![node("Sin", "/F/sin")])];
+        let proto = ModelProto { graph, functions, ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        let calls = |name: &str| {
+            names(&index, &index.calls().of_name(&index, index.named("/F/sin").unwrap(), name))
+        };
+        assert_eq!(calls("_inlfunc_F_/F/sin"), ["/first"]);
+        assert_eq!(calls("_inlfunc_F_token_0_/F/sin"), ["/second"]);
+        assert_eq!(calls("_inlfunc_F_token_7_/F/sin"), ["/first", "/second"], "not a call");
+        assert_eq!(calls("_inlfunc_F_/F/cos"), ["/first", "/second"], "not the node");
+    }
+}

@@ -116,3 +116,25 @@ pub(crate) fn leaves_folder(path: &str) -> bool {
 pub(crate) fn location_property<'t>(tensor: &'t TensorProto, key: &str) -> Option<&'t str> {
     tensor.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_in_fields_of_their_own_have_bytes_if_they_look_like_raw_data() {
+        let one = TensorProto { dims: vec![1], ..TensorProto::default() };
+        let length = |tensor: TensorProto| {
+            Contents::of(&tensor, Path::new("")).unwrap().map(|contents| contents.length)
+        };
+        assert_eq!(length(TensorProto { float_data: vec![1.0], ..one.clone() }), Some(4));
+        assert_eq!(length(TensorProto { double_data: vec![1.0], ..one.clone() }), Some(8));
+        assert_eq!(length(TensorProto { int64_data: vec![1], ..one.clone() }), Some(8));
+        assert_eq!(length(TensorProto { int32_data: vec![1], ..one.clone() }), None);
+        assert_eq!(length(TensorProto { uint64_data: vec![1], ..one.clone() }), None);
+        let text = TensorProto { string_data: vec!["a".into()], ..one.clone() };
+        assert_eq!(length(text), None);
+        assert_eq!(length(one.clone()), None, "its elements are missing");
+        assert_eq!(length(TensorProto { dims: vec![2, 0], ..one }), Some(0));
+    }
+}

@@ -73,3 +73,93 @@ impl<'m> Origin<'m> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Span;
+
+    use super::*;
+
+    fn frame(function: &'static str, line: u32) -> Frame<'static> {
+        let span = Span { line, ..Span::default() };
+        Frame { file: "m.py", function, span, is_user: true, is_jax: false }
+    }
+
+    fn origin(stack: &[Frame<'static>], site: usize, scope: &'static str) -> Origin<'static> {
+        Origin {
+            site: stack.get(site).copied(),
+            stack: stack.to_vec(),
+            scope: Cow::Borrowed(scope),
+            ..Origin::default()
+        }
+    }
+
+    /// Returns the lines of the stack, of the site, and the module.
+    fn seen(origin: &Origin<'_>) -> (Vec<u32>, Option<u32>, String) {
+        let stack = origin.stack.iter().map(|frame| frame.span.line).collect();
+        (stack, origin.site.map(|site| site.span.line), origin.scope.to_string())
+    }
+
+    #[test]
+    fn a_node_of_a_function_is_moved_to_another_call() {
+        let (inner, main, other) = (frame("layer", 3), frame("main", 7), frame("main", 9));
+        let recorded = [origin(&[main], 0, "a"), origin(&[], 0, "")];
+        let place = origin(&[other], 0, "b");
+        let moved = |mut own: Origin<'static>, place: &Origin<'static>| {
+            own.move_to(&recorded, place);
+            seen(&own)
+        };
+        let own = origin(&[inner, main], 0, "F/up");
+        assert_eq!(moved(own, &place), (vec![3, 9], Some(3), "b/up".to_owned()));
+        let own = origin(&[inner, main], 1, "F");
+        assert_eq!(
+            moved(own, &place),
+            (vec![3, 9], Some(9), "b".to_owned()),
+            "the call is its line"
+        );
+        let outside = origin(&[other], 0, "");
+        let own = origin(&[inner, main], 0, "F/up");
+        assert_eq!(moved(own, &outside), (vec![3, 9], Some(3), "up".to_owned()));
+        let own = origin(&[inner], 0, "F/up");
+        assert_eq!(moved(own, &place), (vec![3], Some(3), "b/up".to_owned()), "an unknown call");
+    }
+
+    #[test]
+    fn a_call_site_alone_is_moved_if_it_is_the_recorded_call() {
+        let (main, other) = (frame("main", 7), frame("main", 9));
+        let recorded = [Origin { site: Some(main), ..Origin::default() }];
+        let place = Origin { site: Some(other), ..Origin::default() };
+        let mut own = recorded[0].clone();
+        own.move_to(&recorded, &place);
+        assert_eq!(own.site, Some(other));
+        let mut inside = Origin { site: Some(frame("layer", 3)), ..Origin::default() };
+        inside.move_to(&recorded, &place);
+        assert_eq!(inside.site.unwrap().span.line, 3);
+        let mut full = origin(&[frame("layer", 3)], 9, "");
+        full.move_to(&[Origin::default()], &place);
+        assert_eq!(full.site, None, "a stack says that its line is unknown");
+    }
+
+    #[test]
+    fn another_call_keeps_the_line_inside_the_function() {
+        let (inner, main, other) = (frame("layer", 3), frame("main", 7), frame("main", 9));
+        let own = origin(&[inner, main], 0, "F");
+        assert_eq!(seen(&own.called_from(&[other])), (vec![9], Some(3), "F".to_owned()));
+        let outside = origin(&[inner, main], 1, "F");
+        assert_eq!(seen(&outside.called_from(&[other])).1, Some(9), "the line of the call");
+        let library = Frame { is_user: false, ..frame("apply", 5) };
+        assert_eq!(
+            seen(&outside.called_from(&[library, other])),
+            (vec![5, 9], Some(9), "F".to_owned())
+        );
+    }
+
+    #[test]
+    fn stacks_share_their_innermost_frames() {
+        let (inner, main, other) = (frame("layer", 3), frame("main", 7), frame("main", 9));
+        let own = origin(&[inner, inner, main], 0, "F");
+        assert_eq!(own.shared(&origin(&[inner, inner, other], 0, "F")), 2);
+        assert_eq!(own.shared(&origin(&[main], 0, "F")), 0);
+        assert!(own.is_like(&own.clone()) && !own.is_like(&origin(&[inner, main], 0, "F")));
+    }
+}

@@ -296,4 +296,89 @@ mod tests {
             assert_eq!(scope_of_name(name), scope, "{name}");
         }
     }
+
+    fn of_line(file: &'static str, function: &'static str, line: u32) -> Origin<'static> {
+        let site = frame(file, function, line, true);
+        Origin { site: Some(site), stack: vec![site], ..Origin::default() }
+    }
+
+    #[test]
+    fn a_place_lists_few_alternatives() {
+        let with = |others: Vec<Origin<'static>>| Origin { others, ..of_line("m.py", "f", 3) };
+        let place = |others| with(others).place().unwrap();
+        assert_eq!(place(vec![]), "m.py:3");
+        let near = |line| of_line("m.py", "f", line);
+        assert_eq!(place(vec![near(3), near(5)]), "m.py:3 or 5", "each line once");
+        assert_eq!(place(vec![near(5), of_line("m.py", "g", 7)]), "m.py:3 or 5 or m.py:7");
+        assert_eq!(place(vec![near(5), of_line("n.py", "f", 7)]), "m.py:3 or 5 or n.py:7");
+        assert_eq!(place(vec![near(5), near(6), near(7), near(8)]), "m.py:3 or 5 or 6 or 2 more");
+        assert_eq!(Origin::default().place(), None);
+    }
+
+    #[test]
+    fn alternatives_are_calls_if_they_share_the_innermost_line() {
+        let jax = frame("jax/x.py", "bind", 1, false);
+        let inner = frame("m.py", "layer", 3, true);
+        let calls = |first: Frame<'static>, line| Origin {
+            stack: vec![jax, first, frame("m.py", "main", line, true)],
+            ..Origin::default()
+        };
+        let own = |others| Origin { others, ..calls(inner, 7) };
+        assert!(own(vec![calls(inner, 9)]).has_other_calls());
+        assert!(!own(vec![calls(frame("m.py", "layer", 4, true), 7)]).has_other_calls());
+    }
+
+    /// Returns the site, the stack and the alternatives of each origin in the metadata of a node.
+    fn in_metadata(props: &[(&str, &str)]) -> Vec<(String, Vec<String>, Vec<String>)> {
+        use onnx_file::proto::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
+        let entry = |(key, value): &(&str, &str)| StringStringEntryProto {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        let metadata_props = props.iter().map(entry).collect();
+        let node = NodeProto { name: "/up/Sin".to_owned(), metadata_props, ..Default::default() };
+        let graph = Some(GraphProto { node: vec![node], ..Default::default() });
+        let proto = ModelProto { graph, ..Default::default() };
+        let model =
+            super::super::Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        let text = |frame: &Frame<'_>| {
+            format!("{}{}", if frame.is_user { "*" } else { "" }, frame.place())
+        };
+        let origins = index.of_metadata(0);
+        let texts = origins.iter().map(|origin| {
+            let others = origin.others.iter().filter_map(|o| o.site.as_ref()).map(text);
+            let site = origin.site.as_ref().map(text).unwrap_or_default();
+            (site, origin.stack.iter().map(text).collect(), others.collect())
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn full_metadata_names_merged_sources_and_other_calls() {
+        let traceback = "jax/x.py:1 (bind)\nlib.py:2 (dot)\nm.py:3 (f)\nn.py:4 (main)\nalso \
+                         from:\njax/x.py:1 (bind)\nm.py:5 (h)\nor called from:\nm.py:8 (main)";
+        let found = in_metadata(&[(CALLSITE, "f:3"), (JAX_TRACEBACK, traceback)]);
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            found,
+            [
+                (
+                    "*m.py:3".to_owned(),
+                    texts(&["jax/x.py:1", "lib.py:2", "*m.py:3", "n.py:4"]),
+                    texts(&["*m.py:3"]),
+                ),
+                ("m.py:5".to_owned(), texts(&["jax/x.py:1", "m.py:5"]), texts(&[])),
+            ]
+        );
+    }
+
+    #[test]
+    fn less_metadata_is_read_as_far_as_it_goes() {
+        assert_eq!(in_metadata(&[]), []);
+        assert_eq!(in_metadata(&[(CALLSITE, "f:3")]), [("*f:3".to_owned(), vec![], vec![])]);
+        assert_eq!(in_metadata(&[(PLUGIN, "sin.lower:1")]).len(), 1);
+        let stack = in_metadata(&[(JAX_TRACEBACK, "m.py:3 (f)")]);
+        assert_eq!(stack, [(String::new(), vec!["m.py:3".to_owned()], vec![])]);
+    }
 }

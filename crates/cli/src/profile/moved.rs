@@ -139,3 +139,163 @@ impl<'i, 'm> Branches<'i, 'm> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
+
+    use super::super::{Profile, Time, attribute};
+    use super::*;
+    use crate::model::Model;
+
+    fn node(op: &str, name: &str) -> NodeProto {
+        NodeProto { op_type: op.to_owned(), name: name.to_owned(), ..NodeProto::default() }
+    }
+
+    fn body(attribute: &str, node: Vec<NodeProto>) -> AttributeProto {
+        let graph = GraphProto { node, ..GraphProto::default() };
+        AttributeProto {
+            name: attribute.to_owned(),
+            g: Some(Box::new(graph)),
+            ..AttributeProto::default()
+        }
+    }
+
+    /// Returns an `If` whose branches add twice and negate, or multiply.
+    fn branches(name: &str, prefix: &str) -> NodeProto {
+        let named = |op: &str, name: &str| node(op, &format!("{prefix}{name}"));
+        let otherwise = vec![named("Add", "a"), named("Add", "b"), named("Neg", "n")];
+        let attribute =
+            vec![body("then_branch", vec![named("Mul", "m")]), body("else_branch", otherwise)];
+        NodeProto { attribute, ..node("If", name) }
+    }
+
+    /// Returns the nodes that each kernel ran. A kernel has an operator, a name, a position and the
+    /// kernel around it.
+    fn ran(nodes: Vec<NodeProto>, kernels: &[(&str, &str, usize, Option<usize>)]) -> Vec<String> {
+        let graph = Some(GraphProto { node: nodes, ..GraphProto::default() });
+        let proto = ModelProto { graph, ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        let kernel = |(op, name, position, inside): &(&str, &str, usize, Option<usize>)| Kernel {
+            name: (*name).to_owned(),
+            op: (*op).to_owned(),
+            position: Some(*position),
+            provider: String::new(),
+            inside: *inside,
+            feeder: None,
+            calls: 1,
+            time: Time::default(),
+        };
+        let kernels = kernels.iter().map(kernel).collect();
+        let profile = Profile { runs: 1, wall: 0, kernels };
+        let text = |target: &Target| match target {
+            Target::Node(node, _, also) => {
+                let nodes = std::iter::once(node).chain(also);
+                let names = nodes.map(|node| index.nodes[*node].proto.name.clone());
+                names.collect::<Vec<_>>().join(" ")
+            }
+            _ => "?".to_owned(),
+        };
+        attribute(&index, &profile).iter().map(|(_, target)| text(target)).collect()
+    }
+
+    #[test]
+    fn nodes_of_a_branch_are_found_by_operator_and_order() {
+        let kernels = [
+            ("Add", "_if_else_branch_Add_token_2", 2, None),
+            ("Add", "_if_else_branch_Add_token_1", 1, None),
+            ("Neg", "_if_else_branch_Neg_token_3", 3, None),
+            ("Mul", "_if_then_branch_Mul_token_1", 4, None),
+        ];
+        assert_eq!(ran(vec![branches("/If", "")], &kernels), ["b", "a", "n", "m"]);
+    }
+
+    #[test]
+    fn fewer_kernels_than_nodes_may_be_any_of_them() {
+        let one = [("Add", "_if_else_branch_Add_token_1", 1, None)];
+        assert_eq!(ran(vec![branches("/If", "")], &one), ["a b"]);
+        let more = [1, 2, 3].map(|at| ("Add", "_if_else_branch_Add_token_1", at, None));
+        assert_eq!(ran(vec![branches("/If", "")], &more), ["?", "?", "?"], "no branch has three");
+    }
+
+    #[test]
+    fn branches_that_are_alike_are_candidates_unless_they_ran() {
+        let both = || vec![branches("/If", "p."), branches("/If_1", "q.")];
+        let neg = ("Neg", "_if_else_branch_Neg_token_3", 3, None);
+        assert_eq!(ran(both(), &[neg]), ["p.n q.n"]);
+        assert_eq!(ran(both(), &[("If", "/If", 0, None), neg]), ["/If", "q.n"]);
+    }
+
+    #[test]
+    fn branches_belong_to_the_loop_around_them() {
+        let inner = NodeProto {
+            attribute: vec![body("body", vec![branches("/Loop/If", "l.")])],
+            ..node("Loop", "/Loop")
+        };
+        let nodes = || vec![inner.clone(), branches("/If", "")];
+        let neg = |inside| ("Neg", "_if_else_branch_Neg_token_3", 3, inside);
+        let around = ("Loop", "/Loop", 0, None);
+        assert_eq!(ran(nodes(), &[around, neg(Some(0))]), ["/Loop", "l.n"]);
+        assert_eq!(ran(nodes(), &[around, neg(None)]), ["/Loop", "n"]);
+    }
+
+    #[test]
+    fn an_if_represents_branches_of_many_nodes() {
+        let large = |count: usize| {
+            let nodes = (0..count).map(|at| node("Add", &at.to_string())).collect();
+            NodeProto { attribute: vec![body("else_branch", nodes)], ..node("If", "/If") }
+        };
+        let one = [("Add", "_if_else_branch_Add_token_1", 1, None)];
+        assert_eq!(ran(vec![large(65)], &one), ["/If"]);
+        assert_eq!(ran(vec![large(64)], &one)[0].split(' ').count(), 64);
+    }
+
+    #[test]
+    fn nodes_without_names_are_found_by_position() {
+        let nodes = || vec![node("Add", ""), node("Neg", ""), node("Neg", "/Neg")];
+        let kernels = [
+            ("Add", "Add_0", 0, None),
+            ("Neg", "Neg_1", 1, None),
+            ("Neg", "Neg_2", 2, None),
+            ("Neg", "Neg_0", 0, None),
+            ("Neg", "Neg_9", 1, None),
+        ];
+        let found = ran(nodes(), &kernels);
+        assert_eq!(found, ["", "", "?", "?", "?"]);
+        let nested = vec![node("Neg", ""), branches("/If", "")];
+        assert_eq!(ran(nested, &[("Neg", "Neg_0", 0, None)]), ["?"], "positions count per graph");
+    }
+
+    #[test]
+    fn names_are_unique_only_within_a_graph() {
+        let inner = NodeProto {
+            attribute: vec![body("body", vec![node("Neg", "/Neg")])],
+            ..node("Loop", "/Loop")
+        };
+        let same = vec![node("Neg", "/Neg"), inner];
+        let kernels =
+            [("Loop", "/Loop", 1, None), ("Neg", "/Neg", 0, Some(0)), ("Neg", "/Neg", 0, None)];
+        let graph = Some(GraphProto { node: same, ..GraphProto::default() });
+        let proto = ModelProto { graph, ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        let kernel = |(op, name, position, inside): &(&str, &str, usize, Option<usize>)| Kernel {
+            name: (*name).to_owned(),
+            op: (*op).to_owned(),
+            position: Some(*position),
+            provider: String::new(),
+            inside: *inside,
+            feeder: None,
+            calls: 1,
+            time: Time::default(),
+        };
+        let profile = Profile { runs: 1, wall: 0, kernels: kernels.iter().map(kernel).collect() };
+        let found = attribute(&index, &profile);
+        let nodes = found.iter().map(|(_, target)| match target {
+            Target::Node(node, ..) => Some(*node),
+            _ => None,
+        });
+        assert_eq!(nodes.collect::<Vec<_>>(), [Some(1), Some(2), Some(0)]);
+    }
+}

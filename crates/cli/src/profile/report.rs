@@ -202,4 +202,10 @@ mod tests {
         let texts = [0, 950, 123_456, 1_234_567, 61_000_000_000].map(time_text);
         assert_eq!(texts, ["0.0 µs", "0.9 µs", "123.5 µs", "1.23 ms", "61.00 s"]);
     }
+
+    #[test]
+    fn units_change_at_a_thousand() {
+        let texts = [999_900, 1_000_000, 999_990_000, 1_000_000_000].map(time_text);
+        assert_eq!(texts, ["999.9 µs", "1.00 ms", "999.99 ms", "1.00 s"]);
+    }
 }

@@ -47,3 +47,30 @@ pub(crate) fn attribute_text(attribute: &AttributeProto) -> Option<String> {
     }
     Some(format!("[{}]", shown.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::GraphProto;
+
+    use super::*;
+
+    #[test]
+    fn lists_are_cut_and_graphs_are_left_out() {
+        let ints = |count: i64| AttributeProto {
+            name: "perm".to_owned(),
+            ints: (0..count).collect(),
+            ..AttributeProto::default()
+        };
+        let text = |attribute: &AttributeProto| attribute_text(attribute);
+        assert_eq!(text(&ints(0)).as_deref(), Some("[]"));
+        assert_eq!(text(&ints(12)).as_deref(), Some("[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]"));
+        assert!(text(&ints(13)).unwrap().ends_with("11, … 1 more]"));
+        let graph = GraphProto::default();
+        let one = AttributeProto { g: Some(Box::new(graph.clone())), ..ints(0) };
+        let several = AttributeProto { graphs: vec![graph], ..ints(0) };
+        assert_eq!([text(&one), text(&several)], [None, None]);
+        let axis = AttributeProto { name: "axis".to_owned(), i: Some(1), ..ints(0) };
+        let node = NodeProto { attribute: vec![axis, one, ints(2)], ..NodeProto::default() };
+        assert_eq!(attributes_text(&node), "axis=1, perm=[0, 1]");
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use onnx_file::proto::{ModelProto, StringStringEntryProto, TensorProto};
+use onnx_file::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorProto, ValueInfoProto,
+};
 use onnx_file::{Model, Placement};
 use serde_json::Value;
 
@@ -304,5 +307,98 @@ fn bodies_are_compared_by_what_they_return() {
         let found = run(&format!("diff {a} {b}"));
         assert_eq!(found.status, 1);
         assert!(found.output.contains(" input 0: "), "{}", found.output);
+    }
+}
+
+/// Writes a model with these nodes (operator, attribute, operands, result) and initializers.
+fn made(
+    folder: &tempfile::TempDir,
+    name: &str,
+    nodes: Vec<NodeProto>,
+    initializer: Vec<TensorProto>,
+) -> String {
+    let output = nodes.last().unwrap().output.clone();
+    let value = |name: String| ValueInfoProto { name, ..Default::default() };
+    let graph = GraphProto {
+        node: nodes,
+        initializer,
+        input: vec![value("x".to_owned())],
+        output: output.into_iter().map(value).collect(),
+        ..Default::default()
+    };
+    let opset = OperatorSetIdProto { version: 21, ..Default::default() };
+    let proto = ModelProto {
+        ir_version: 10,
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..Default::default()
+    };
+    let out = path(folder, name);
+    Model::from(proto).save(out.as_ref(), Placement::Inline).unwrap();
+    out
+}
+
+fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
+    NodeProto {
+        op_type: op.to_owned(),
+        name: format!("/{output}"),
+        input: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        output: vec![output.to_owned()],
+        ..Default::default()
+    }
+}
+
+fn floats(name: &str, elements: &[f32]) -> TensorProto {
+    TensorProto {
+        name: name.to_owned(),
+        data_type: 1,
+        dims: vec![i64::try_from(elements.len()).unwrap()],
+        float_data: elements.to_vec(),
+        ..Default::default()
+    }
+}
+
+fn json(a: &str, b: &str) -> Value {
+    let found = run(&format!("diff {a} {b} --json"));
+    assert_eq!(found.errors, "");
+    serde_json::from_str(&found.output).unwrap()
+}
+
+#[test]
+fn constants_of_nodes_are_compared_by_value() {
+    let folder = folder();
+    let constant = |elements: &[f32]| NodeProto {
+        attribute: vec![AttributeProto {
+            name: "value".to_owned(),
+            t: Some(Box::new(floats("", elements))),
+            ..Default::default()
+        }],
+        ..node("Constant", &[], "c")
+    };
+    let with = |name, elements: &[f32]| {
+        made(&folder, name, vec![constant(elements), node("Add", &["x", "c"], "y")], vec![])
+    };
+    let many: Vec<f32> = (0_u8..100).map(f32::from).collect();
+    let mut others = many.clone();
+    others[99] = 0.5;
+    let (a, b) = (with("a.onnx", &many), with("b.onnx", &others));
+    assert_eq!(json(&a, &a)["same"], true);
+    assert_eq!(json(&a, &b)["nodes"][0]["details"], serde_json::json!(["different values"]));
+}
+
+#[test]
+fn numbered_parameters_are_the_same_if_their_values_are() {
+    let folder = folder();
+    let with = |file, name: &str, elements: &[f32]| {
+        made(&folder, file, vec![node("Add", &["x", name], "y")], vec![floats(name, elements)])
+    };
+    let a = with("a.onnx", "k0", &[1.0, 2.0]);
+    let renamed = with("b.onnx", "k1", &[1.0, 2.0]);
+    let found = json(&a, &renamed);
+    assert_eq!(found["nodes"], serde_json::json!([]));
+    assert_eq!(found["parameters"].as_array().unwrap().len(), 2, "one is gone, one is new");
+    for other in [[1.0, 3.0].as_slice(), &[1.0, 2.0, 3.0]] {
+        let found = json(&a, &with("c.onnx", "k1", other));
+        assert_eq!(found["nodes"][0]["details"][0], "input 1: k0 → k1", "{other:?}");
     }
 }

@@ -333,3 +333,37 @@ fn sizes_select_the_nodes_that_may_reshape() {
     assert_eq!(found(&model, &log("0,2")), ["known"]);
     assert_eq!(found(&model, &log("9,9,9")), [""]);
 }
+
+#[test]
+fn programs_explain_one_message() {
+    let path = model("map.onnx");
+    let by_file = cli::explain_file(path.as_ref(), NESTED).unwrap().unwrap();
+    assert!(by_file.contains("layers.py:31") && !by_file.ends_with('\n'), "{by_file}");
+    let bytes = std::fs::read(&path).unwrap();
+    let by_bytes = cli::explain_bytes(&bytes, NESTED).unwrap().unwrap();
+    assert!(by_bytes.contains("layers.py:31"), "{by_bytes}");
+    assert_eq!(cli::explain_bytes(&bytes, "all is well").unwrap(), None);
+    let unknown = cli::explain_bytes(&bytes, "Node:/made/up Output:y [").unwrap().unwrap();
+    assert!(unknown.contains("the model has no node or value `/made/up`"), "{unknown}");
+    assert!(cli::explain_bytes(b"no model", NESTED).is_err());
+}
+
+#[test]
+fn wrong_shapes_are_described_in_terms_of_the_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "g (float[B,4] x, float[B,4] z, int64[B] n) => (float[B,4] y) { y = Add (x, z) }";
+    let path = written(&folder, "shapes.onnx", text);
+    let wrong = "Got invalid dimensions for input: x for the following indices\n index: 1 Got: 3 \
+                 Expected: 4\n Please fix either the inputs/outputs or the model.";
+    let found = output(&["explain", &path, wrong]);
+    assert!(found.contains("a different shape: axis 1 has size 3 instead of 4"), "{found}");
+    let sizes = "Non-zero status code returned while running Add node. Name:'/Add' Status Message: \
+                 Attempting to broadcast an axis by a dimension other than 1. 2 by 3";
+    let found = output(&["explain", &path, sizes]);
+    assert!(found.contains("the inputs give the dimension `B` two sizes: 2 and 3"), "{found}");
+    let ty = "Unexpected input data type. Actual: (tensor(float)) , expected: (tensor(int64))";
+    let found = output(&["explain", &path, ty]);
+    assert!(found.contains("the model's inputs of that kind: `n`"), "{found}");
+    let ty = "Unexpected input data type. Actual: (tensor(float)) , expected: (tensor(double))";
+    assert!(output(&["explain", &path, ty]).contains("this model has no such input"));
+}

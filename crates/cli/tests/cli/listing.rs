@@ -77,3 +77,24 @@ fn constants_and_nodes_are_listed() {
     let node = |n: &ListedNode| format!("{:?}", n.results().collect::<Vec<_>>());
     assert_snapshot!("nodes", listing.nodes().map(node).collect::<Vec<_>>().join("\n"));
 }
+
+#[test]
+fn one_function_is_selected_by_its_name() {
+    for name in ["Scale", "pkg.test::Scale"] {
+        let mut listing = listing();
+        listing.select(name).unwrap();
+        assert!(listing.text(false).contains("Scale_in_0") && listing.nodes().count() == 4);
+        assert!(!listing.text(false).contains("function"));
+    }
+    assert_eq!(listing().select("scale").unwrap_err(), ["pkg.test::Scale"]);
+}
+
+#[test]
+fn values_have_readers() {
+    let listing = listing();
+    let readers = listing.readers("/blocks.3/q/MatMul_output_0");
+    assert_eq!(
+        readers,
+        [("pkg.test::Scale", vec!["/blocks.3/Scale_output_0"]), ("Loop", vec!["y", "z"])]
+    );
+}

@@ -105,3 +105,35 @@ fn hostile_profiles_are_errors() {
     trouble("profile tests/profiled/mlp.onnx tests/profiled/none.json");
     trouble(&format!("{MLP} --skip 3"));
 }
+
+/// Kernels without a line are summed up, and so are rows beyond those that are shown.
+#[test]
+fn what_is_not_shown_is_summed_up() {
+    let folder = folder();
+    let own = path(&folder, "p.json");
+    let text = std::fs::read_to_string(data("mlp.profile.json")).unwrap();
+    let names: Vec<&str> = text
+        .split("\"name\":\"")
+        .filter_map(|rest| rest.split_once("_kernel_time"))
+        .map(|(name, _)| name)
+        .collect();
+    let mut distinct = names.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let shown = |count: usize| {
+        let mut text = text.clone();
+        for (number, name) in distinct.iter().take(count).enumerate() {
+            let (from, to) = (format!("\"{name}_kernel_time"), format!("\"q{number}_kernel_time"));
+            text = text.replace(&from, &to);
+        }
+        std::fs::write(&own, text).unwrap();
+        run(&format!("profile tests/profiled/mlp.onnx {own} --top 1")).output
+    };
+    let all = shown(0);
+    assert!(!all.contains("(unknown line)"), "{all}");
+    assert!(all.contains(" more line") && all.contains(" more operator"), "{all}");
+    let three = shown(3);
+    assert!(three.contains("(unknown line)") && !three.contains("and "), "{three}");
+    assert!(["q0", "q1", "q2"].iter().all(|name| three.contains(name)), "{three}");
+    assert!(shown(4).contains(" and 1 more"), "{}", shown(4));
+}

@@ -260,3 +260,59 @@ fn no_absolute_path_is_written_unasked() {
         trouble(&format!("view tests/profiled/loops.onnx -o {out} --editor javascript:{{path}}"));
     assert!(error.contains("is not an editor URL"), "{error}");
 }
+
+/// The nodes of a function follow each of its calls. Its operands are computed where it is called.
+#[test]
+fn functions_are_unfolded_at_their_calls() {
+    let folder = folder();
+    let text = r#"g (float[2] x) => (float[2] y, float s) {
+        h = pkg.test.Wave (x)
+        y = pkg.test.Wave (h)
+        s = ReduceSum <keepdims = 0> (y)
+    }
+    <domain: "pkg.test">
+    Wave (float[2] a) => (float[2] b) {
+        c = Sin (a)
+        b = Exp (c)
+    }"#;
+    let model = crate::written(&folder, "waves.onnx", text);
+    run(&format!("view {model}"));
+    let found = page_data(&fs::read_to_string(path(&folder, "waves.html")).unwrap());
+    assert_eq!(found["title"], "waves.onnx");
+    let facts: Vec<&str> =
+        found["facts"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(facts[0], "5 nodes");
+    assert!(facts.contains(&"in x: f32[2]") && facts.contains(&"out s: f32[]"), "{facts:?}");
+    let string = |index: &Value| {
+        found["strings"][usize::try_from(index.as_u64().unwrap()).unwrap()]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let rows = found["nodes"].as_array().unwrap().iter().map(|node| {
+        let makers = node[4].as_array().unwrap().iter().map(|input| input[0].as_i64().unwrap());
+        let results = node[5].as_array().unwrap().len();
+        (
+            string(&node[1]),
+            node[3].as_i64().unwrap(),
+            makers.collect::<Vec<_>>(),
+            results,
+            string(&node[7]),
+        )
+    });
+    let row = |op: &str, owner, maker, attributes: &str| {
+        (op.to_owned(), owner, vec![maker], 1, attributes.to_owned())
+    };
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            row("pkg.test.Wave", -1, -1, ""),
+            row("Sin", 0, -1, ""),
+            row("Exp", 0, 1, ""),
+            row("pkg.test.Wave", -1, 0, ""),
+            row("Sin", 3, 0, ""),
+            row("Exp", 3, 4, ""),
+            row("ReduceSum", -1, 3, "keepdims=0"),
+        ]
+    );
+}

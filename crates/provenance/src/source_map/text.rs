@@ -339,4 +339,102 @@ mod tests {
             let _ = SourceMap::parse(&good[..cut]);
         }
     }
+
+    #[test]
+    fn a_map_lists_its_nodes_and_values() {
+        let map = sample();
+        assert_eq!((map.len(), map.is_empty()), (2, false));
+        assert!(map.has_node("/Cos") && !map.has_node("y"));
+        assert!(map.has_input("x") && !map.has_input("y"));
+        assert_eq!([0, 1, 2].map(|node| map.node_name(node)), [Some("/Sin"), Some("/Cos"), None]);
+        assert_eq!([0, 2].map(|node| map.scope(node)), [Some("blocks.0"), None]);
+        let nothing = SourceMap::build(
+            &[],
+            &[],
+            &Origins::default(),
+            &Stacks::default(),
+            None,
+            Sources::default(),
+        );
+        assert_eq!((nothing.len(), nothing.is_empty()), (0, true));
+    }
+
+    /// A function that is called on line 7 in a module, and on line 9 outside of all.
+    #[test]
+    fn nodes_of_a_function_are_seen_from_each_of_its_calls() {
+        let (mut stacks, mut origins) = (Stacks::default(), Origins::default());
+        let mut stack = |function, line, kind| {
+            let (id, frame) = (stacks.reserve(), stacks.intern(frame(function, line, kind)));
+            stacks.resolve(id, &[frame]);
+            Some(id)
+        };
+        let at = Location::caller().into();
+        let emitter = |name| Emitter { name, stage: Stage::Lower, at };
+        let call = emitter(crate::FUNCTION_CALL);
+        let [first, second] = [7, 9].map(|line| {
+            let stack = stack("main", line, FrameKind::User);
+            origins.call(Call { stack, caller: None })
+        });
+        let inner = stack("nn.dot", 3, FrameKind::Library);
+        let inner = origins.call(Call { stack: inner, caller: Some((first, call)) });
+        let [block, body] = ["blocks.0", "F/up"].map(|path| origins.scope(Origins::ROOT, path));
+        let nodes = [
+            (origins.origin(Some(first), block, call), "/F", vec![1]),
+            (origins.origin(Some(inner), body, emitter("sin")), "/F/Sin", vec![]),
+            (origins.origin(Some(second), Origins::ROOT, call), "/F_1", vec![1]),
+        ];
+        origins.called_again(first, nodes[2].0);
+        let node = |(origin, name, inputs): &(_, &'static str, Vec<usize>)| MapNode {
+            name: (*name).into(),
+            origin: *origin,
+            inputs: inputs.clone(),
+            outputs: vec![*name],
+        };
+        let nodes: Vec<_> = nodes.iter().map(node).collect();
+        let map = SourceMap::build(&[], &nodes, &origins, &stacks, None, Sources::default());
+        assert_eq!([0, 1, 2].map(|node| map.is_call(node)), [true, false, true]);
+        assert_eq!([0, 1, 2].map(|node| map.result_of_call(node)), [Some(1), None, Some(1)]);
+        let pairs = [(1, 0), (1, 2), (0, 1), (0, 2), (2, 0)];
+        let called = pairs.map(|(node, call)| map.is_called_by(node, call));
+        assert_eq!(called, [true, true, false, false, false]);
+        let seen = |calls: &[usize]| {
+            let source = map.own_source(1, calls).unwrap();
+            let lines: Vec<u32> = source.stack.iter().map(|frame| frame.span.line).collect();
+            let site = source.site.unwrap().span.line;
+            let others: Vec<_> = source
+                .others
+                .iter()
+                .map(|other| (other.inside, other.stack[1].span.line))
+                .collect();
+            (source.scope.into_owned(), lines, site, others)
+        };
+        assert_eq!(seen(&[0]), ("blocks.0/up".to_owned(), vec![3, 7], 7, vec![]));
+        assert_eq!(seen(&[2]), ("up".to_owned(), vec![3, 9], 9, vec![]));
+        assert_eq!(seen(&[]), ("F/up".to_owned(), vec![3, 7], 7, vec![(1, 9)]));
+        assert_eq!(seen(&[1]), seen(&[]), "a node that calls nothing");
+    }
+
+    #[test]
+    fn the_innermost_frame_outside_jax_represents_a_stack_without_the_users() {
+        let (mut stacks, mut origins) = (Stacks::default(), Origins::default());
+        let stack = stacks.reserve();
+        let frames = [
+            frame("sin", 1, FrameKind::Jax),
+            frame("dot", 2, FrameKind::Library),
+            frame("apply", 3, FrameKind::Library),
+        ]
+        .map(|frame| stacks.intern(frame));
+        stacks.resolve(stack, &frames);
+        let call = origins.call(Call { stack: Some(stack), caller: None });
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
+        let origin = origins.origin(Some(call), Origins::ROOT, emitter);
+        let node = MapNode { name: "/Sin".into(), origin, inputs: vec![], outputs: vec!["y"] };
+        let map = SourceMap::build(&[], &[node], &origins, &stacks, None, Sources::default());
+        let source = map.own_source(0, &[]).unwrap();
+        assert_eq!(source.site.unwrap().place(), "model.py:2");
+        assert_eq!(
+            source.stack.iter().map(super::super::lookup::MapFrame::kind).collect::<Vec<_>>()[..2],
+            [FrameKind::Jax, FrameKind::Library]
+        );
+    }
 }

@@ -332,3 +332,86 @@ fn subject<'m>(index: &Index<'m>, name: &str) -> Option<Subject<'m>> {
     let origins = index.origins_of_name(name);
     (!origins.is_empty()).then(|| Subject::Gone(name.to_owned(), origins))
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{GraphProto, ModelProto, NodeProto};
+
+    use super::*;
+    use crate::model::Model;
+
+    /// Returns the positions of the nodes that a log is about with their doubts, the number of
+    /// further ones and the unknown names. A node is an operator and a name.
+    fn found(nodes: &[(&str, &str)], log: &str) -> (Vec<(usize, String)>, usize, usize) {
+        let node = |(op, name): &(&str, &str)| NodeProto {
+            op_type: (*op).to_owned(),
+            name: (*name).to_owned(),
+            ..NodeProto::default()
+        };
+        let graph = GraphProto { node: nodes.iter().map(node).collect(), ..GraphProto::default() };
+        let proto = ModelProto { graph: Some(graph), ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        let explanation = explain(&index, log);
+        let findings = explanation.findings.iter().map(|finding| {
+            let node = finding.subject.node().unwrap();
+            (node, finding.doubt.clone().unwrap_or_default())
+        });
+        (findings.collect(), explanation.hidden, explanation.unknown.len())
+    }
+
+    fn running(op: &str, name: &str) -> String {
+        format!(
+            "Non-zero status code returned while running {op} node. Name:'{name}' Status Message: no\n"
+        )
+    }
+
+    #[test]
+    fn a_message_without_a_name_is_about_unnamed_nodes() {
+        let log = running("Add", "");
+        let any = "the message names no node; it may be about any of 2".to_owned();
+        let one = [("Add", "/Add"), ("Add", ""), ("Neg", "")];
+        assert_eq!(found(&one, &log).0, [(1, String::new())]);
+        let two = [("Add", ""), ("Add", "/Add"), ("Add", "")];
+        assert_eq!(found(&two, &log).0, [(0, any.clone()), (2, any.clone())]);
+        let named = [("Add", "/Add"), ("Neg", ""), ("Add", "/Add_1")];
+        assert_eq!(found(&named, &log).0, [(0, any.clone()), (2, any)]);
+    }
+
+    #[test]
+    fn nodes_with_the_same_name_are_all_shown() {
+        let doubt = "2 nodes have this name, each in its own graph".to_owned();
+        let nodes = [("Add", "/Add"), ("Neg", "/Neg"), ("Add", "/Add")];
+        assert_eq!(found(&nodes, &running("Add", "/Add")).0, [(0, doubt.clone()), (2, doubt)]);
+        assert_eq!(found(&nodes, &running("Neg", "/Neg")).0, [(1, String::new())]);
+    }
+
+    #[test]
+    fn a_few_of_many_findings_are_shown() {
+        let names: Vec<String> = (0..10).map(|number| format!("/Add_{number}")).collect();
+        let nodes: Vec<(&str, &str)> = names.iter().map(|name| ("Add", name.as_str())).collect();
+        let log = |count: usize| {
+            names[..count].iter().map(|name| running("Add", name)).collect::<String>()
+        };
+        let counts = |count| {
+            let (findings, hidden, _) = found(&nodes, &log(count));
+            (findings.len(), hidden)
+        };
+        assert_eq!([8, 9, 10].map(counts), [(8, 0), (8, 1), (8, 2)]);
+        let unknown = |count| found(&[("Add", "x")], &log(count)).2;
+        assert_eq!([7, 8, 9].map(unknown), [7, 8, 8]);
+        let twice = log(1).repeat(2);
+        assert_eq!(found(&[("Add", "x")], &twice).2, 1, "each unknown name once");
+    }
+
+    #[test]
+    fn only_words_that_look_like_names_are_looked_up() {
+        let nodes = [("Add", "a/b"), ("Neg", "a/bc"), ("Neg", "plain")];
+        let words =
+            |log: &str| found(&nodes, log).0.into_iter().map(|(node, _)| node).collect::<Vec<_>>();
+        assert_eq!(words("cannot compute `a/bc`."), [1]);
+        assert_eq!(words("cannot compute a/b here"), [0; 0], "three characters");
+        assert_eq!(words("cannot compute plain things"), [0; 0]);
+        assert_eq!(words("plain"), [2], "a name alone");
+    }
+}

@@ -109,3 +109,57 @@ fn label(name: &str) -> &str {
         last => last,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
+
+    use super::*;
+    use crate::model::Model;
+
+    #[test]
+    fn modules_inside_a_node_are_relative_to_it() {
+        let node = |name: &str| NodeProto { name: name.to_owned(), ..NodeProto::default() };
+        let graph = |names: &[&str]| GraphProto {
+            node: names.iter().map(|name| node(name)).collect(),
+            ..GraphProto::default()
+        };
+        let inner = graph(&["/b/up/Add", "/bx/Mul", "/b/Neg", "/Sub"]);
+        let mut main = graph(&["/b/Loop", "plain", "", "/a/b/c/Add"]);
+        main.node[0].attribute.push(AttributeProto {
+            name: "body".to_owned(),
+            g: Some(Box::new(inner)),
+            ..AttributeProto::default()
+        });
+        let proto = ModelProto { graph: Some(main), ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let rows = rows(&Index::new(&model), &FrameChoice::default());
+        let labels: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            labels,
+            [
+                "b/",
+                "  Loop",
+                "    body:",
+                "      up/",
+                "        Add",
+                "      bx/",
+                "        Mul",
+                "      Neg",
+                "      Sub",
+                "plain",
+                "(no name)",
+                "a/",
+                "  b/",
+                "    c/",
+                "      Add",
+            ]
+        );
+    }
+
+    #[test]
+    fn labels_are_last_components() {
+        let labels = ["", "/", "/a/b", "a/b", "/a/"].map(label);
+        assert_eq!(labels, ["(no name)", "/", "b", "a/b", "/a/"]);
+    }
+}

@@ -236,7 +236,7 @@ def scan_operands(params: Any) -> tuple[int, int]:
 
 
 def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
-    """Returns the variables that an equation reads, each once, and a function of them."""
+    """Returns the variables that an equation reads, each once, and the equation as a function."""
     invars = list({id(v): v for v in eqn.invars if not is_literal(v)}.values())
     alone = excerpt(jaxpr, [], invars, [eqn], list(eqn.outvars))
     return invars, _core().jaxpr_as_fun(closed_jaxpr(alone, []))

@@ -202,7 +202,7 @@ def shape_text(declared: "onnx.ValueInfoProto") -> str:
 
 
 def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
-    """Returns the function's types of inputs and outputs that the model has others for, by name."""
+    """Returns the function's types of inputs and outputs that differ from the model's, by name."""
     found = {entry.key: entry.value for entry in proto.metadata_props}
     lines = found.get("pkg.jax2onnx.types", "").splitlines()
     return {name: dtype for name, _, dtype in (line.rpartition("=") for line in lines)}

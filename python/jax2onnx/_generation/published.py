@@ -85,7 +85,7 @@ def read(
     dtype: Any = jnp.float32,
     last_logits: bool = False,
 ) -> Published:
-    """Reads a checkpoint's description, for a model in a type. Raises if it is not implemented."""
+    """Reads the description of a checkpoint. Raises if anything in it is not implemented."""
     config, source = Config.load(folder), Safetensors(folder)
     sees = config.family in _TEXT_DEFAULTS
     if sees:

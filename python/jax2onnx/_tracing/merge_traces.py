@@ -216,7 +216,7 @@ class _Plan:
         return is_match and one.results.index(pair[0]) == other.results.index(pair[1])
 
     def _lift(self, producers: Mapping[int, _Equation], number: int) -> bool:
-        """Computes a value and its operands for either flag, or returns `False`: one is large."""
+        """Computes small values independently of the flag. Returns `False` if one is not small."""
         found: dict[int, _Equation] = {}
         todo = [number]
         while todo:

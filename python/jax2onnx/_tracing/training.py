@@ -83,7 +83,7 @@ def training_calls(closed: Any) -> list[TrainingCall]:
 
 
 def training_errors(calls: Sequence[TrainingCall]) -> list[InvalidInputError]:
-    """Returns an error for layers in training mode and one for other draws, or their warnings."""
+    """Returns an error for layers in training mode, and one for other draws from held keys."""
     layers = [call for call in calls if call.help]
     others = [call for call in calls if not call.help]
     errors = []

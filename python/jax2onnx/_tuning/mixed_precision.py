@@ -108,7 +108,7 @@ def mixed_precision(
 
     @functools.cache
     def error(wide: tuple[str, ...]) -> float | None:
-        """Returns the error if these lines compute in float32; None if no line is left besides."""
+        """Returns the error if these lines compute in float32; None if no other line is left."""
         if not wide:
             return error_of_all
         try:

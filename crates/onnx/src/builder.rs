@@ -201,9 +201,9 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// Removes emitted nodes that have no other consumers. They are given in the order of emission.
-    pub fn discard(&mut self, nodes: impl DoubleEndedIterator<Item = NodeId>) {
-        nodes.rev().for_each(|node| self.graph.remove_node(node));
+    /// Removes an emitted node that has no consumers.
+    pub fn discard(&mut self, node: NodeId) {
+        self.graph.remove_node(node);
     }
 
     /// Returns the emitter for the statement at `at`.

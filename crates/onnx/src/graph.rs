@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::facts::Memo;
+use crate::operators::Operator;
 use crate::uses::{Use, Uses};
 use crate::{Assumption, Assumptions, Attr, Attrs};
 
@@ -81,6 +82,8 @@ pub struct Node {
     pub origin: OriginId,
     /// The name it is written under; empty until names are assigned.
     pub name: String,
+    /// The row of the operator, which every step of the optimiser asks for.
+    operator: &'static Operator,
     block: BlockId,
     previous: Option<NodeId>,
     next: Option<NodeId>,
@@ -90,6 +93,11 @@ impl Node {
     /// Returns `true` if this is ONNX's own operator `name`.
     pub fn is(&self, name: &str) -> bool {
         self.op.domain.is_empty() && self.op.name == name
+    }
+
+    /// Returns the row of the node's operator.
+    pub fn operator(&self) -> &'static Operator {
+        self.operator
     }
 
     /// Returns the operand at `index`, if it is present.

@@ -59,11 +59,11 @@ impl Roots {
         }
     }
 
-    /// Returns `true` if `op` is one of the operators.
-    pub fn has(self, op: Op) -> bool {
+    /// Returns `true` if the operator of `node` is one of these.
+    pub fn has(self, node: &Node) -> bool {
         match self {
-            Roots::Named(names) => op.domain.is_empty() && names.contains(&op.name),
-            Roots::With(property) => property(op.operator()),
+            Roots::Named(names) => node.op.domain.is_empty() && names.contains(&node.op.name),
+            Roots::With(property) => property(node.operator()),
         }
     }
 }
@@ -155,7 +155,9 @@ impl<'a> Match<'a> {
         self.builder.set_rule(name, Stage::Rewrite);
         let outcome = work(self);
         if outcome.is_err() {
-            self.builder.discard(self.fresh.drain(..));
+            while let Some(node) = self.fresh.pop() {
+                self.builder.discard(node);
+            }
             self.others.clear();
             self.left_out.clear();
         }

@@ -10,7 +10,7 @@ mod parts;
 pub(crate) use look::Seen;
 pub(super) use look::{expected, may_be, seen};
 
-use onnx::operators::{self, Axes, Trait};
+use onnx::operators::{Axes, Operator, Trait};
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -106,9 +106,9 @@ fn search(
         .then(|| Finding { bound: search.bound, nodes: search.nodes })
 }
 
-/// Returns `true` if the matcher may look through `op`.
-fn is_transparent(op: &str) -> bool {
-    matches!(op, "Cast" | "Expand" | "Identity") || operators::find(op).is_reshape()
+/// Returns `true` if the matcher may look through `node`.
+fn is_transparent(node: &onnx::Node) -> bool {
+    node.is_reshape() || matches!(node.op.name, "Cast" | "Expand" | "Identity")
 }
 
 struct Search<'p, 'g> {
@@ -408,7 +408,7 @@ impl<'p, 'g> Search<'p, 'g> {
                     && pattern.ends_in_constant()
                     && self.operands(pattern, id, last, place)
             }
-            op if is_reduction(op) => self.reduction(pattern, id, placement, word, next),
+            _ if reduces(node.operator()) => self.reduction(pattern, id, placement, word, next),
             _ => self.operands(pattern, id, Written::Plain, place),
         };
         if found {
@@ -436,7 +436,7 @@ impl<'p, 'g> Search<'p, 'g> {
             return false;
         };
         let written = [Written::Plain, last, Written::Plain, Written::Plain];
-        let both = matches!(*inputs, [a, b] if a != b) && is_commutative(node.op.name);
+        let both = matches!(*inputs, [a, b] if a != b) && node.operator().has(Trait::Commutative);
         (0..1 + usize::from(both)).any(|order| {
             if order == 1 {
                 inputs.swap(0, 1);
@@ -546,12 +546,9 @@ fn is_small(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
 
-fn is_reduction(op: &str) -> bool {
-    operators::find(op).axes == Axes::Reduce
-}
-
-fn is_commutative(op: &str) -> bool {
-    operators::find(op).has(Trait::Commutative)
+/// Returns `true` if the operator is a reduction whose axes may be an operand.
+fn reduces(operator: &Operator) -> bool {
+    operator.axes == Axes::Reduce
 }
 
 /// Returns `true` if a constant of type `dtype` is `wanted`, rounded to that type. Numbers that the

@@ -23,7 +23,7 @@ const REACH: usize = 24;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, root) = (m.result()?, m.root());
-    if !is_sinkable(m, root) {
+    if is_float_guard(m, root) {
         return Err("it may belong to a softmax".into());
     }
     let broadcasts = root.operator().axes == Axes::Elementwise;
@@ -31,6 +31,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let operands: SmallVec<[ValueId; 4]> =
         root.inputs.iter().take(count).flatten().copied().collect();
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
+    let is_single = |axis: usize| is_one(m, &operands, rank, axis);
+    if !(0..rank).any(is_single) {
+        return Err("no axis has size one".into());
+    }
     if broadcasts && operands.iter().any(|value| is_laid_out(m, *value)) {
         return Err("the layout between convolutions is chosen as a whole".into());
     }
@@ -42,7 +46,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     // Axes refer to the broadcast operands.
     let pushed = |gone: &[usize]| push(m.graph(), root, &AxisMap::without(gone, rank));
-    let goes = |axis: &usize| is_one(m, &operands, rank, *axis) && pushed(&[*axis]).is_some();
+    let goes = |axis: &usize| is_single(*axis) && pushed(&[*axis]).is_some();
     // Guards of a single index are recognised as a whole.
     if matches!(root.op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
@@ -190,12 +194,10 @@ fn without(
     emit(m, source, &[Movement::Reshape(from, to)], &old)
 }
 
-/// Returns `true` if axes may be moved behind `node`. Maxima of floats are excluded, because one
-/// that guards a softmax is dropped later.
-fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
-    let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
-    let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
-    REWRITE.roots.has(node.op) && !is_guard
+/// Returns `true` if `node` is a maximum or minimum of floats. Axes are not moved behind it, because
+/// one that guards a softmax is dropped later.
+fn is_float_guard(m: &Match<'_>, node: &Node) -> bool {
+    matches!(node.op.name, "Max" | "Min") && node.input(0).is_some_and(|x| m.ty(x).dtype.is_float())
 }
 
 /// Returns `true` if all consumers of `value` lead to data movement.
@@ -213,7 +215,8 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
         }
         let [result] = *node.outputs else { return false };
         let is_broadcast = !m.ty(result).shape.contains(&Dim::Known(1));
-        is_sinkable(m, node) && !is_broadcast && is_taken_in(m, result, left)
+        let is_sinkable = REWRITE.roots.has(node) && !is_float_guard(m, node);
+        is_sinkable && !is_broadcast && is_taken_in(m, result, left)
     })
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn avoid(work: &mut Legalizer<'_>) -> Result<(), Error> {
         for id in work.graph().all_nodes() {
             // An earlier change may have replaced the node.
             let Some(node) = work.graph().get(id) else { continue };
-            if bug.roots.has(node.op) {
+            if bug.roots.has(node) {
                 (bug.avoid)(work, id)?;
             }
         }

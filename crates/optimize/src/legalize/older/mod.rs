@@ -99,9 +99,9 @@ impl Simpler {
     }
 }
 
-/// Returns `true` if `op` has another form at `opset`.
-pub(super) fn is_respelled(op: &'static str, opset: i64) -> bool {
-    CHANGES.iter().any(|row| row.ops.has(Op::onnx(op)) && opset < row.since)
+/// Returns `true` if the operator of `node` has another form at `opset`.
+pub(super) fn is_respelled(node: &Node, opset: i64) -> bool {
+    CHANGES.iter().any(|row| opset < row.since && row.ops.has(node))
 }
 
 /// Returns `true` if all operators have their current form at `opset`.
@@ -158,7 +158,7 @@ pub(super) fn spell(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
         for id in work.graph().all_nodes() {
-            let node = work.graph().get(id).filter(|node| change.ops.has(node.op));
+            let node = work.graph().get(id).filter(|node| change.ops.has(node));
             let Some(node) = node else { continue };
             let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {

@@ -2,11 +2,11 @@
 //! bindings, and reject most candidates. The first filter compares the operands of a node,
 //! summarised once for all patterns. The second one looks a few operators further upstream.
 
-use onnx::operators::{self, Operator};
+use onnx::operators::{self, Operator, Trait};
 use onnx::{Graph, ValueId};
 use smallvec::SmallVec;
 
-use super::{is_commutative, is_reduction, is_transparent};
+use super::{is_transparent, reduces};
 use crate::recognize::pattern::{Node, Pattern, respelled};
 
 /// The kinds of a node's operands, either as found or as a pattern expects them.
@@ -34,11 +34,11 @@ fn kinds(ops: &[&str]) -> Kinds {
 }
 
 impl Seen {
-    fn of(op: &str, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
+    fn of(operator: &Operator, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
         // The axes operand of a reduction is checked later.
-        let count = if is_reduction(op) { 1 } else { operands.len() };
+        let count = if reduces(operator) { 1 } else { operands.len() };
         let operands: SmallVec<_> = operands.take(count).collect();
-        let is_commutative = operands.len() == 2 && is_commutative(op);
+        let is_commutative = operands.len() == 2 && operator.has(Trait::Commutative);
         Self { operands, is_commutative }
     }
 
@@ -64,17 +64,17 @@ pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
             };
             found |= kind(node.op.name);
             match node.input(0) {
-                Some(source) if is_transparent(node.op.name) => value = source,
+                Some(source) if is_transparent(node) => value = source,
                 _ => return found,
             }
         }
     };
-    Seen::of(node.op.name, node.inputs.iter().map(operand))
+    Seen::of(node.operator(), node.inputs.iter().map(operand))
 }
 
 /// Summarises the operands that `op`, the root of `pattern`, requires.
 pub(in crate::recognize) fn expected(op: &str, pattern: &Node) -> Seen {
-    Seen::of(op, pattern.args.iter().map(expected_of))
+    Seen::of(operators::find(op), pattern.args.iter().map(expected_of))
 }
 
 fn expected_of(pattern: &Pattern) -> Kinds {
@@ -114,8 +114,8 @@ fn are_operands(graph: &Graph, node: &onnx::Node, pattern: &Node, depth: usize) 
         value.is_some_and(|value| is_operand(graph, value, pattern, depth))
     };
     match (node.inputs.as_slice(), pattern.args.as_slice()) {
-        ([x, ..], [operand, Pattern::Hole(_)]) if is_reduction(node.op.name) => is(x, operand),
-        ([a, b], [first, second]) if is_commutative(node.op.name) => {
+        ([x, ..], [operand, Pattern::Hole(_)]) if reduces(node.operator()) => is(x, operand),
+        ([a, b], [first, second]) if node.operator().has(Trait::Commutative) => {
             is(a, first) && is(b, second) || is(b, first) && is(a, second)
         }
         (inputs, args) => {
@@ -156,7 +156,7 @@ fn behind(graph: &Graph, value: ValueId, test: impl Fn(&onnx::Node) -> bool) -> 
             return true;
         }
         match node.input(0) {
-            Some(source) if is_transparent(node.op.name) => value = source,
+            Some(source) if is_transparent(node) => value = source,
             _ => return false,
         }
     }
@@ -170,7 +170,7 @@ fn is_constant(graph: &Graph, value: ValueId) -> bool {
             return graph.tensor(value).is_some();
         };
         match node.input(0) {
-            Some(source) if is_transparent(node.op.name) => value = source,
+            Some(source) if is_transparent(node) => value = source,
             _ => return false,
         }
     }

@@ -11,13 +11,14 @@ use crate::{Error, Graph, Node, NodeId, Op, Result};
 struct Opsets(u32);
 
 impl Opsets {
-    fn only(is_in: impl Fn(i64) -> bool) -> Self {
-        let bits = (OLDEST..=NEWEST).filter(|o| is_in(*o)).map(|o| 1 << (o - OLDEST));
-        Opsets(bits.fold(0, |all, bit| all | bit))
+    /// Returns the opsets from `first` to `last`.
+    fn between(first: i64, last: i64) -> Self {
+        let opsets = first.max(OLDEST)..=last.min(NEWEST);
+        Opsets(opsets.fold(0, |all, opset| all | 1 << (opset - OLDEST)))
     }
 
     fn contains(self, opset: i64) -> bool {
-        self.0 & Self::only(|o| o == opset).0 != 0
+        self.0 & Self::between(opset, opset).0 != 0
     }
 
     fn first_from(self, floor: i64) -> Option<i64> {
@@ -116,16 +117,16 @@ pub fn is_valid_at(node: &Node, opset: i64) -> bool {
 fn node_opsets(node: &Node) -> Opsets {
     let versions = schema::versions(&node.op);
     let valid = |s: &&Schema| signature::structure(s, node).is_ok();
+    let (since, until) = signature::opsets_of_values(node);
     versions.iter().filter(valid).fold(Opsets(0), |all, s| {
-        let current = |o| s.since <= o && o <= s.until && signature::values(node, o).is_ok();
-        Opsets(all.0 | Opsets::only(current).0)
+        Opsets(all.0 | Opsets::between(s.since.max(since), s.until.min(until)).0)
     })
 }
 
 /// Returns the reason that a node is not valid at `opset` although its operator exists.
 fn reason(schema: &Schema, node: &Node, opset: i64) -> Option<String> {
     let structure = signature::structure(schema, node).err();
-    structure.or_else(|| signature::values(node, opset).err().map(|(reason, _)| reason))
+    structure.or_else(|| signature::values(node, opset).err())
 }
 
 /// Returns the error for a node that is valid at no opset from `floor` on.

@@ -28,7 +28,7 @@ pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()>
         let (name, allowed) = (constraint.name, constraint.allowed);
         return Err(complain(format!("{name} cannot be {have}; it can be {allowed}")));
     }
-    values(node, opset).map_err(|(reason, _)| complain(reason))
+    values(node, opset).map_err(complain)
 }
 
 /// Checks the numbers of operands and results and the attributes. Fails with a reason if `schema`
@@ -83,19 +83,29 @@ fn params(
     Ok(())
 }
 
-/// Checks that the values of string attributes exist at `opset`. Fails with a reason, and with the
-/// first opset that allows the value if `opset` is too old.
-pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), (String, Option<i64>)> {
-    for (name, attr) in &node.attrs {
-        let Attr::String(value) = attr else { continue };
-        let (since, until) = schema::value_range(node.op.name, name, value);
-        let reason = || format!("attribute `{name}` has no value `{value}` at opset {opset}");
-        if opset < since {
-            return Err((reason(), Some(since)));
+/// Checks that the values of string attributes exist at `opset`. Fails with a reason if one does not.
+pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), String> {
+    match string_values(node).find(|(_, _, (since, until))| opset < *since || opset > *until) {
+        Some((name, value, _)) => {
+            Err(format!("attribute `{name}` has no value `{value}` at opset {opset}"))
         }
-        if opset > until {
-            return Err((reason(), None));
-        }
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns the first and the last opset at which the values of all string attributes exist.
+pub(super) fn opsets_of_values(node: &Node) -> (i64, i64) {
+    string_values(node).fold((0, i64::MAX), |(first, last), (_, _, (since, until))| {
+        (first.max(since), last.min(until))
+    })
+}
+
+/// Returns the string attributes of a node, each with its value and the opsets that allow the value.
+fn string_values(node: &Node) -> impl Iterator<Item = (&str, &str, (i64, i64))> {
+    node.attrs.iter().filter_map(|(name, attr)| match attr {
+        Attr::String(value) => {
+            Some((*name, &**value, schema::value_range(node.op.name, name, value)))
+        }
+        _ => None,
+    })
 }

@@ -26,8 +26,7 @@ const LIMIT: usize = 1 << 16;
 const WIDENED: usize = 1 << 12;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (result, node) = (m.result()?, m.root().clone());
-    let graph = m.graph();
+    let (result, node, graph) = (m.result()?, m.root(), m.graph());
     let operands = || node.inputs.iter().flatten().copied();
     if !operands().all(|v| graph.tensor(v).is_some()) {
         return Err("an operand is not a constant".into());

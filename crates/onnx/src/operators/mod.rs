@@ -171,6 +171,19 @@ impl Op {
 }
 
 impl Node {
+    /// Returns all versions of the node's operator, as [`schema::versions`] does.
+    pub fn versions(&self) -> &'static [Schema] {
+        match self.op.domain {
+            CONTRIB => schema::versions(&self.op),
+            _ => self.operator().versions,
+        }
+    }
+
+    /// Returns the version of the node's operator that is current at `opset`.
+    pub fn schema(&self, opset: i64) -> Option<&'static Schema> {
+        schema::current(self.versions(), opset)
+    }
+
     /// Returns `true` if the node changes the shape of its first operand and nothing else.
     pub fn is_reshape(&self) -> bool {
         self.operator().is_reshape()

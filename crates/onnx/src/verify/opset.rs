@@ -99,7 +99,7 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
         let Some(needs) = valid.first_from(opset) else {
             return Err(never(id, node, opset));
         };
-        let reason = schema::find(&node.op, opset).and_then(|s| reason(s, node, opset));
+        let reason = node.schema(opset).and_then(|s| reason(s, node, opset));
         let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
         return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin });
     }
@@ -108,14 +108,14 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
 
 /// Returns `true` if a node's operator, operand counts and attributes are valid at `opset`.
 pub fn is_valid_at(node: &Node, opset: i64) -> bool {
-    let schema = schema::find(&node.op, opset);
+    let schema = node.schema(opset);
     schema.is_some_and(|s| signature::structure(s, node).is_ok())
         && signature::values(node, opset).is_ok()
 }
 
 /// Returns the opsets that a node's operator, operand counts and attributes are valid at.
 fn node_opsets(node: &Node) -> Opsets {
-    let versions = schema::versions(&node.op);
+    let versions = node.versions();
     let valid = |s: &&Schema| signature::structure(s, node).is_ok();
     let (since, until) = signature::opsets_of_values(node);
     versions.iter().filter(valid).fold(Opsets(0), |all, s| {
@@ -131,7 +131,7 @@ fn reason(schema: &Schema, node: &Node, opset: i64) -> Option<String> {
 
 /// Returns the error for a node that is valid at no opset from `floor` on.
 fn never(id: NodeId, node: &Node, floor: i64) -> Error {
-    let latest = schema::find(&node.op, NEWEST);
+    let latest = node.schema(NEWEST);
     let why = latest.and_then(|s| reason(s, node, NEWEST));
     let why = why.unwrap_or_else(|| "ONNX has no such operator".to_owned());
     Error::invalid(&label(id, node), format!("not valid at any opset from {floor} on: {why}"))

@@ -7,13 +7,13 @@ use crate::{Attr, Error, Graph, Node, NodeId, Result};
 /// Checks a node against the schema of `opset`, or else against any schema of its operator.
 pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()> {
     let node = graph.node(id);
-    if !node.op.domain.is_empty() && schema::versions(&node.op).is_empty() {
+    if !node.op.domain.is_empty() && node.versions().is_empty() {
         return Ok(());
     }
     let complain = |reason: String| Error::invalid(&label(id, node), reason);
-    let versions = schema::versions(&node.op);
+    let versions = node.versions();
     let schema = match opset {
-        Some(opset) => schema::find(&node.op, opset),
+        Some(opset) => node.schema(opset),
         None => versions.iter().rev().find(|s| structure(s, node).is_ok()).or(versions.last()),
     };
     let Some(schema) = schema else {

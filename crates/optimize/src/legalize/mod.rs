@@ -204,7 +204,7 @@ impl<'a> Legalizer<'a> {
             return Ok(false);
         }
         let is_known = onnx::is_valid_at(node, self.opset) || older::is_respelled(node, self.opset);
-        let schema = schema::find(&node.op, self.opset).filter(|_| is_known);
+        let schema = node.schema(self.opset).filter(|_| is_known);
         let Some(schema) = schema else {
             return self.missing(id).map(|()| true);
         };
@@ -311,7 +311,7 @@ impl<'a> Legalizer<'a> {
     fn too_old_for(&self, id: NodeId, dtype: DType) -> Option<Error> {
         let node = self.graph().node(id);
         let accepts = |opset: &i64| {
-            let schema = schema::find(&node.op, *opset).filter(|_| onnx::is_valid_at(node, *opset));
+            let schema = node.schema(*opset).filter(|_| onnx::is_valid_at(node, *opset));
             schema.is_some_and(|schema| {
                 let binding = Binding::new(schema, self.graph(), node);
                 binding.is_ok_and(|b| self.target.accepts(schema, self.graph(), node, &b))

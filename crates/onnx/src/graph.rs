@@ -393,13 +393,24 @@ impl Graph {
     /// Returns all blocks that are reachable from the main graph and the functions, outer before
     /// inner.
     pub fn live_blocks(&self) -> Vec<BlockId> {
-        self.visit_nodes(|_| {})
+        self.visit_nodes(|_, _| {})
     }
 
     /// Returns the nodes of all reachable blocks.
     pub fn all_nodes(&self) -> Vec<NodeId> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        self.visit_nodes(|id| nodes.push(id));
+        self.visit_nodes(|id, _| nodes.push(id));
+        nodes
+    }
+
+    /// Returns the nodes of all reachable blocks that satisfy `predicate`.
+    pub fn nodes_where(&self, predicate: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        let mut nodes = Vec::new();
+        self.visit_nodes(|id, node| {
+            if predicate(node) {
+                nodes.push(id);
+            }
+        });
         nodes
     }
 
@@ -408,13 +419,11 @@ impl Graph {
         if self.blocks.len() == 1 {
             return Vec::new();
         }
-        let mut nodes = self.all_nodes();
-        nodes.retain(|id| self.node(*id).blocks().next().is_some());
-        nodes
+        self.nodes_where(|node| node.blocks().next().is_some())
     }
 
     /// Visits the nodes of all reachable blocks, and returns the blocks, outer before inner.
-    fn visit_nodes(&self, mut visit: impl FnMut(NodeId)) -> Vec<BlockId> {
+    fn visit_nodes(&self, mut visit: impl FnMut(NodeId, &Node)) -> Vec<BlockId> {
         let mut blocks = vec![Self::MAIN];
         blocks.extend(self.functions.iter().map(|f| f.body));
         let mut at = 0;
@@ -422,7 +431,7 @@ impl Graph {
             let mut next = self.block(block).first;
             while let Some(id) = next {
                 let node = self.node(id);
-                visit(id);
+                visit(id, node);
                 if self.blocks.len() > 1 {
                     blocks.extend(node.blocks());
                 }

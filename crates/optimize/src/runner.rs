@@ -87,11 +87,10 @@ impl<'r, R: Rule> Rules<'r, R> {
 
     /// Applies the rules to a fixed point.
     pub(crate) fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
-        let mut nodes = edit.graph().all_nodes();
         // Every rule simplifies the graph, so a node is replaced only a few times.
-        let limit = 64 * nodes.len() + 4096;
-        nodes.retain(|id| !self.of(edit.graph().node(*id)).is_empty());
-        let mut work = WorkList::new(nodes);
+        let limit = 64 * edit.mark() + 4096;
+        let roots = edit.graph().nodes_where(|node| !self.of(node).is_empty());
+        let mut work = WorkList::new(roots);
         edit.take_touched();
         let mut applied = 0;
         while let Some(id) = work.pop() {

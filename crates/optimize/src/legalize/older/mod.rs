@@ -157,9 +157,8 @@ pub(super) fn simplify(work: &mut Legalizer<'_>) -> Result<(), Error> {
 pub(super) fn spell(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
-        for id in work.graph().all_nodes() {
-            let node = work.graph().get(id).filter(|node| change.ops.has(node));
-            let Some(node) = node else { continue };
+        for id in work.graph().nodes_where(|node| change.ops.has(node)) {
+            let Some(node) = work.graph().get(id) else { continue };
             let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {
                 Ok(()) => {}

@@ -48,7 +48,7 @@ pub(crate) struct Composed(FxHashMap<Movements, Option<Rc<[Movement]>>>);
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Movements {
     from: Vec<Dim>,
-    /// The permutation, for a `Transpose`, and the shape of each result.
+    /// The permutation, for a `Transpose`, and the shape of the result.
     moves: Vec<(Option<Vec<i64>>, Vec<Dim>)>,
 }
 
@@ -57,8 +57,8 @@ impl Movements {
         let moved = |id: &NodeId| {
             let node = graph.node(*id);
             let perm = || node.ints("perm").map(<[i64]>::to_vec).unwrap_or_default();
-            let shapes = node.outputs.iter().flat_map(|value| graph.ty(*value).shape.clone());
-            (node.is("Transpose").then(perm), shapes.collect())
+            let shape = node.outputs.first().map(|value| graph.ty(*value).shape.clone());
+            (node.is("Transpose").then(perm), shape.unwrap_or_default())
         };
         let from = graph.ty(chain.source).shape.clone();
         Self { from, moves: chain.nodes.iter().map(moved).collect() }

@@ -48,8 +48,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     } else {
         Exactness::Rounded
     };
-    let operation =
-        Operation { node: &node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
+    let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
     let is_small = is_within(dtype, &shape, LIMIT);
     let is_first = node.input(0) == Some(parameter);
     if let Some(view) = fold::view(&operation)?.filter(|_| is_first) {

@@ -4,7 +4,6 @@
 
 use onnx::operators::{self, Operator, Trait};
 use onnx::{Graph, ValueId};
-use smallvec::SmallVec;
 
 use super::{is_transparent, reduces};
 use crate::recognize::pattern::{Node, Pattern, respelled};
@@ -12,7 +11,9 @@ use crate::recognize::pattern::{Node, Pattern, respelled};
 /// The kinds of a node's operands, either as found or as a pattern expects them.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    operands: SmallVec<[Kinds; 4]>,
+    count: usize,
+    /// The kinds of the first three operands. The others are not compared.
+    operands: [Kinds; 3],
     /// `true` if the operands may be swapped.
     is_commutative: bool,
 }
@@ -37,18 +38,18 @@ impl Seen {
     fn of(operator: &Operator, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
         // The axes operand of a reduction is checked later.
         let count = if reduces(operator) { 1 } else { operands.len() };
-        let operands: SmallVec<_> = operands.take(count).collect();
-        let is_commutative = operands.len() == 2 && operator.has(Trait::Commutative);
-        Self { operands, is_commutative }
+        let mut first = [ANYTHING; 3];
+        first.iter_mut().zip(operands.take(count)).for_each(|(to, kinds)| *to = kinds);
+        let is_commutative = count == 2 && operator.has(Trait::Commutative);
+        Self { count, operands: first, is_commutative }
     }
 
     /// Returns `true` if `seen` can match this expectation.
     pub(in crate::recognize) fn may_be(&self, seen: &Seen) -> bool {
-        let fits = |(expected, found): (&Kinds, &Kinds)| expected & found != 0;
-        let (expected, found) = (self.operands.iter(), seen.operands.iter());
-        expected.len() == found.len()
-            && (expected.clone().zip(found.clone()).all(fits)
-                || self.is_commutative && expected.zip(found.rev()).all(fits))
+        let [a, b, c] = self.operands;
+        let [x, y, z] = seen.operands;
+        let fit = |x, y| (a & x != 0) & (b & y != 0) & (c & z != 0);
+        self.count == seen.count && (fit(x, y) || self.is_commutative && fit(y, x))
     }
 }
 

@@ -166,7 +166,7 @@ impl Graph {
             self.drop_use(value, Use::Output(block, i));
         }
         for (i, value) in outputs.iter().enumerate() {
-            self.values[value.index()].uses.insert(Use::Output(block, i));
+            self.values[value.index()].uses.push(Use::Output(block, i));
         }
         self.blocks[block.index()].outputs = outputs.to_vec();
     }
@@ -184,7 +184,7 @@ impl Graph {
         let id = NodeId::from_index(self.nodes.len());
         for (i, input) in inputs.iter().enumerate() {
             if let Some(value) = input {
-                self.values[value.index()].uses.insert(Use::Operand(id, i));
+                self.values[value.index()].uses.push(Use::Operand(id, i));
             }
         }
         let outputs = outputs.into_iter().enumerate();
@@ -252,7 +252,7 @@ impl Graph {
             self.drop_use(old, Use::Operand(node, index));
         }
         if let Some(new) = value {
-            self.values[new.index()].uses.insert(Use::Operand(node, index));
+            self.values[new.index()].uses.push(Use::Operand(node, index));
         }
     }
 
@@ -271,7 +271,7 @@ impl Graph {
                 Use::Operand(node, index) => self.node_mut(node).inputs[index] = Some(new),
                 Use::Output(block, index) => self.blocks[block.index()].outputs[index] = new,
             }
-            self.values[new.index()].uses.insert(place);
+            self.values[new.index()].uses.push(place);
         }
     }
 

@@ -7,7 +7,6 @@ use tensor::DType;
 
 use super::equivalents::{self, Lack};
 use super::{Error, Legalizer};
-use crate::targets::Kernels;
 use crate::{Form, Forms, Target};
 
 /// Operators whose meaning changed at a version, although a node may be valid before it. The
@@ -144,19 +143,15 @@ fn runs_alike(
         return false;
     };
     let Some(kernels) = target.kernels else { return then.is_allowed(older) };
-    let are_same = |kernels: Kernels| now == then && kernels.are_same(newest, older);
-    let stays = |device: Kernels| {
-        are_same(device) || !device.run(newest, node, &now) || device.run(older, node, &then)
-    };
     let has = |right| {
         let mut rows = kernels.rows(older, &node.attrs);
         rows.any(|row| row.right == right && then.fits(row.types()))
     };
-    let has_all = || {
-        let mut rows = kernels.rows(newest, &node.attrs).filter(|row| now.fits(row.types()));
-        rows.all(|row| has(row.right))
-    };
-    then.is_allowed(older) && target.on_device.is_none_or(stays) && (are_same(kernels) || has_all())
+    let mut rows = kernels.rows(newest, &node.attrs).filter(|row| now.fits(row.types()));
+    let leaves = target
+        .on_device
+        .is_some_and(|device| device.run(newest, node, &now) && !device.run(older, node, &then));
+    then.is_allowed(older) && !leaves && rows.all(|row| has(row.right))
 }
 
 #[cfg(test)]

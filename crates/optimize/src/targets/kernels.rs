@@ -54,19 +54,9 @@ impl Kernels {
         schema: &Schema,
         attrs: &[(&'static str, Attr)],
     ) -> impl Iterator<Item = &'static Row> {
+        let rows = self.0.iter().find_map(|table| find(table, schema)).unwrap_or_default();
         let variant = schema.variant(attrs);
-        let rows = self.find(schema).iter();
-        rows.filter(move |row| row.variant.is_empty() || row.variant == variant)
-    }
-
-    /// Returns `true` if one list describes the kernels of both versions of an operator.
-    pub(crate) fn are_same(self, one: &Schema, other: &Schema) -> bool {
-        std::ptr::eq(self.find(one), self.find(other))
-    }
-
-    /// Returns the combinations that run for any attributes.
-    fn find(self, schema: &Schema) -> &'static [Row] {
-        self.0.iter().find_map(|table| find(table, schema)).unwrap_or_default()
+        rows.iter().filter(move |row| row.variant.is_empty() || row.variant == variant)
     }
 }
 

@@ -430,7 +430,8 @@ impl<'a> Editor<'a> {
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
                 let inherited = inherited.as_slice().iter().copied();
                 let mine = std::iter::once((origin, work)).chain(within).chain(inherited);
-                gone.extend(mine.filter(|(id, _)| !settled.contains(&self.equation(*id))));
+                mine.filter(|(id, _)| !settled.contains(&self.equation(*id)))
+                    .for_each(|one| gone.push(one));
             }
             collect_operands(self.graph, id, &mut operands);
             self.graph.remove_node(id);

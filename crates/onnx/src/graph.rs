@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::facts::Memo;
+use crate::operators::Operator;
 use crate::small_set::SmallSet;
 use crate::{Assumption, Assumptions, Attr, Attrs};
 
@@ -81,6 +82,8 @@ pub struct Node {
     pub origin: OriginId,
     /// The name it is written under; empty until names are assigned.
     pub name: String,
+    /// The row of the operator, which every step of the optimiser asks for.
+    operator: &'static Operator,
     block: BlockId,
     previous: Option<NodeId>,
     next: Option<NodeId>,
@@ -90,6 +93,11 @@ impl Node {
     /// Returns `true` if this is ONNX's own operator `name`.
     pub fn is(&self, name: &str) -> bool {
         self.op.domain.is_empty() && self.op.name == name
+    }
+
+    /// Returns the row of the node's operator.
+    pub fn operator(&self) -> &'static Operator {
+        self.operator
     }
 
     /// Returns the operand at `index`, if it is present.
@@ -394,13 +402,24 @@ impl Graph {
     /// Returns all blocks that are reachable from the main graph and the functions, outer before
     /// inner.
     pub fn live_blocks(&self) -> Vec<BlockId> {
-        self.visit_nodes(|_| {})
+        self.visit_nodes(|_, _| {})
     }
 
     /// Returns the nodes of all reachable blocks.
     pub fn all_nodes(&self) -> Vec<NodeId> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        self.visit_nodes(|id| nodes.push(id));
+        self.visit_nodes(|id, _| nodes.push(id));
+        nodes
+    }
+
+    /// Returns the nodes of all reachable blocks that satisfy `predicate`.
+    pub fn nodes_where(&self, predicate: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        let mut nodes = Vec::new();
+        self.visit_nodes(|id, node| {
+            if predicate(node) {
+                nodes.push(id);
+            }
+        });
         nodes
     }
 
@@ -409,13 +428,11 @@ impl Graph {
         if self.blocks.len() == 1 {
             return Vec::new();
         }
-        let mut nodes = self.all_nodes();
-        nodes.retain(|id| self.node(*id).blocks().next().is_some());
-        nodes
+        self.nodes_where(|node| node.blocks().next().is_some())
     }
 
     /// Visits the nodes of all reachable blocks, and returns the blocks, outer before inner.
-    fn visit_nodes(&self, mut visit: impl FnMut(NodeId)) -> Vec<BlockId> {
+    fn visit_nodes(&self, mut visit: impl FnMut(NodeId, &Node)) -> Vec<BlockId> {
         let mut blocks = vec![Self::MAIN];
         blocks.extend(self.functions.iter().map(|f| f.body));
         let mut at = 0;
@@ -423,7 +440,7 @@ impl Graph {
             let mut next = self.block(block).first;
             while let Some(id) = next {
                 let node = self.node(id);
-                visit(id);
+                visit(id, node);
                 if self.blocks.len() > 1 {
                     blocks.extend(node.blocks());
                 }

@@ -37,7 +37,10 @@ fn name_nodes(graph: &mut Graph, origins: &Origins) {
         let node = graph.node(id);
         let scope = origins.scope_path(origins.naming_scope(node.origin));
         let op = node.op.name.replace('/', ".");
-        let base = if scope.is_empty() { format!("/{op}") } else { format!("/{scope}/{op}") };
+        let base = match scope {
+            "" => ["/", &op].concat(),
+            _ => ["/", scope, "/", &op].concat(),
+        };
         graph.node_mut(id).name = names.unique(base, "_");
     }
 }

@@ -81,11 +81,11 @@ impl Roots {
         }
     }
 
-    /// Returns `true` if `op` is one of the operators.
-    pub(crate) fn has(self, op: Op) -> bool {
+    /// Returns `true` if the operator of `node` is one of these.
+    pub(crate) fn has(self, node: &Node) -> bool {
         match self {
-            Roots::Named(names) => op.domain.is_empty() && names.contains(&op.name),
-            Roots::With(property) => property(op.operator()),
+            Roots::Named(names) => node.op.domain.is_empty() && names.contains(&node.op.name),
+            Roots::With(property) => property(node.operator()),
         }
     }
 }
@@ -301,7 +301,7 @@ impl<'a> Match<'a> {
 
     /// Casts `value` to `dtype`, or returns it if it has that type.
     #[track_caller]
-    pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId, Skip> {
+    pub(crate) fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId, Skip> {
         match self.ty(value).dtype == dtype {
             true => Ok(value),
             false => self.op("Cast", &[value], onnx::attrs! { to: dtype }),

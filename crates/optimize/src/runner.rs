@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use onnx::{Graph, Node, NodeId, ValueId};
-use rustc_hash::FxHashMap;
+use onnx::{Graph, Node, NodeId, ValueId, operators};
 
 use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
 
@@ -56,36 +55,45 @@ impl WorkList {
 #[derive(Debug)]
 pub(crate) struct Rules<'r, R> {
     name: &'static str,
-    /// The rules, by the operators that they apply to.
-    by_root: FxHashMap<&'r str, Vec<&'r R>>,
+    /// The rules that apply to each operator, by its number.
+    by_root: Vec<Vec<&'r R>>,
 }
 
 impl<'r, R: Rule> Rules<'r, R> {
     /// Groups the rules under a common name.
     pub(crate) fn new(name: &'static str, rules: impl IntoIterator<Item = &'r R>) -> Self {
-        let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
+        let mut by_root: Vec<Vec<&R>> = Vec::new();
         for rule in rules {
             for root in rule.roots() {
-                by_root.entry(root).or_default().push(rule);
+                let number = operators::find(root).number;
+                debug_assert!(number > 0, "`{root}` is not an operator");
+                by_root.resize_with(by_root.len().max(number + 1), Vec::new);
+                by_root[number].push(rule);
             }
         }
         Self { name, by_root }
     }
 
+    /// Returns the rules that apply to `node`.
+    fn of(&self, node: &Node) -> &[&'r R] {
+        self.by_root.get(node.operator().number).map_or(&[], Vec::as_slice)
+    }
+
     /// Applies the rules to a fixed point.
     pub(crate) fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
-        let nodes = edit.graph().all_nodes();
         // Every rule simplifies the graph, so a node is replaced only a few times.
-        let limit = 64 * nodes.len() + 4096;
+        let limit = 64 * edit.mark() + 4096;
         let mut work = WorkList::default();
-        nodes.into_iter().for_each(|node| work.push(node));
+        let roots = edit.graph().nodes_where(|node| !self.of(node).is_empty());
+        roots.into_iter().for_each(|node| work.push(node));
         edit.take_touched();
         let mut applied = 0;
         while let Some(id) = work.pop() {
-            let Some(node) = edit.graph().get(id).filter(|n| n.op.domain.is_empty()) else {
+            let Some(node) = edit.graph().get(id) else { continue };
+            let rules = self.of(node);
+            if rules.is_empty() {
                 continue;
-            };
-            let Some(rules) = self.by_root.get(node.op.name) else { continue };
+            }
             let Some(rewrite) = edit.attempt(rules, id)? else { continue };
             applied += 1;
             if applied > limit {

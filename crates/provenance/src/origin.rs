@@ -265,7 +265,8 @@ impl Origins {
             add(Some(other), self.get(other), merged);
         }
         let source = |id: &OriginId| (self.get(*id).call, self.get(*id).scope);
-        let mut seen = FxIndexSet::default();
+        let most = 1 + computed.len() + idle.len();
+        let mut seen = FxHashSet::with_capacity_and_hasher(most, FxBuildHasher);
         seen.insert((kept.call, kept.scope));
         computed.retain(|id| seen.insert(source(id)));
         idle.retain(|id| seen.insert(source(id)));

@@ -48,19 +48,25 @@ struct Sums {
 
 impl Sums {
     fn add<const N: usize>(&mut self, bytes: &[u8], decode: impl Fn([u8; N]) -> f64) {
-        for elements in bytes.as_chunks::<N>().0.chunks(LANES) {
-            for (lane, element) in elements.iter().enumerate() {
-                let size = decode(*element).abs();
-                self.squares[lane] += size * size;
-                self.largest[lane] = self.largest[lane].max(size);
+        let mut add = |lane: usize, element: [u8; N]| {
+            let size = decode(element).abs();
+            self.squares[lane] += size * size;
+            // One instruction, unlike a maximum that handles NaN on either side.
+            if size > self.largest[lane] {
+                self.largest[lane] = size;
             }
+        };
+        let (blocks, rest) = bytes.as_chunks::<N>().0.as_chunks::<LANES>();
+        for block in blocks {
+            (0..LANES).for_each(|lane| add(lane, block[lane]));
         }
+        rest.iter().enumerate().for_each(|(lane, element)| add(lane, *element));
     }
 
     fn norms(&self) -> Norms {
         let squares: f64 = self.squares.iter().sum();
         let largest = self.largest.iter().copied().fold(0.0, f64::max);
-        // A maximum ignores NaN, a sum does not.
+        // The comparisons ignore NaN, a sum does not.
         Norms {
             largest: if squares.is_nan() { f64::NAN } else { largest },
             euclidean: squares.sqrt(),

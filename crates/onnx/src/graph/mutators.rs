@@ -193,8 +193,19 @@ impl Graph {
             Some(next) => self.node(next).previous,
             None => self.block(block).last,
         };
-        let name = String::new();
-        let node = Node { op, inputs, outputs, attrs, origin, name, block, previous, next: before };
+        let (name, operator) = (String::new(), op.operator());
+        let node = Node {
+            op,
+            inputs,
+            outputs,
+            attrs,
+            origin,
+            name,
+            operator,
+            block,
+            previous,
+            next: before,
+        };
         self.nodes.push(Some(node));
         self.link(block, previous, Some(id));
         self.link(block, Some(id), before);

@@ -85,6 +85,8 @@ pub enum Trait {
 pub struct Operator {
     /// The name in the specification.
     pub name: &'static str,
+    /// A small number that no other operator of ONNX has, or 0 for operators of other domains.
+    pub number: usize,
     pub(crate) infer: Option<Infer>,
     pub(crate) content: Option<Content>,
     pub(crate) fold: Fold,
@@ -110,7 +112,8 @@ const fn row(
     precision: PrecisionClass,
     traits: &'static [Trait],
 ) -> Operator {
-    Operator { name, infer, content, fold, axes, algebra, precision, traits, versions: &[] }
+    let number = 0;
+    Operator { name, number, infer, content, fold, axes, algebra, precision, traits, versions: &[] }
 }
 
 /// The row for operators of other domains and operators without a row. It assumes nothing.
@@ -120,8 +123,7 @@ const UNKNOWN: Operator =
 /// The row for the contributed norm of a sum, which computes like other norms.
 const NORM_OF_SUM: Operator = Operator { traits: &[Trait::Sums], ..UNKNOWN };
 
-/// All operators by name, with their schemas. This is a map, because every node is looked up
-/// several times.
+/// All operators by name, with their schemas.
 static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
     let versions = schema::by_name();
     let mut operators: FxHashMap<&str, Operator> = versions
@@ -130,6 +132,9 @@ static OPERATORS: LazyLock<FxHashMap<&str, Operator>> = LazyLock::new(|| {
     for row in table::TABLE {
         let versions = operators.get(row.name).map_or(&[][..], |known| known.versions);
         operators.insert(row.name, Operator { versions, ..row.clone() });
+    }
+    for (number, operator) in (1..).zip(operators.values_mut()) {
+        operator.number = number;
     }
     operators
 });
@@ -157,9 +162,17 @@ impl Op {
 }
 
 impl Node {
-    /// Returns the row of the node's operator.
-    pub fn operator(&self) -> &'static Operator {
-        self.op.operator()
+    /// Returns all versions of the node's operator, as [`schema::versions`] does.
+    pub fn versions(&self) -> &'static [Schema] {
+        match self.op.domain {
+            CONTRIB => schema::versions(&self.op),
+            _ => self.operator().versions,
+        }
+    }
+
+    /// Returns the version of the node's operator that is current at `opset`.
+    pub fn schema(&self, opset: i64) -> Option<&'static Schema> {
+        schema::current(self.versions(), opset)
     }
 
     /// Returns `true` if the node changes the shape of its first operand and nothing else.

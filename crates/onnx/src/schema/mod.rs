@@ -154,7 +154,12 @@ pub(crate) fn by_name() -> impl Iterator<Item = &'static [Schema]> {
 
 /// Returns the version of an operator that is current at `opset`.
 pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {
-    versions(op).iter().find(|s| s.since <= opset && opset <= s.until)
+    current(versions(op), opset)
+}
+
+/// Returns the version that is current at `opset`.
+pub(crate) fn current(versions: &'static [Schema], opset: i64) -> Option<&'static Schema> {
+    versions.iter().find(|s| s.since <= opset && opset <= s.until)
 }
 
 impl Schema {

@@ -6,6 +6,26 @@ use super::{label, signature, supported};
 use crate::schema::{self, NEWEST, OLDEST, Schema, Types};
 use crate::{Error, Graph, Node, NodeId, Op, Result};
 
+/// A set of opsets: bit `i` is opset `OLDEST + i`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Opsets(u32);
+
+impl Opsets {
+    /// Returns the opsets from `first` to `last`.
+    fn between(first: i64, last: i64) -> Self {
+        let opsets = first.max(OLDEST)..=last.min(NEWEST);
+        Opsets(opsets.fold(0, |all, opset| all | 1 << (opset - OLDEST)))
+    }
+
+    fn contains(self, opset: i64) -> bool {
+        self.0 & Self::between(opset, opset).0 != 0
+    }
+
+    fn first_from(self, floor: i64) -> Option<i64> {
+        (floor..=NEWEST).find(|o| self.contains(*o))
+    }
+}
+
 /// Returns the lowest opset from `floor` on that all needed nodes are valid at.
 ///
 /// This depends on operators, their operand counts and attributes, and on the element types of
@@ -25,16 +45,16 @@ pub fn required_opset(
             continue;
         }
         let valid = node_opsets(node);
-        let Some(first) = valid.iter().find(|opset| **opset >= floor) else {
+        let Some(first) = valid.first_from(floor) else {
             return Err(never(id, node, floor));
         };
         for (opset, by) in &mut excluded {
-            if !valid.contains(opset) {
+            if !valid.contains(*opset) {
                 by.get_or_insert(id);
             }
         }
         if excluded.iter().all(|(_, by)| by.is_some()) {
-            let other = excluded.iter().find(|(o, _)| o == first).and_then(|(_, by)| *by);
+            let other = excluded.iter().find(|(o, _)| *o == first).and_then(|(_, by)| *by);
             let other = other.map(|id| label(id, graph.node(id))).unwrap_or_default();
             let reason = format!("no opset has both it and {other}");
             return Err(Error::invalid(&label(id, node), reason));
@@ -73,13 +93,13 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
     for id in graph.all_nodes() {
         let node = graph.node(id);
         let valid = node_opsets(node);
-        if !node.op.domain.is_empty() || valid.contains(&opset) {
+        if !node.op.domain.is_empty() || valid.contains(opset) {
             continue;
         }
-        let Some(needs) = valid.into_iter().find(|valid| *valid > opset) else {
+        let Some(needs) = valid.first_from(opset) else {
             return Err(never(id, node, opset));
         };
-        let reason = schema::find(&node.op, opset).and_then(|s| reason(s, node, opset));
+        let reason = node.schema(opset).and_then(|s| reason(s, node, opset));
         let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
         return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin });
     }
@@ -88,16 +108,17 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
 
 /// Returns `true` if a node's operator, operand counts and attributes are valid at `opset`.
 pub fn is_valid_at(node: &Node, opset: i64) -> bool {
-    schema::find(&node.op, opset).is_some_and(|s| reason(s, node, opset).is_none())
+    let schema = node.schema(opset);
+    schema.is_some_and(|s| reason(s, node, opset).is_none())
 }
 
-/// Returns the opsets that a node's operator, operand counts and attributes are valid at, in
-/// ascending order.
-fn node_opsets(node: &Node) -> Vec<i64> {
-    let versions = schema::versions(&node.op).iter();
-    let valid = versions.filter(|s| signature::structure(s, node).is_ok());
-    let opsets = valid.flat_map(|s| s.since.max(OLDEST)..=s.until);
-    opsets.filter(|opset| signature::values(node, *opset).is_ok()).collect()
+/// Returns the opsets that a node's operator, operand counts and attributes are valid at.
+fn node_opsets(node: &Node) -> Opsets {
+    let valid = |s: &&Schema| signature::structure(s, node).is_ok();
+    let (since, until) = signature::opsets_of_values(node);
+    node.versions().iter().filter(valid).fold(Opsets(0), |all, s| {
+        Opsets(all.0 | Opsets::between(s.since.max(since), s.until.min(until)).0)
+    })
 }
 
 /// Returns the reason that a node is not valid at `opset` although its operator exists.
@@ -107,7 +128,7 @@ fn reason(schema: &Schema, node: &Node, opset: i64) -> Option<String> {
 
 /// Returns the error for a node that is valid at no opset from `floor` on.
 fn never(id: NodeId, node: &Node, floor: i64) -> Error {
-    let latest = schema::find(&node.op, NEWEST);
+    let latest = node.schema(NEWEST);
     let why = latest.and_then(|s| reason(s, node, NEWEST));
     let why = why.unwrap_or_else(|| "ONNX has no such operator".to_owned());
     Error::invalid(&label(id, node), format!("not valid at any opset from {floor} on: {why}"))

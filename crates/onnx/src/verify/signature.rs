@@ -1,5 +1,7 @@
 //! Checks a node against the schema of its operator.
 
+use std::ops::RangeInclusive;
+
 use super::label;
 use crate::schema::{self, Arity, AttrKind, Binding, Param, Schema};
 use crate::{Attr, Error, Graph, Node, NodeId, Result};
@@ -7,13 +9,13 @@ use crate::{Attr, Error, Graph, Node, NodeId, Result};
 /// Checks a node against the schema of `opset`, or else against any schema of its operator.
 pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()> {
     let node = graph.node(id);
-    let versions = schema::versions(&node.op);
+    let versions = node.versions();
     if !node.op.domain.is_empty() && versions.is_empty() {
         return Ok(());
     }
     let complain = |reason: String| Error::invalid(&label(id, node), reason);
     let schema = match opset {
-        Some(opset) => schema::find(&node.op, opset),
+        Some(opset) => node.schema(opset),
         None => versions.iter().rev().find(|s| structure(s, node).is_ok()).or(versions.last()),
     };
     let Some(schema) = schema else {
@@ -85,12 +87,27 @@ fn params(
 
 /// Checks that the values of string attributes exist at `opset`. Fails with a reason.
 pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), String> {
-    for (name, attr) in &node.attrs {
-        if let Attr::String(value) = attr
-            && !schema::value_range(node.op.name, name, value).contains(&opset)
-        {
-            return Err(format!("attribute `{name}` has no value `{value}` at opset {opset}"));
+    match string_values(node).find(|(_, _, opsets)| !opsets.contains(&opset)) {
+        Some((name, value, _)) => {
+            Err(format!("attribute `{name}` has no value `{value}` at opset {opset}"))
         }
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns the first and the last opset at which the values of all string attributes exist.
+pub(super) fn opsets_of_values(node: &Node) -> (i64, i64) {
+    string_values(node).fold((0, i64::MAX), |(first, last), (_, _, opsets)| {
+        (first.max(*opsets.start()), last.min(*opsets.end()))
+    })
+}
+
+/// Returns the string attributes of a node, each with its value and the opsets that allow the value.
+fn string_values(node: &Node) -> impl Iterator<Item = (&str, &str, RangeInclusive<i64>)> {
+    node.attrs.iter().filter_map(|(name, attr)| match attr {
+        Attr::String(value) => {
+            Some((*name, &**value, schema::value_range(node.op.name, name, value)))
+        }
+        _ => None,
+    })
 }

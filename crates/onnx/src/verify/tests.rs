@@ -296,11 +296,12 @@ fn names_are_unique() {
 
 #[test]
 fn use_lists_must_be_complete() {
-    let mut graph = single("Exp", &[F], attrs! {}, &[F]);
-    let node = graph.all_nodes()[0];
-    let input = graph.node(node).inputs[0];
+    let mut graph = Graph::new("test");
+    let input = Some(graph.add_input(Graph::MAIN, ty(F)));
+    let op = Op { domain: "other", name: "Op" };
+    let parts = (op, vec![input], attrs! {});
+    let node = graph.add_node(Graph::MAIN, None, parts, vec![ty(F)], origin());
     graph.node_mut(node).inputs.push(input);
-    graph.node_mut(node).op = Op { domain: "other", name: "Op" };
     assert_eq!(error(&graph, None), "invalid graph: %0 (f32[2]) is read 2 times, but has 1 uses");
     graph.node_mut(node).inputs.clear();
     let message = error(&graph, None);

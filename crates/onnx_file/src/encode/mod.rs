@@ -148,9 +148,11 @@ struct Body {
 /// Returns `true` for a result of a contributed operator that is optional and never read. Kernels
 /// may not compute such a result at all.
 fn is_omitted(graph: &Graph, node: &Node, result: ValueId) -> bool {
-    let schema = schema::find(&node.op, 1).filter(|_| node.op.domain == schema::CONTRIB);
+    if node.op.domain != schema::CONTRIB {
+        return false;
+    }
     let at = node.outputs.iter().position(|output| *output == result);
-    let parameter = at.and_then(|at| schema?.outputs.get(at));
+    let parameter = at.and_then(|at| node.schema(1)?.outputs.get(at));
     let is_optional = parameter.is_some_and(|output| output.arity == Arity::Optional);
     is_optional && !graph.value(result).is_used()
 }
@@ -249,8 +251,9 @@ impl<'a> Encoder<'a> {
         let inputs =
             defined.iter().map(|id| self.define(*id)).collect::<Result<Vec<ValueInfoProto>>>()?;
         let returned = graph.block(block).outputs();
-        let mut nodes = Vec::new();
-        let mut value_info = Vec::new();
+        let ids: Vec<NodeId> = graph.nodes_of(block).collect();
+        let mut nodes = Vec::with_capacity(ids.len());
+        let mut value_info = Vec::with_capacity(ids.len());
         let mut outputs = vec![None; returned.len()];
         let positions = self.check_outputs(block, kind)?;
         if kind == GraphKind::Subgraph {
@@ -260,7 +263,7 @@ impl<'a> Encoder<'a> {
                 }
             }
         }
-        for id in graph.nodes_of(block) {
+        for id in ids {
             nodes.push(self.node(id, depth)?);
             let node = graph.node(id);
             for id in node.outputs.iter().filter(|id| !is_omitted(graph, node, **id)) {

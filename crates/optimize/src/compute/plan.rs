@@ -1,7 +1,7 @@
 //! Plans the float type of each node.
 
 use onnx::operators::{PrecisionClass, Trait};
-use onnx::schema::{self, Arity, Binding, Schema, Types};
+use onnx::schema::{Arity, Binding, Schema, Types};
 use onnx::{Graph, Node, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -240,8 +240,8 @@ impl Converted {
     /// Returns the constraints of a node that computes in float32, or `None` if it has no such
     /// results.
     pub(super) fn of(graph: &Graph, node: &Node, opset: i64) -> Option<Self> {
-        let newest = || schema::versions(&node.op).last();
-        let schema = schema::find(&node.op, opset).or_else(newest)?;
+        let newest = || node.versions().last();
+        let schema = node.schema(opset).or_else(newest)?;
         let mut constraints = SmallVec::new();
         for (i, output) in node.outputs.iter().enumerate() {
             let param = schema.output(i)?;

@@ -133,7 +133,7 @@ fn constraint(schema: &Schema, node: &Node, input: usize) -> Option<usize> {
     if let Some(param) = schema.input(input) {
         return Some(param.types);
     }
-    let current = schema::find(&node.op, schema::NEWEST)?;
+    let current = node.schema(schema::NEWEST)?;
     let name = current.types[current.input(input)?.types].name;
     schema.types.iter().position(|constraint| constraint.name == name)
 }

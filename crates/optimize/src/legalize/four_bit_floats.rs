@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use onnx::formula::formulas;
 use onnx::operators::Algebra;
-use onnx::schema::{self, Binding, Types};
+use onnx::schema::{Binding, Types};
 use onnx::{Graph, NodeId, Producer, ValueId, attrs};
 use tensor::{DType, Tensor, Type};
 
@@ -69,7 +69,7 @@ fn compute_in_single(work: &mut Legalizer<'_>) -> Result<(), Error> {
             if !computes || !node.outputs.iter().any(|v| is_four(work.graph(), *v)) {
                 continue;
             }
-            let Some(schema) = schema::find(&node.op, work.opset) else { continue };
+            let Some(schema) = node.schema(work.opset) else { continue };
             let complain = |reason| onnx::Error::invalid(node.op.name, reason);
             let binding = Binding::new(schema, work.graph(), node).map_err(complain)?;
             let single = |types: Types| (types.single() == Some(FOUR)).then_some(DType::F32);

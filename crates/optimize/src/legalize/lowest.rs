@@ -1,6 +1,6 @@
 //! The lowest opset at which a finished graph is valid, means the same and runs on the same kernels.
 
-use onnx::schema::{self, Binding, Schema};
+use onnx::schema::{Binding, Schema};
 use onnx::{Graph, Node, NodeId};
 use provenance::Origins;
 use tensor::DType;
@@ -59,7 +59,7 @@ pub fn replace_fused(
 pub(super) fn is_fused_later(node: &Node, opset: i64, target: Target) -> bool {
     node.op.domain.is_empty()
         && target.fused_on_load.contains(&node.op.name)
-        && schema::find(&node.op, opset).is_none()
+        && node.schema(opset).is_none()
 }
 
 /// Returns the nodes whose equivalents give the model a lower opset.
@@ -72,11 +72,14 @@ fn lowering(
 ) -> Vec<NodeId> {
     let (mut fused, others): (Vec<_>, Vec<_>) =
         nodes.into_iter().partition(|id| is_fused_again(graph, *id, target, forms));
+    if fused.is_empty() {
+        return fused;
+    }
     let floor = target.lowest_opset.min(opset);
     let needed =
         others.into_iter().map(|id| needed_by(graph, graph.node(id), opset, floor, target));
     let needed = needed.max().unwrap_or(floor);
-    if fused.iter().any(|id| schema::find(&graph.node(*id).op, needed).is_some()) {
+    if fused.iter().any(|id| graph.node(*id).schema(needed).is_some()) {
         fused.clear();
     }
     fused
@@ -105,7 +108,7 @@ fn is_fused_again(graph: &Graph, id: NodeId, target: Target, forms: &Forms) -> b
 
 /// Returns the lowest opset from `floor` to `opset` at which a node can remain unchanged.
 fn needed_by(graph: &Graph, node: &Node, opset: i64, floor: i64, target: Target) -> i64 {
-    let versions = schema::versions(&node.op);
+    let versions = node.versions();
     let Some(current) = versions.iter().position(|s| s.since <= opset && opset <= s.until) else {
         return floor;
     };

@@ -208,9 +208,8 @@ impl<'a> Legalizer<'a> {
         if !node.op.domain.is_empty() || lowest::is_fused_later(node, self.opset, self.target) {
             return Ok(false);
         }
-        let is_known =
-            onnx::is_valid_at(node, self.opset) || older::is_respelled(node.op.name, self.opset);
-        let schema = schema::find(&node.op, self.opset).filter(|_| is_known);
+        let is_known = onnx::is_valid_at(node, self.opset) || older::is_respelled(node, self.opset);
+        let schema = node.schema(self.opset).filter(|_| is_known);
         let Some(schema) = schema else {
             return self.missing(id).map(|()| true);
         };
@@ -317,7 +316,7 @@ impl<'a> Legalizer<'a> {
     fn too_old_for(&self, id: NodeId, dtype: DType) -> Option<Error> {
         let node = self.graph().node(id);
         let accepts = |opset: &i64| {
-            let schema = schema::find(&node.op, *opset).filter(|_| onnx::is_valid_at(node, *opset));
+            let schema = node.schema(*opset).filter(|_| onnx::is_valid_at(node, *opset));
             schema.is_some_and(|schema| {
                 let binding = Binding::new(schema, self.graph(), node);
                 binding.is_ok_and(|b| self.target.accepts(schema, self.graph(), node, &b))
@@ -335,7 +334,7 @@ impl<'a> Legalizer<'a> {
         let (op, origin) = (node.op, node.origin);
         let is_known = |opset: &i64| {
             let has = schema::find(&op, *opset).is_some();
-            onnx::is_valid_at(node, *opset) || has && older::is_respelled(op.name, *opset)
+            onnx::is_valid_at(node, *opset) || has && older::is_respelled(node, *opset)
         };
         let needs = (self.opset..=schema::NEWEST).find(is_known);
         let is_lacking = schema::find(&op, self.opset).is_none();

@@ -1,6 +1,6 @@
 //! Nodes that a target's device leaves to the CPU.
 
-use onnx::schema::{self, Binding};
+use onnx::schema::Binding;
 use onnx::{Graph, Node};
 use provenance::OriginId;
 use tensor::DType;
@@ -53,7 +53,7 @@ pub(super) fn is_size(graph: &Graph, node: &Node) -> bool {
 }
 
 fn is_on_device(graph: &Graph, node: &Node, opset: i64, kernels: Kernels) -> bool {
-    let Some(schema) = schema::find(&node.op, opset) else { return false };
+    let Some(schema) = node.schema(opset) else { return false };
     let Ok(binding) = Binding::new(schema, graph, node) else { return false };
     kernels.run(schema, node, &binding)
 }

@@ -10,7 +10,7 @@ mod parts;
 pub(crate) use look::Seen;
 pub(super) use look::{expected, may_be, seen};
 
-use onnx::operators::{self, Axes, Trait};
+use onnx::operators::{Axes, Operator, Trait};
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -99,9 +99,9 @@ pub(super) fn find_given(
     search.pursue(goal, &[], None).then_some(Finding { bound: search.bound, nodes: search.nodes })
 }
 
-/// Returns `true` if the matcher may look through `op`.
-fn is_transparent(op: &str) -> bool {
-    matches!(op, "Cast" | "Expand" | "Identity") || operators::find(op).is_reshape()
+/// Returns `true` if the matcher may look through `node`.
+fn is_transparent(node: &onnx::Node) -> bool {
+    node.is_reshape() || matches!(node.op.name, "Cast" | "Expand" | "Identity")
 }
 
 struct Search<'p, 'g> {
@@ -362,7 +362,7 @@ impl<'p, 'g> Search<'p, 'g> {
                     && pattern.ends_in_constant()
                     && self.operands(pattern, id, last, goal)
             }
-            op if is_reduction(op) => self.reduction(pattern, id, goal),
+            _ if reduces(node.operator()) => self.reduction(pattern, id, goal),
             _ => self.operands(pattern, id, Written::Plain, goal),
         };
         found || self.through(goal)
@@ -376,7 +376,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let Some(mut inputs) = inputs.filter(|inputs| inputs.len() == pattern.args.len()) else {
             return false;
         };
-        let both = matches!(*inputs, [a, b] if a != b) && is_commutative(node.op.name);
+        let both = matches!(*inputs, [a, b] if a != b) && node.operator().has(Trait::Commutative);
         (0..1 + usize::from(both)).any(|order| {
             if order == 1 {
                 inputs.swap(0, 1);
@@ -469,12 +469,9 @@ fn is_small(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
 
-fn is_reduction(op: &str) -> bool {
-    operators::find(op).axes == Axes::Reduce
-}
-
-fn is_commutative(op: &str) -> bool {
-    operators::find(op).has(Trait::Commutative)
+/// Returns `true` if the operator is a reduction whose axes may be an operand.
+fn reduces(operator: &Operator) -> bool {
+    operator.axes == Axes::Reduce
 }
 
 /// Returns `true` if a constant of type `dtype` is `wanted`, rounded to that type. Numbers that the

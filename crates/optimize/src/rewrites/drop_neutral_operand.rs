@@ -21,16 +21,19 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let op = node.operator();
     let shape = &m.ty(y).shape;
-    let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
     // A computed operand is neutral if it is always zero. The cheap test comes first because this
     // is rare and the analysis is slow.
-    let is_zero = |v, other| {
-        matches!(op.name, "Add" | "Sub")
-            && is_multiple_of_zero(m, v)
+    let is_sum = matches!(op.name, "Add" | "Sub");
+    let is_zero = |v, from, other| {
+        is_sum
+            && is_multiple_of_zero(m, from)
             && m.facts().float_interval(v, shape).is(0.0)
             && (op.name == "Sub" || !m.facts().float_interval(other, shape).has_negative_zero)
     };
-    let is_neutral = |v, other| is_constant(v) || is_zero(v, other);
+    let is_neutral = |v, other| {
+        let from = spread_from(m, v);
+        m.constant(from).is_some_and(|t| is_neutral(op, t)) || is_zero(v, from, other)
+    };
     let (x, neutral) = if is_neutral(b, a) {
         (a, b)
     } else if op.has(Trait::Commutative) && is_neutral(a, b) {
@@ -72,7 +75,6 @@ fn is_neutral(op: &Operator, tensor: &Tensor) -> bool {
 /// other factor is finite.
 fn is_multiple_of_zero(m: &Match<'_>, value: ValueId) -> bool {
     let is_zero = |v: &ValueId| m.number(*v) == Some(0.0);
-    let value = spread_from(m, value);
     let product = m.producer(value, &["Mul"]);
     is_zero(&value) || product.is_some_and(|node| node.inputs.iter().flatten().any(is_zero))
 }

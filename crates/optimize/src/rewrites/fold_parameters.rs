@@ -25,8 +25,7 @@ const LIMIT: usize = 1 << 16;
 const WIDENED: usize = 1 << 12;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (result, node) = (m.result()?, m.root().clone());
-    let graph = m.graph();
+    let (result, node, graph) = (m.result()?, m.root(), m.graph());
     let operands = || node.inputs.iter().flatten().copied();
     Skip::when(!operands().all(|v| graph.tensor(v).is_some()), "an operand is not a constant")?;
     let named = |v: &ValueId| graph.parameter(*v).is_some();
@@ -46,8 +45,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     } else {
         Exactness::Rounded
     };
-    let operation =
-        Operation { node: &node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
+    let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
     let is_small = is_within(dtype, &shape, LIMIT);
     let is_first = node.input(0) == Some(parameter);
     if let Some(view) = fold::view(&operation)?.filter(|_| is_first) {

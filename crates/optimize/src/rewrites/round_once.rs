@@ -2,7 +2,7 @@
 //! rounds once. What moves elements may be in between.
 
 use onnx::operators::{Operator, Trait};
-use onnx::schema::{self, Binding, Types};
+use onnx::schema::{Binding, Types};
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
@@ -36,7 +36,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let target = m.forms().target;
     Skip::when(!node.operator().has(Trait::Sums), "it may be rounded more than once")?;
     Skip::when(node.outputs.len() != 1, "the node has several results")?;
-    let schema = schema::find(&node.op, m.forms().opset).ok_or("the opset lacks it")?;
+    let schema = node.schema(m.forms().opset).ok_or("the opset lacks it")?;
     let binding = Binding::new(schema, m.graph(), &node).map_err(|_| "its types are unknown")?;
     let wide = Types::of(DType::F32);
     let types = binding.types().map(|have| if have == wide { Types::of(small) } else { have });

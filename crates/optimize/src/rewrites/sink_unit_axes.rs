@@ -21,12 +21,14 @@ const REACH: usize = 24;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, root) = (m.result()?, m.root());
-    Skip::when(!is_sinkable(m, root), "it may belong to a softmax")?;
+    Skip::when(is_float_guard(m, root), "it may belong to a softmax")?;
     let broadcasts = root.operator().axes == Axes::Elementwise;
     let count = if broadcasts { root.inputs.len() } else { 1 };
     let operands: SmallVec<[ValueId; 4]> =
         root.inputs.iter().take(count).flatten().copied().collect();
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
+    let is_single = |axis: usize| is_one(m, &operands, rank, axis);
+    Skip::when(!(0..rank).any(is_single), "no axis has size one")?;
     if broadcasts && operands.iter().any(|value| is_laid_out(m, *value)) {
         return Err("the layout between convolutions is chosen as a whole".into());
     }
@@ -38,7 +40,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     // Axes refer to the broadcast operands.
     let pushed = |gone: &[usize]| push(m.graph(), root, &AxisMap::without(gone, rank));
-    let goes = |axis: &usize| is_one(m, &operands, rank, *axis) && pushed(&[*axis]).is_some();
+    let goes = |axis: &usize| is_single(*axis) && pushed(&[*axis]).is_some();
     // Guards of a single index are recognised as a whole.
     if matches!(root.op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
         return Err("it is a single element".into());
@@ -182,12 +184,10 @@ fn without(
     emit(m, source, &[Movement::Reshape(from, to)], &old)
 }
 
-/// Returns `true` if axes may be moved behind `node`. Maxima of floats are excluded, because one
-/// that guards a softmax is dropped later.
-fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
-    let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
-    let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
-    REWRITE.roots.has(node.op) && !is_guard
+/// Returns `true` if `node` is a maximum or minimum of floats. Axes are not moved behind it, because
+/// one that guards a softmax is dropped later.
+fn is_float_guard(m: &Match<'_>, node: &Node) -> bool {
+    matches!(node.op.name, "Max" | "Min") && node.input(0).is_some_and(|x| m.ty(x).dtype.is_float())
 }
 
 /// Returns `true` if all consumers of `value` lead to data movement.
@@ -205,7 +205,8 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
         }
         let [result] = *node.outputs else { return false };
         let is_broadcast = !m.ty(result).shape.contains(&Dim::Known(1));
-        is_sinkable(m, node) && !is_broadcast && is_taken_in(m, result, left)
+        let is_sinkable = REWRITE.roots.has(node) && !is_float_guard(m, node);
+        is_sinkable && !is_broadcast && is_taken_in(m, result, left)
     })
 }
 

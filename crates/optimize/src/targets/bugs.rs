@@ -25,10 +25,9 @@ pub(crate) struct Bug {
 /// Avoids all bugs of the target, in the order of its list. Each also sees the changes of those before it.
 pub(crate) fn avoid(work: &mut Legalizer<'_>) -> Result<(), Error> {
     for bug in work.target.bugs.iter().copied().flatten() {
-        for id in work.graph().all_nodes() {
+        for id in work.graph().nodes_where(|node| bug.roots.has(node)) {
             // An earlier change may have replaced the node.
-            let Some(node) = work.graph().get(id) else { continue };
-            if bug.roots.has(node.op) {
+            if work.graph().get(id).is_some() {
                 (bug.avoid)(work, id)?;
             }
         }

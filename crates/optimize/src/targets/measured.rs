@@ -26,6 +26,13 @@ pub(super) struct Row {
     agrees: bool,
 }
 
+impl Row {
+    /// Returns `true` if the errors on hostile numbers are acceptable.
+    fn is_exact(&self) -> bool {
+        self.hostile <= MOST_HOSTILE_ERROR
+    }
+}
+
 /// The relative variation of timings between runs.
 const NOISE: f64 = 0.1;
 
@@ -55,19 +62,23 @@ impl Measured {
 
     /// Returns `true` if `op` as one node is as exact on hostile numbers as the elementary form.
     pub(crate) fn is_exact(&self, op: &str, variant: &str, dtype: DType) -> bool {
-        self.find(op, variant, dtype).is_some_and(|row| row.hostile <= MOST_HOSTILE_ERROR)
+        self.find(op, variant, dtype).is_some_and(Row::is_exact)
     }
 
     /// Returns `true` if `op` as one node is as exact as the elementary form and at least as fast.
     /// Unless all numbers are `finite`, NaN and infinities count as well. Small floats are computed
     /// in float32 between casts, so the timings of float32 apply to them.
     pub(crate) fn is_better(&self, op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
-        let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
-        let rows = (self.find(op, variant, dtype), self.find(op, variant, timed));
-        let (Some(exact), Some(fast)) = rows else { return false };
-        let agrees = exact.agrees || finite;
-        let is_exact = exact.error <= MOST_ERROR && self.is_exact(op, variant, dtype);
-        agrees && is_exact && fast.one.min(fast.all) >= 1.0 - NOISE
+        let is_fast = |row: &Row| row.one.min(row.all) >= 1.0 - NOISE;
+        self.find(op, variant, dtype).is_some_and(|row| {
+            (row.agrees || finite)
+                && row.error <= MOST_ERROR
+                && row.is_exact()
+                && match dtype {
+                    F16 | BF16 => self.find(op, variant, F32).is_some_and(is_fast),
+                    _ => is_fast(row),
+                }
+        })
     }
 
     /// Returns `true` if [`Measured::is_better`] holds for any form of `op`.

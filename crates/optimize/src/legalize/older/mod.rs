@@ -9,7 +9,7 @@ mod spellings;
 
 use onnx::operators::{Axes, Operator};
 use onnx::schema;
-use onnx::{Graph, NodeId, Op, Use};
+use onnx::{Graph, Node, NodeId, Op, Use};
 use rustc_hash::FxHashSet;
 
 use super::equivalents::{Lack, float_order};
@@ -74,9 +74,9 @@ fn by_bits(graph: &Graph, opset: i64) -> Vec<NodeId> {
     nodes.filter(|id| float_order::orders_floats(graph, graph.node(*id))).collect()
 }
 
-/// Returns `true` if `op` has another form at `opset`.
-pub(super) fn is_respelled(op: &'static str, opset: i64) -> bool {
-    CHANGES.iter().any(|row| row.ops.has(Op::onnx(op)) && opset < row.since)
+/// Returns `true` if the operator of `node` has another form at `opset`.
+pub(super) fn is_respelled(node: &Node, opset: i64) -> bool {
+    CHANGES.iter().any(|row| opset < row.since && row.ops.has(node))
 }
 
 /// Returns `true` if all operators have their current form at `opset`.
@@ -123,9 +123,8 @@ pub(super) fn simplify(work: &mut Legalizer<'_>) -> Result<(), Error> {
 pub(super) fn spell(work: &mut Legalizer<'_>) -> Result<(), Error> {
     let opset = work.opset;
     for change in CHANGES.iter().filter(|row| opset < row.since) {
-        for id in work.graph().all_nodes() {
-            let node = work.graph().get(id).filter(|node| change.ops.has(node.op));
-            let Some(node) = node else { continue };
+        for id in work.graph().nodes_where(|node| change.ops.has(node)) {
+            let Some(node) = work.graph().get(id) else { continue };
             let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
             match (change.spell)(work, id) {
                 Ok(()) => {}

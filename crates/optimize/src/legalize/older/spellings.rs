@@ -29,7 +29,7 @@ pub(super) fn integers(work: &Legalizer<'_>, value: ValueId) -> Option<Vec<i64>>
 pub(super) fn axes_attribute(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph().node(id);
     let (x, axes) = (node.input(0), node.input(1));
-    let is_reduction = node.op.operator().axes == Axes::Reduce;
+    let is_reduction = node.operator().axes == Axes::Reduce;
     let keeps = node.int("noop_with_empty_axes", 0) != 0 || !is_reduction && axes.is_some();
     let axes = match axes {
         Some(axes) => integers(work, axes).ok_or(Lack::Because("its axes are computed"))?,

@@ -49,10 +49,10 @@ pub(super) fn order_for_norm(
     node: &Node,
     convolutions: Convolutions,
 ) -> Option<AxisMap> {
-    let is_product = node.is("MatMul");
-    let order = AxisMap::channels_second(graph.ty(node.input(0)?).rank());
-    let is_pixelwise = || pixelwise(graph, node, convolutions).is_some();
-    order.filter(|_| is_product && is_pixelwise() && norm_behind(graph, node) > 0)
+    let fits = node.is("MatMul")
+        && pixelwise(graph, node, convolutions).is_some()
+        && norm_behind(graph, node) > 0;
+    if fits { AxisMap::channels_second(graph.ty(node.input(0)?).rank()) } else { None }
 }
 
 /// Returns the numbers of channels before and after a product of one matrix with enough pixels.

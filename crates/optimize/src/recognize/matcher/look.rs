@@ -2,18 +2,19 @@
 //! bindings, and reject most candidates. The first filter compares the operands of a node,
 //! summarised once for all patterns. The second one looks a few operators further upstream.
 
-use onnx::operators::{self, Operator};
+use onnx::operators::{self, Operator, Trait};
 use onnx::{Graph, ValueId};
-use smallvec::SmallVec;
 
-use super::{is_commutative, is_reduction, is_transparent};
+use super::{is_transparent, reduces};
 use crate::recognize::pattern::{Node, Pattern, respelled};
 use crate::recognize::upstream;
 
 /// The kinds of a node's operands, either as found or as a pattern expects them.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    operands: SmallVec<[Kinds; 4]>,
+    count: usize,
+    /// The kinds of the first three operands. The others are not compared.
+    operands: [Kinds; 3],
     /// `true` if the operands may be swapped.
     is_commutative: bool,
 }
@@ -35,21 +36,21 @@ fn kinds(ops: &[&str]) -> Kinds {
 }
 
 impl Seen {
-    fn of(op: &str, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
+    fn of(operator: &Operator, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
         // The axes operand of a reduction is checked later.
-        let count = if is_reduction(op) { 1 } else { operands.len() };
-        let operands: SmallVec<_> = operands.take(count).collect();
-        let is_commutative = operands.len() == 2 && is_commutative(op);
-        Self { operands, is_commutative }
+        let count = if reduces(operator) { 1 } else { operands.len() };
+        let mut first = [ANYTHING; 3];
+        first.iter_mut().zip(operands.take(count)).for_each(|(to, kinds)| *to = kinds);
+        let is_commutative = count == 2 && operator.has(Trait::Commutative);
+        Self { count, operands: first, is_commutative }
     }
 
     /// Returns `true` if `seen` can match this expectation.
     pub(in crate::recognize) fn may_be(&self, seen: &Seen) -> bool {
-        let fits = |(expected, found): (&Kinds, &Kinds)| expected & found != 0;
-        let (expected, found) = (self.operands.iter(), seen.operands.iter());
-        expected.len() == found.len()
-            && (expected.clone().zip(found.clone()).all(fits)
-                || self.is_commutative && expected.zip(found.rev()).all(fits))
+        let [a, b, c] = self.operands;
+        let [x, y, z] = seen.operands;
+        let fit = |x, y| (a & x != 0) & (b & y != 0) & (c & z != 0);
+        self.count == seen.count && (fit(x, y) || self.is_commutative && fit(y, x))
     }
 }
 
@@ -62,12 +63,12 @@ pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
         None => ANYTHING,
     };
     let operand = |value| reachable(graph, value).fold(ANYTHING, |all, value| all | one(value));
-    Seen::of(node.op.name, node.inputs.iter().map(|value| value.map_or(0, operand)))
+    Seen::of(node.operator(), node.inputs.iter().map(|value| value.map_or(0, operand)))
 }
 
 /// Summarises the operands that `op`, the root of `pattern`, requires.
 pub(in crate::recognize) fn expected(op: &str, pattern: &Node) -> Seen {
-    Seen::of(op, pattern.args.iter().map(expected_of))
+    Seen::of(operators::find(op), pattern.args.iter().map(expected_of))
 }
 
 fn expected_of(pattern: &Pattern) -> Kinds {
@@ -107,8 +108,8 @@ fn are_operands(graph: &Graph, node: &onnx::Node, pattern: &Node, depth: usize) 
         value.is_some_and(|value| is_operand(graph, value, pattern, depth))
     };
     match (node.inputs.as_slice(), pattern.args.as_slice()) {
-        ([x, ..], [operand, Pattern::Hole(_)]) if is_reduction(node.op.name) => is(x, operand),
-        ([a, b], [first, second]) if is_commutative(node.op.name) => {
+        ([x, ..], [operand, Pattern::Hole(_)]) if reduces(node.operator()) => is(x, operand),
+        ([a, b], [first, second]) if node.operator().has(Trait::Commutative) => {
             is(a, first) && is(b, second) || is(b, first) && is(a, second)
         }
         (inputs, args) => {
@@ -153,5 +154,5 @@ fn is_constant(graph: &Graph, value: ValueId) -> bool {
 
 /// Returns `value` and the upstream values that the matcher may look through to.
 fn reachable(graph: &Graph, value: ValueId) -> impl Iterator<Item = ValueId> {
-    upstream(graph, value, |node| is_transparent(node.op.name))
+    upstream(graph, value, is_transparent)
 }

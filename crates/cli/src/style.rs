@@ -172,4 +172,24 @@ mod tests {
         );
         assert_eq!(harmless("a\x1b[2Jb\r\u{202e}c\n\td"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\n\td");
     }
+
+    #[test]
+    fn only_styled_text_has_escape_sequences() {
+        let styled = |style, shown: &str| {
+            let mut text = Text::new(true);
+            text.styled(style, shown);
+            text.as_str().to_owned()
+        };
+        assert_eq!(styled(Style::Plain, "a"), "a");
+        assert_eq!(styled(Style::Red, ""), "");
+        assert_eq!(styled(Style::Green, "a"), "\x1b[32ma\x1b[0m");
+    }
+
+    #[test]
+    fn empty_lines_at_the_end_are_removed() {
+        let mut text = Text::new(false);
+        text.lines("a\n\nb\n\n\n");
+        text.trim_lines();
+        assert_eq!(text.as_str(), "a\n\nb\n");
+    }
 }

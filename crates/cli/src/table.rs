@@ -146,4 +146,10 @@ mod tests {
         }
         assert_eq!(scaled(12, ""), "12");
     }
+
+    #[test]
+    fn prefixes_begin_at_a_thousand() {
+        let texts = [999, 1000, 9999, 10_000, 999_999, 1_000_000].map(|n| scaled(n, "B"));
+        assert_eq!(texts, ["999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB"]);
+    }
 }

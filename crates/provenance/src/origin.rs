@@ -499,4 +499,25 @@ mod tests {
         let kept = origins.absorb(ids[0], &[(ids[1], Merged::Yes)]);
         assert_eq!(origins.get(kept).emitter.name, "add");
     }
+
+    #[test]
+    fn scopes_made_of_functions_are_short() {
+        let (mut origins, mut stacks) = (Origins::default(), Stacks::default());
+        let names = ["k", "j", "i", "h", "g", "f", "e", "d", "c", "b", "b", "a", "main"];
+        let frames = names.map(|name| {
+            stacks.intern(Frame {
+                file: "m.py".into(),
+                path: "/m.py".into(),
+                function: name.into(),
+                span: Span::default(),
+                kind: FrameKind::User,
+            })
+        });
+        let stack = stacks.reserve();
+        stacks.resolve(stack, &frames);
+        let call = origins.call(Call { stack: Some(stack), caller: None });
+        let origin = origins.origin(Some(call), Origins::ROOT, emitter("add"));
+        origins.scope_by_functions(&stacks);
+        assert_eq!(origins.scope_path(origins.naming_scope(origin)), "a/b/c/d/e/f/g/h");
+    }
 }

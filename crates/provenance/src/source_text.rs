@@ -25,4 +25,11 @@ mod tests {
         assert_eq!(source_text("a = 'ü'".into()), "a = 'ü'");
         assert_eq!(source_text(b"a = '\xfc'".to_vec()), "a = 'ü'");
     }
+
+    #[test]
+    fn an_edited_file_is_named() {
+        assert!(
+            edited_since_loaded("m.py").starts_with("`m.py` was edited after Python had loaded it")
+        );
+    }
 }

@@ -112,3 +112,19 @@ impl<'a> Scanner<'a> {
         fail(start, "the string is not closed")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_ends_at_its_quote() {
+        let escaped = |c: char| (c == 'n').then_some('\n').or((c == '"').then_some('"'));
+        let mut scanner = Scanner::new(r#""a\"\nü" rest"#);
+        assert_eq!(scanner.quoted(escaped).unwrap(), "a\"\nü");
+        assert_eq!(scanner.rest(), " rest");
+        let at = |text: &'static str| Scanner::new(text).quoted(escaped).unwrap_err().at;
+        assert_eq!(at(r#""ab\x""#), 3, "an unknown escape sequence");
+        assert_eq!(at(r#""ab"#), 0, "the string is not closed");
+    }
+}

@@ -231,4 +231,16 @@ mod tests {
         let said = mentions(text)[0].said;
         assert!(said.starts_with("Got invalid") && said.ends_with("index: 1"), "{said}");
     }
+
+    #[test]
+    fn operators_have_no_version() {
+        for (text, expected) in [
+            ("my.domain:Op-23", "my.domain.Op"),
+            ("Op(23)", "Op"),
+            ("my-domain:Op", "my-domain.Op"),
+            (" Op ", "Op"),
+        ] {
+            assert_eq!(operator(text), expected);
+        }
+    }
 }

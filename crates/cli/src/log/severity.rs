@@ -79,6 +79,7 @@ mod tests {
             ("2026-11-15 10:00:00.1 [W:onnxruntime:, graph.cc:1 Clean] Error merging", "warning"),
             ("[11/15/2026-10:00:00] [TRT] [V] Layer(x)", "info"),
             ("INFO:root:loaded /a/Add", "info"),
+            ("info: [E:onnxruntime:, x.cc] later", "info"),
             ("2026-11-15 ERROR serve: while running", "error"),
             ("INFO: [ONNXRuntimeError] : 1 : FAIL : x", "error"),
             ("level=debug msg=\"error in /a/Add\"", "info"),

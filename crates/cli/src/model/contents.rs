@@ -135,6 +135,14 @@ mod tests {
         let text = TensorProto { string_data: vec!["a".into()], ..one.clone() };
         assert_eq!(length(text), None);
         assert_eq!(length(one.clone()), None, "its elements are missing");
+        let both = TensorProto { float_data: vec![1.0], ..one.clone() };
+        for other in [
+            TensorProto { int32_data: vec![1], ..both.clone() },
+            TensorProto { uint64_data: vec![1], ..both.clone() },
+            TensorProto { string_data: vec!["a".into()], ..both },
+        ] {
+            assert_eq!(length(other), None, "elements in two fields");
+        }
         assert_eq!(length(TensorProto { dims: vec![2, 0], ..one }), Some(0));
     }
 }

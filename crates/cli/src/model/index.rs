@@ -247,3 +247,30 @@ fn declared<'m>(lists: &[&'m Vec<ValueInfoProto>]) -> FxHashMap<&'m str, &'m Typ
     let infos = lists.iter().flat_map(|list| list.iter());
     infos.filter_map(|info| Some((info.name.as_str(), info.r#type.as_ref()?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx_file::proto::ModelProto;
+
+    use super::*;
+
+    #[test]
+    fn inputs_are_values_that_no_node_computes() {
+        let value = |name: &str| ValueInfoProto { name: name.to_owned(), ..Default::default() };
+        let tensor = |name: &str| TensorProto { name: name.to_owned(), ..Default::default() };
+        let graph = GraphProto {
+            input: vec![value("x"), value("w")],
+            output: vec![value("y")],
+            initializer: vec![tensor("w"), tensor("v")],
+            ..GraphProto::default()
+        };
+        let proto = ModelProto { graph: Some(graph), ..ModelProto::default() };
+        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
+        let index = Index::new(&model);
+        assert_eq!(
+            ["x", "w", "v", "y"].map(|name| index.has_input(name)),
+            [true, true, true, false]
+        );
+        assert_eq!(index.inputs().collect::<Vec<_>>(), ["x"]);
+    }
+}

@@ -181,5 +181,7 @@ mod tests {
         assert_eq!(below(&choose(None, &["brax"]), Frames::User), all[..1]);
         assert_eq!(below(&choose(Some(Frames::All), &["mujoco.mjx"]), Frames::User), all[1..]);
         assert_eq!(below(&choose(None, &["muj"]), Frames::User), [""; 0]);
+        let given = [choose(None, &[]), choose(Some(Frames::User), &[]), choose(None, &["brax"])];
+        assert_eq!(given.map(|options| options.is_given()), [false, true, true]);
     }
 }

@@ -264,4 +264,16 @@ mod tests {
         }
         assert!(!is_inlined("/Block/Add_12"));
     }
+
+    #[test]
+    fn what_remains_of_a_name_is_never_empty() {
+        let names = |name: &str| originals(name, &[]);
+        assert_eq!(names("/Add/"), ["/Add"]);
+        assert_eq!(names("x/duplicated"), ["x"]);
+        assert_eq!(names("x/layer_fusion/"), ["x"]);
+        assert_eq!(names("x_token_12"), ["x"]);
+        for name in ["/", "/GeluFusion", "_token_12", "x_token_y", "_output_0", "x/Confusing"] {
+            assert_eq!(names(name), [""; 0], "{name}");
+        }
+    }
 }

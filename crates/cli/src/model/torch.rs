@@ -110,4 +110,23 @@ mod tests {
             frames(text);
         }
     }
+
+    #[test]
+    fn any_of_the_entries_is_enough() {
+        let stack = "File \"net.py\", line 25, in forward";
+        let known = |entries: &[(&str, &str)]| {
+            let props = props(entries);
+            origin(&props)
+                .map(|origin| (origin.scope.into_owned(), origin.rule, origin.stack.len()))
+        };
+        assert_eq!(known(&[(STACK, stack)]), Some((String::new(), String::new(), 1)));
+        assert_eq!(
+            known(&[(SCOPES, "['', 'up', 'x']")]),
+            Some(("up".to_owned(), String::new(), 0))
+        );
+        assert_eq!(
+            known(&[(CLASSES, "['Net', 'add']")]),
+            Some((String::new(), "add".to_owned(), 0))
+        );
+    }
 }

@@ -83,7 +83,15 @@ mod tests {
         for good in ["idea://open?file={path}&line={line}", "vscode://file/{path}:{line}"] {
             assert_eq!(Editor::new(Some(good), page).unwrap().address, good);
         }
-        for bad in ["", "{path}", "code {path}", "javascript:alert('{path}')", "vscode://file/"] {
+        for bad in [
+            "",
+            "{path}",
+            "code {path}",
+            "javascript:alert('{path}')",
+            "vscode://file/",
+            "1x:{path}",
+            "a b:{path}",
+        ] {
             let error = Editor::new(Some(bad), page).unwrap_err().to_string();
             assert!(error.contains("is not an editor URL"), "{error}");
         }

@@ -402,3 +402,42 @@ fn numbered_parameters_are_the_same_if_their_values_are() {
         assert_eq!(found["nodes"][0]["details"][0], "input 1: k0 → k1", "{other:?}");
     }
 }
+
+#[test]
+fn constants_of_the_program_are_no_parameters() {
+    let folder = folder();
+    let with = |file, name: &str, elements: &[f32]| {
+        made(&folder, file, vec![node("Add", &["x", name], "y")], vec![floats(name, elements)])
+    };
+    let a = with("a.onnx", "const/1", &[1.0]);
+    let found = json(&a, &with("b.onnx", "const/2", &[2.0]));
+    assert_eq!(found["parameters"], serde_json::json!([]));
+    assert_eq!(found["nodes"][0]["details"][0], "input 1: const/1 → const/2");
+    let changed = json(&a, &with("c.onnx", "const/1", &[2.0]));
+    assert_eq!(changed["parameters"][0]["change"], "changed");
+}
+
+#[test]
+fn modules_that_are_gone_are_listed_by_their_ends() {
+    let folder = folder();
+    let model = |file, count: usize| {
+        let names: Vec<String> = (0..count).map(|at| format!("blocks.{at}/Neg")).collect();
+        let mut before = "x";
+        let mut nodes = Vec::new();
+        for name in &names {
+            nodes.push(node("Neg", &[before], name));
+            before = name;
+        }
+        nodes.push(node("Exp", &[before], "y"));
+        made(&folder, file, nodes, vec![])
+    };
+    let short = model("a.onnx", 0);
+    for (count, modules) in [
+        (1, "+ blocks.0  1 node"),
+        (2, "+ blocks.0, blocks.1  1 node each"),
+        (3, "+ blocks.0 … blocks.2  1 node each"),
+    ] {
+        let found = run(&format!("diff {short} {}", model("b.onnx", count))).output;
+        assert!(found.lines().any(|line| line.trim() == modules), "{found}");
+    }
+}

@@ -139,3 +139,18 @@ fn the_result_has_a_default_name() {
     assert!(output(&format!("strip {model}")).contains("mlp.stripped.onnx: removed"));
     assert!(folder.path().join("mlp.stripped.onnx").exists());
 }
+
+/// What a model says about operators that were nearly recognised depends on what it records.
+#[test]
+fn a_model_without_metadata_may_have_missed_operators() {
+    let folder = folder();
+    let said = |options: &str| {
+        let out = path(&folder, "stripped.onnx");
+        output(&format!("strip tests/models/full.onnx -o {out} {options}"));
+        run(&format!("show --missed {out}")).output
+    };
+    let none = "no operator was nearly recognised\n";
+    assert_eq!(said("--keep callsite"), none);
+    assert_eq!(said("--keep plugin"), none);
+    assert!(said("").contains("or the model was exported without `--provenance`"), "{}", said(""));
+}

@@ -437,4 +437,13 @@ mod tests {
             [FrameKind::Jax, FrameKind::Library]
         );
     }
+
+    #[test]
+    fn a_table_must_be_a_list() {
+        let good = serde_json::to_string(&sample().tables).unwrap();
+        let bad = good.replace("\"inputs\":[\"x\"]", "\"inputs\":7");
+        assert_ne!(bad, good);
+        let error = SourceMap::parse(&bad).unwrap_err().to_string();
+        assert!(error.contains("expected a list"), "{error}");
+    }
 }

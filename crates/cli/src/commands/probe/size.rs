@@ -169,4 +169,14 @@ mod tests {
         assert_eq!(sizes.symbolic("B*T"), 8);
         assert_eq!(sizes.said(), " with B=8, T=1; `--size` sets other sizes");
     }
+
+    #[test]
+    fn dumps_hold_the_types_of_safetensors_files() {
+        for recorded in [DType::F32, DType::Bool, DType::F8E4M3FN] {
+            assert!(is_recorded(recorded), "{recorded:?}");
+        }
+        for other in [DType::F8E4M3FNUZ, DType::F8E8M0FNU, DType::I4, DType::C64] {
+            assert!(!is_recorded(other), "{other:?}");
+        }
+    }
 }

@@ -312,6 +312,11 @@ mod tests {
             ("mod(3, b)", Some(0)),
             ("b - mod(3, b)", Some(1)),
             ("3 - mod(3, b)", Some(0)),
+            ("t*max(b, 3)", Some(3)),
+            ("2*t*max(b, 3) - t", Some(5)),
+            ("floordiv(b - 1, t)", Some(0)),
+            ("floordiv(b - 2, t)", None),
+            ("b - 1 - mod(b - 1, t)", Some(0)),
         ] {
             assert_eq!(lower_bound(&dim(text)), expected, "{text}");
         }

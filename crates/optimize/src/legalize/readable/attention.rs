@@ -377,4 +377,43 @@ mod tests {
             is_spelled(&other, &other);
         }
     }
+
+    #[test]
+    fn attention_of_another_form_is_unchanged() {
+        let behind = "s1 = MatMul (q, t) s = Div (s1, two) m = Add (s, add)";
+        let usual = attention(CHOSEN, behind);
+        for other in [
+            // Zero times infinity is no number.
+            usual.replace("-1e30", "-inf"),
+            // Queries and keys that are no projections.
+            usual.replace("q1 = MatMul (z, w) q2 = Add (q1, scale)", "q2 = Add (z, scale)"),
+            usual.replace("k1 = MatMul (z, w) k2 = Add (k1, scale)", "k2 = Add (z, scale)"),
+            // Queries and scores that are both divided.
+            attention(
+                CHOSEN,
+                "d = Div (q, two) s1 = MatMul (d, t) s = Div (s1, two) m = Add (s, add)",
+            ),
+        ] {
+            is_spelled(&other, &other);
+        }
+    }
+
+    #[test]
+    fn only_products_times_one_number_are_scores() {
+        let scores = |number: &str, product: &str| {
+            format!(
+                "g (float[2, 4] q, float[4, 3] k) => (float[2, 3] y) {{
+                    c = Constant <value = {number}> ()
+                    s = {product} (q, k) t = Mul (s, c) y = Softmax (t) }}"
+            )
+        };
+        for (number, product) in [
+            ("float {0.125}", "Gemm"),
+            ("float[1] {0.125}", "MatMul"),
+            ("float {-0.125}", "MatMul"),
+        ] {
+            let other = scores(number, product);
+            is_spelled(&other, &other);
+        }
+    }
 }

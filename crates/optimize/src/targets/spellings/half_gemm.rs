@@ -58,4 +58,12 @@ mod tests {
         }
         assert!(layer("float").contains("Gemm"));
     }
+
+    #[test]
+    fn a_product_without_factors_is_not_scaled() {
+        let text = "g (float16[B,4] x, float16[4,3] w, float16[3] c) => (float16[B,3] y) { y = Gemm (x, w, c) }";
+        let found = spelled(text, "tract").unwrap();
+        assert!(found.contains("MatMul (x, w)") && !found.contains("Mul (y"), "{found}");
+        assert_eq!(found.matches("= Mul").count(), 0, "{found}");
+    }
 }

@@ -43,4 +43,11 @@ mod tests {
         assert!(!repeated("[1,1]", "tract").contains("Unsqueeze"));
         assert!(!repeated("", "openvino").contains("Unsqueeze"));
     }
+
+    #[test]
+    fn constants_are_repeated_as_they_are() {
+        let text = "g (float[2,3] x) => (float[2,3] y) {
+            s = Constant <value_ints = [2, 3]> () c = Constant <value = float {2}> () e = Expand (c, s) y = Add (x, e) }";
+        assert!(!spelled(text, "tract").unwrap().contains("Unsqueeze"));
+    }
 }

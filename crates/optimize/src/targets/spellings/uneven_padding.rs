@@ -46,4 +46,11 @@ mod tests {
         assert!(layer("[1, 0, 0, 1]", "iree").contains("Slice"));
         assert!(!layer("[0, 0, 1, 1]", "tract").contains("Slice"));
     }
+
+    #[test]
+    fn even_padding_stays() {
+        let text = "g (float[B,2,4,4] x, float[2,3,3,3] w) => (float[B,3,7,7] y) {
+            y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w) }";
+        assert!(!spelled(text, "iree").unwrap().contains("Slice"));
+    }
 }

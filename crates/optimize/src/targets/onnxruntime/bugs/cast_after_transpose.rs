@@ -93,4 +93,20 @@ mod tests {
         assert_eq!(legalized("[0, 2, 1]", Target::default()), nodes);
         assert_eq!(legalized("[1, 2, 0]", Target::any()), nodes);
     }
+
+    #[test]
+    fn parts_that_are_concatenated_twice_are_cast_once() {
+        let text = "g (float16[3,3,3] x, float[6,2] w) => (float[3,3,2] y) {
+            t = Transpose <perm = [1, 2, 0]> (x) k = Concat <axis = 2> (t, t) c = Cast <to = 1> (k) y = MatMul (c, w) }";
+        let found = testing::legalized(text, Target::default());
+        assert_eq!(found, "Cast:f32 Transpose:f32 Concat:f32 MatMul:f32");
+    }
+
+    #[test]
+    fn matrices_are_unchanged() {
+        let text = "g (float16[3,4] x, float[3,2] w) => (float[4,2] y) {
+            t = Transpose <perm = [1, 0]> (x) c = Cast <to = 1> (t) y = MatMul (c, w) }";
+        let found = testing::legalized(text, Target::default());
+        assert_eq!(found, "Transpose:f16 Cast:f32 MatMul:f32");
+    }
 }

@@ -51,3 +51,29 @@ fn avoid(work: &mut Legalizer<'_>, id: NodeId) -> Result<(), Error> {
     }
     Ok(work.substitute(id, &[scaled])?)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Target;
+    use crate::legalize::testing::legalized_text;
+
+    fn scaled(dtype: &str, body: &str) -> String {
+        let text = format!(
+            "g ({dtype}[2,2] x, {dtype}[2,2] w) => ({dtype}[2,2] y) {{ c = Constant <value = {dtype} {{2}}> () {body} }}"
+        );
+        legalized_text(&text, Target::default())
+    }
+
+    #[test]
+    fn two_signs_separate_a_product_from_its_scale() {
+        for body in ["m = MatMul (x, w) y = Mul (m, c)", "m = Mul (x, c) y = MatMul (m, w)"] {
+            let found = scaled("double", body);
+            assert!(found.matches("Neg (").count() == 1 && found.contains("{-2.0}"), "{found}");
+            assert!(!scaled("float", body).contains("Neg"));
+        }
+        let found = scaled("double", "m = MatMul (x, w) n = Mul (m, c) y = MatMul (n, w)");
+        assert!(found.matches("Neg (").count() == 2 && found.contains("{2.0}"), "{found}");
+        let other = scaled("double", "m = Sin (x) y = Mul (m, c)");
+        assert!(!other.contains("Neg"), "{other}");
+    }
+}

@@ -113,6 +113,7 @@ mod tests {
         for text in [
             plain.replace("[0, 0, 1, 0]", "[1, 0, 0, 0]"),
             plain.replace("[0, 0, 1, 0]", "[1, 0, 1, 0]"),
+            plain.replace("[0, 0, 1, 0]", "[0, 1, 1, -1]"),
             plain.replace("Pad (x, pads)", "Pad <mode = \"edge\"> (x, pads)"),
             plain
                 .replace(

@@ -196,4 +196,35 @@ mod tests {
             }",
         );
     }
+
+    /// The axis would be the last one behind the transpose.
+    #[test]
+    fn a_softmax_along_an_axis_that_becomes_the_last_is_unchanged() {
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] a) => (float[2,4,3] y) {
+                t = Transpose <perm = [1, 0, 2]> (a)
+                w = Softmax <axis = 0> (t)
+                y = Transpose <perm = [1, 2, 0]> (w)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_product_of_another_block_does_not_absorb_a_transpose() {
+        stays(
+            &REWRITE,
+            "g (bool k, float[2,3] a, float[3,4] b, float c) => (float[4,2] y) {
+                p = MatMul (a, b)
+                y = If (k) <
+                    then_branch = t () => (float[4,2] u) {
+                        s = Mul (p, c) u = Transpose <perm = [1, 0]> (s)
+                    },
+                    else_branch = f () => (float[4,2] v) {
+                        d = MatMul (a, b) v = Transpose <perm = [1, 0]> (d)
+                    }
+                >
+            }",
+        );
+    }
 }

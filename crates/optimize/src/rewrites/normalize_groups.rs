@@ -223,4 +223,12 @@ mod tests {
         assert!(is_fused("float16", 128, 256));
         assert!(!is_fused("float16", 128, 257));
     }
+
+    #[test]
+    fn groups_that_cut_channels_are_unchanged() {
+        let body = "to3 = Constant <value_ints = [0, 3, 2, 2, 2]> () q = Reshape (x, to3)
+            ones = Constant <value = float[3] {1, 1, 1}> () zeros = Constant <value = float[3] {0, 0, 0}> ()
+            n = InstanceNormalization (q, ones, zeros) t = Reshape (n, back) y = Mul (t, f)";
+        assert!(!after(body, by_rows()).contains("LayerNormalization"));
+    }
 }

@@ -134,4 +134,21 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn copies_with_other_readers_or_in_another_order_are_unchanged() {
+        let plain = "g (float[B,2,3,4] x) => (float[B,4,9,4] y) <
+            int64[5] a = {0, 2, 1, 3, 4}, int64[5] b = {1, 1, 2, 1, 1}, int64[5] c = {0, 4, 3, 1, 4},
+            int64[5] d = {1, 1, 1, 3, 1}, int64[4] e = {0, 4, 9, 4}
+        > {
+            p = Reshape (x, a) q = Expand (p, b) r = Reshape (q, c) s = Expand (r, d) y = Reshape (s, e)
+        }";
+        assert!(crate::testing::rewritten(&REWRITE, plain).contains("Gather"));
+        stays(&REWRITE, &plain.replace("=> (", "=> (float[B,4,3,3,4] s, "));
+        // Rows are repeated as a whole.
+        let whole = plain
+            .replace("a = {0, 2, 1, 3, 4}", "a = {0, 1, 2, 3, 4}")
+            .replace("b = {1, 1, 2, 1, 1}", "b = {1, 2, 1, 1, 1}");
+        stays(&REWRITE, &whole);
+    }
 }

@@ -131,4 +131,18 @@ mod tests {
             }",
         );
     }
+
+    #[test]
+    fn empty_constants_and_single_elements_are_unchanged() {
+        for (shape, numbers) in [("0,2", ""), ("2", "1, 2"), ("", "1")] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[{shape}] x) => (float[{shape}] y) {{
+                        c = Constant <value = float[{shape}] {{{numbers}}}> () y = Add (x, c) }}"
+                )
+                .replace("float[]", "float"),
+            );
+        }
+    }
 }

@@ -408,4 +408,19 @@ mod tests {
             stays(&REWRITE, text);
         }
     }
+
+    /// The layout pass decides about nodes between convolutions as a whole.
+    #[test]
+    fn values_in_the_layout_of_a_convolution_keep_their_axes() {
+        let text = |op: &str| {
+            format!(
+                "g (float[1,2,1,4] x) => (float[2,4] y) <float[2,2,1,1] w = {{1, 2, 3, 4}}> {{
+                    a = {op} s = Constant <value_ints = [1, 1, 2, 4]> () b = Reshape (a, s)
+                    c = Exp (b) t = Constant <value_ints = [2, 4]> () y = Reshape (c, t) }}"
+            )
+        };
+        stays(&REWRITE, &text("Conv (x, w)"));
+        let after = crate::testing::rewritten(&REWRITE, &text("Neg (x)"));
+        assert!(!after.contains("Exp (b)"), "{after}");
+    }
 }

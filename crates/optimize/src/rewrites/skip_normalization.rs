@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn norms_of_other_ranks_and_types_are_unchanged() {
         for text in [
+            NORM.replace("axis = -1", "axis = 1"),
             NORM.replace("B,S,8", "B,S,2,8"),
             NORM.replace("B,S,8", "8"),
             NORM.replace("float[8] w", "float[1,8] w"),

@@ -513,3 +513,17 @@ fn another_layout_of_a_large_constant_replaces_it() {
     assert_eq!(operators(&REWRITE, &text("d")), ["Neg", "Add", "Add"]);
     assert_eq!(operators(&REWRITE, &text("c")), ["Neg", "Transpose", "Add", "Add"]);
 }
+
+/// Results are reused for the same operator with the same attributes only.
+#[test]
+fn operators_with_other_attributes_have_their_own_results() {
+    let c = "c = Constant <value = int32[2,2,2] {1, 2, 3, 4, 5, 6, 7, 8}> ()";
+    let numbers = |elements: &str| format!("Constant <value = int32[2,2,2] {{{elements}}}> ()");
+    folds_to(
+        &format!(
+            "int32[2,2,2]: {c} a = Transpose <perm = [1, 0, 2]> (c) b = Transpose <perm = [0, 2, 1]> (c)
+             d = Transpose <perm = [1, 0, 2]> (c) e = Sub (a, b) r = Add (e, d)"
+        ),
+        &format!("r = {}", numbers("1, 1, 8, 8, 1, 1, 8, 8")),
+    );
+}

@@ -148,8 +148,7 @@ class CutGraph:
         self.left = sum(map(len, self._expected.values()))
 
     def _enter(self, target: str) -> None:
-        _, given = self.graph.needed([target], self.stops)
-        own = [name for name in given if name in self.stops and name not in self._given]
+        own = [name for name in self.operands(target) if name not in self._given]
         others = [n for n in self._kept.get(target, ()) if n in self.stops and n != target]
         operands = list(dict.fromkeys((*own, *others)))
         self._operands[target] = operands
@@ -239,8 +238,7 @@ class CutGraph:
 
     def _is_unfit(self, target: str) -> bool:
         """Returns `True` if an operand is beyond the range of its element type in the graph."""
-        _, given = self.graph.needed([target], self.stops)
-        known = [name for name in given if name in self._values and name in self._types]
+        known = [n for n in self.operands(target) if n in self._values and n in self._types]
         return any(not _fits(self._values[name], self._types[name].dtype) for name in known)
 
     def _needed(self, target: str) -> list[str]:

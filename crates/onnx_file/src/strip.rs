@@ -288,4 +288,32 @@ mod tests {
             assert!(stripped(&bytes, &[]) == expected, "{len}");
         }
     }
+
+    /// Returns a model with graphs of nodes whose messages nest to this depth.
+    fn nested(depth: usize) -> Vec<u8> {
+        let fields = std::iter::once(7).chain([1, 5, 6].into_iter().cycle());
+        let fields: Vec<u64> = fields.take(depth).collect();
+        fields.into_iter().rev().fold(Vec::new(), |mut inner, number| {
+            let mut outer = Vec::new();
+            put_header(number << 3 | 2, inner.len() as u64, &mut outer);
+            outer.append(&mut inner);
+            outer
+        })
+    }
+
+    #[test]
+    fn messages_nest_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        for (depth, is_accepted) in [(100, true), (101, false)] {
+            let bytes = nested(depth);
+            std::fs::write(&path, &bytes).unwrap();
+            let cuts = find_cuts(Cursor::new(&bytes), bytes.len() as u64, &|_| true, &[]);
+            assert_eq!(cuts.is_ok(), is_accepted, "{depth}");
+            assert_eq!(crate::external_locations(&path).is_ok(), is_accepted, "{depth}");
+            // The model itself is incomplete.
+            let is_too_deep = matches!(crate::skim(&bytes), Err(crate::Error::TooDeep { .. }));
+            assert_eq!(is_too_deep, !is_accepted, "{depth}");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 use onnx::{Attr, Attrs, Function, Graph, Op, ValueId, assign_names, attrs};
 use onnx_file::proto::{
-    DimensionValue, GraphProto, ModelProto, NodeProto, TypeValue, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, NodeProto, TensorProto, TypeValue, ValueInfoProto,
 };
 use onnx_file::{EncodeOptions, Error, encode, read};
+use prost::Message as _;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::sample::{SCALE, Sample, f32_type, floats, sample};
@@ -356,20 +357,24 @@ fn functions_raise_the_ir_version_and_import_their_domain() {
 
 /// Elements in another order are put in order while they are written, if there are many.
 #[test]
-fn large_tensors_of_attributes_are_reordered_late() {
+fn large_tensors_are_reordered_late() {
     for (rows, is_deferred) in [(128, true), (127, false)] {
         let mut s = Sample::empty();
         let value = floats(&[2, rows], (0..2 * rows).map(|i| i as f32));
         let attrs = attrs! { value: value.transposed(&[1, 0]).unwrap() };
         let op = Op { domain: "pkg.test", name: "Filled" };
-        let y = s.node(Graph::MAIN, ("", op), &[], attrs, &[f32_type(&[])]);
+        let weights = s.graph.add_constant(value.transposed(&[1, 0]).unwrap());
+        let y = s.node(Graph::MAIN, ("", op), &[weights], attrs, &[f32_type(&[])]);
         s.graph.set_outputs(Graph::MAIN, &y);
         let model = encoded(&mut s).unwrap();
-        let tensor = main_graph(&model).node[0].attribute[0].t.clone().unwrap();
-        assert_eq!(
-            (tensor.deferred.is_some(), tensor.raw_data.is_some()),
-            (is_deferred, !is_deferred)
-        );
+        let graph = main_graph(&model);
+        let mut tensor = graph.node[0].attribute[0].t.as_deref().unwrap().clone();
+        for tensor in [&tensor, &graph.initializer[0]] {
+            let found = (tensor.deferred.is_some(), tensor.raw_data.is_some());
+            assert_eq!(found, (is_deferred, !is_deferred), "{rows}");
+        }
+        tensor.clear();
+        assert_eq!(tensor, TensorProto::default());
     }
 }
 

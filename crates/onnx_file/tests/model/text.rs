@@ -103,7 +103,9 @@ f <alpha> (a) => (b)
     let mut plain = model;
     plain.functions[0].attribute.clear();
     let graph = plain.graph.as_mut().unwrap();
-    (graph.initializer, graph.value_info) = (Vec::new(), Vec::new());
+    graph.value_info.clear();
+    assert!(print_model(&plain).contains("\n  string[2] words = {\"a\", \"b\\\"\"}\n>\n"));
+    plain.graph.as_mut().unwrap().initializer.clear();
     let text = print_model(&plain);
     assert!(text.contains("(float[B,2] y)\n{\n") && text.contains("f (a) => (b)\n"), "{text}");
 }

@@ -1,6 +1,7 @@
 use onnx::{Attr, Attrs, Function, Graph, Op, ValueId, assign_names, attrs};
 use onnx_file::proto::{
-    DimensionValue, GraphProto, ModelProto, NodeProto, TensorProto, TypeValue, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, NodeProto, Segment, StringStringEntryProto,
+    TensorProto, TypeValue, ValueInfoProto,
 };
 use onnx_file::{EncodeOptions, Error, encode, read};
 use prost::Message as _;
@@ -398,4 +399,32 @@ fn bodies_declare_their_own_small_constants() {
         let node = s.graph.nodes_of(branch).next().unwrap();
         assert_eq!(s.graph.node(node).input(1) != Some(constant), is_copied, "{count}");
     }
+}
+
+#[test]
+fn every_field_of_a_tensor_survives_the_round_trip() {
+    let entry = |key: &str| StringStringEntryProto { key: key.to_owned(), value: "v".to_owned() };
+    let tensor = TensorProto {
+        dims: vec![2, 300],
+        data_type: 1,
+        segment: Some(Segment { begin: Some(1), end: Some(2) }),
+        float_data: vec![0.5],
+        int32_data: vec![-1],
+        string_data: vec!["text".into()],
+        int64_data: vec![1 << 40],
+        name: "w".to_owned(),
+        raw_data: Some(vec![1, 2, 3].into()),
+        deferred: None,
+        double_data: vec![0.25],
+        uint64_data: vec![u64::MAX],
+        doc_string: "documentation".to_owned(),
+        external_data: vec![entry("location")],
+        data_location: 1,
+        metadata_props: vec![entry("key")],
+    };
+    let bytes = tensor.encode_to_vec();
+    assert_eq!(tensor.encoded_len(), bytes.len());
+    assert_eq!(TensorProto::decode(bytes.as_slice()).unwrap(), tensor);
+    let error = TensorProto::decode(&b"\x0a\x05"[..]).unwrap_err().to_string();
+    assert!(error.contains("TensorProto.dims"), "{error}");
 }

@@ -105,10 +105,33 @@ pub fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     use provenance::Origins;
+    use tensor::{DType, Dim, Type};
 
-    use super::reversal;
+    use super::{Part, reversal};
     use crate::Graph;
     use crate::text::parse;
+
+    #[test]
+    fn starts_are_counted_from_the_front_if_the_size_is_known() {
+        for (size, start, expected) in
+            [("4", -1, 3), ("4", -9, 0), ("4", 1, 1), ("4", 9, 4), ("N", -1, -1), ("N", 1, 1)]
+        {
+            let count = if size == "4" { (4 - expected).to_string() } else { "M".to_owned() };
+            let text = format!(
+                "g (float[{size}] x) => (float[{count}] y) {{
+                    b = Constant <value_ints = [{start}]> () e = Constant <value_ints = [9223372036854775807]> ()
+                    y = Slice (x, b, e) }}"
+            );
+            let mut graph = parse(&text, &mut Origins::default()).unwrap();
+            let y = graph.block(Graph::MAIN).outputs()[0];
+            if size == "N" {
+                // The number of elements may be known nevertheless.
+                graph.set_type(y, Type::new(DType::F32, [Dim::Known(1)]));
+            }
+            let part = Part::of(&graph, graph.node(graph.producer(y).unwrap()), y).unwrap();
+            assert_eq!(part.start, expected, "{text}");
+        }
+    }
 
     #[test]
     fn whole_axes_are_reversed() {

@@ -542,4 +542,21 @@ mod tests {
         assert!(check_size(i32::MAX as u64).is_ok());
         assert!(matches!(check_size(1 << 31), Err(Error::TooLarge(_))));
     }
+
+    #[test]
+    fn a_name_alone_is_in_the_working_folder() {
+        for (path, folder) in
+            [("m.onnx", "."), ("a/m.onnx", "a"), ("./m.onnx", "."), ("/m.onnx", "/")]
+        {
+            assert_eq!(folder_of(Path::new(path)), Path::new(folder), "{path}");
+        }
+    }
+
+    /// Nothing is removed beside a file that may be a model, although it cannot be read.
+    #[test]
+    fn only_files_that_cannot_be_models_are_foreign() {
+        use io::ErrorKind::{InvalidData, NotFound, Other, PermissionDenied, UnexpectedEof};
+        assert!([InvalidData, NotFound, UnexpectedEof].into_iter().all(is_foreign));
+        assert!(![PermissionDenied, Other].into_iter().any(is_foreign));
+    }
 }

@@ -264,4 +264,56 @@ mod tests {
         }
         assert!(find_cuts(Cursor::new(&deep), deep.len() as u64, &|_| true, &[]).is_err());
     }
+
+    #[test]
+    fn the_size_that_is_saved_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, out) = (folder.path().join("m.onnx"), folder.path().join("stripped.onnx"));
+        let bytes = model(&["ours.a", "theirs", "ours.b"]).encode_to_vec();
+        std::fs::write(&path, &bytes).unwrap();
+        let drop = |key: &str| key.starts_with("ours.");
+        let stripped = strip_file(&path, &out, &drop, &[("new", "value")]).unwrap();
+        let len = std::fs::metadata(&out).unwrap().len();
+        assert_eq!(stripped.bytes, bytes.len() as u64 - len);
+        // One of each in 10 places of the graph, in 7 of the function, and in the model.
+        assert_eq!(stripped.entries, 2 * (10 + 7 + 1));
+    }
+
+    #[test]
+    fn long_keys_are_not_ours() {
+        let key = |len: usize| format!("ours.{}", "k".repeat(len - 5));
+        for (len, is_dropped) in [(1024, true), (1025, false)] {
+            let bytes = model(&[&key(len)]).encode_to_vec();
+            let expected = if is_dropped { model(&[]).encode_to_vec() } else { bytes.clone() };
+            assert!(stripped(&bytes, &[]) == expected, "{len}");
+        }
+    }
+
+    /// Returns a model with graphs of nodes whose messages nest to this depth.
+    fn nested(depth: usize) -> Vec<u8> {
+        let fields = std::iter::once(7).chain([1, 5, 6].into_iter().cycle());
+        let fields: Vec<u64> = fields.take(depth).collect();
+        fields.into_iter().rev().fold(Vec::new(), |mut inner, number| {
+            let mut outer = Vec::new();
+            put_header(number << 3 | 2, inner.len() as u64, &mut outer);
+            outer.append(&mut inner);
+            outer
+        })
+    }
+
+    #[test]
+    fn messages_nest_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        for (depth, is_accepted) in [(100, true), (101, false)] {
+            let bytes = nested(depth);
+            std::fs::write(&path, &bytes).unwrap();
+            let cuts = find_cuts(Cursor::new(&bytes), bytes.len() as u64, &|_| true, &[]);
+            assert_eq!(cuts.is_ok(), is_accepted, "{depth}");
+            assert_eq!(crate::external_locations(&path).is_ok(), is_accepted, "{depth}");
+            // The model itself is incomplete.
+            let is_too_deep = matches!(crate::skim(&bytes), Err(crate::Error::TooDeep { .. }));
+            assert_eq!(is_too_deep, !is_accepted, "{depth}");
+        }
+    }
 }

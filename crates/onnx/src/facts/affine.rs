@@ -418,6 +418,11 @@ mod tests {
         assert_eq!(of("count, low"), [Some(("L".to_owned(), vec![]))]);
         assert_eq!(of("low, count"), [Some(("L".to_owned(), vec![]))]);
         assert_eq!(of("low, low, count"), [None]);
+        let unordered = "g (float[L,K] x) => (int32[1] y) {
+            front = Constant <value_ints = [0]> () s = Shape <start = 0, end = 1> (x) a = Squeeze (s, front)
+            t = Shape <start = 1, end = 2> (x) b = Squeeze (t, front) c = Cast <to = 6> (a)
+            d = Cast <to = 6> (b) m = Max (c, d) y = Unsqueeze (m, front) }";
+        assert_eq!(each(unordered), [None]);
     }
 
     /// Returns the index form of the result of `nodes`, an index vector of one element: the name of its base, its
@@ -606,6 +611,27 @@ mod tests {
         let shown = |one: &Progression| (one.first.to_string(), one.steps.clone());
         let expected = [("0".to_owned(), vec![1, -1]), ("1".to_owned(), vec![-1, 1])];
         assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
+    }
+
+    /// Returns the half-spaces and the comparison of `node`, which moves the mask `range <= column`.
+    fn moved_mask(ty: &str, node: &str) -> (Option<Vec<Vec<i64>>>, bool) {
+        let text = format!(
+            "g (float[L,4] x) => (bool[{ty}] y) {{ {COUNTED}
+                column = Unsqueeze (range, axis) m = LessOrEqual (range, column) y = {node} }}"
+        );
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let mask = graph.block(Graph::MAIN).outputs()[0];
+        let spaces = graph.facts().half_spaces(mask);
+        let steps = spaces.map(|all| all.into_iter().map(|one| one.steps).collect());
+        (steps, graph.facts().comparison(mask).is_some())
+    }
+
+    #[test]
+    fn masks_are_followed_through_reshapes() {
+        assert_eq!(moved_mask("L,L", "Identity (m)"), (None, false));
+        assert_eq!(moved_mask("L,L", "Transpose <perm = [1, 0]> (m)"), (None, false));
+        let inserted = moved_mask("L,1,L", "Unsqueeze (m, axis)");
+        assert_eq!(inserted, (Some(vec![vec![1, 0, -1]]), true));
     }
 
     #[test]

@@ -191,6 +191,18 @@ mod tests {
     }
 
     #[test]
+    fn large_values_are_not_evaluated() {
+        for (count, is_known) in [(ELEMENTS, true), (ELEMENTS + 1, false)] {
+            let text = format!(
+                "g () => (int32[{count}] y) {{
+                    c = Constant <value = int32 {{7}}> () s = Constant <value_ints = [{count}]> ()
+                    y = Expand (c, s) }}"
+            );
+            assert_eq!(first(&text, KNOWN[0]).is_some(), is_known, "{count}");
+        }
+    }
+
+    #[test]
     fn elements_do_not_need_a_shape() {
         let text = "g (float[B] x) => (int32[B] y) {
             c = Constant <value = int32 {7}> () s = Shape (x) y = Expand (c, s) }";

@@ -69,7 +69,7 @@ impl Facts<'_> {
 /// Returns the triangle that a constant is, if it is neither empty nor everything.
 fn stored(mask: &Tensor) -> Option<Triangle> {
     let columns = *mask.shape().last()?;
-    let bytes = mask.bytes().filter(|bytes| columns > 0 && !bytes.is_empty())?;
+    let bytes = mask.bytes().filter(|bytes| !bytes.is_empty())?;
     let rows = || bytes.chunks(columns).enumerate();
     // The first row that has both values determines the diagonal.
     let (row, both) = rows().find(|(_, row)| row.contains(&0) && row.contains(&1))?;
@@ -131,7 +131,8 @@ mod tests {
                 axis = Constant <value_ints = [1]> () front = Constant <value_ints = [0]> ()
                 batch = Constant <value_ints = [2, 4, 1]> ()
                 r = Range (zero, four, one) row = Unsqueeze (r, axis) column = Range (zero, five, one)
-                next = Add (row, one) before = Sub (row, one) l = Less (row, column) {node} }}"
+                next = Add (row, one) before = Sub (row, one) shifted = Add (column, one)
+                l = Less (row, column) {node} }}"
         );
         let graph = parse(&text, &mut Origins::default()).unwrap();
         let mask = graph.block(Graph::MAIN).outputs()[0];
@@ -158,6 +159,11 @@ mod tests {
             }
         }
         assert_eq!(triangle("4,5", "y = Not (l)"), Some(Triangle { upper: false, k: 0 }));
+        let shifted = [("row, shifted", true, 0), ("shifted, row", false, -2)];
+        for (operands, upper, k) in shifted {
+            let found = triangle("4,5", &format!("y = Less ({operands})"));
+            assert_eq!(found, Some(Triangle { upper, k }), "{operands}");
+        }
         // The matrices of a batch have the same triangle only if the mask has one matrix.
         let leading = "lead = Unsqueeze (row, front) y = Less (lead, column)";
         assert_eq!(triangle("1,4,5", leading), Some(Triangle { upper: true, k: 1 }));

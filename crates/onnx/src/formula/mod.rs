@@ -156,3 +156,6 @@ impl<'f> Num<'f> {
         if dtype.is_float() && dtype.bits() < 32 { self.cast(DType::F32) } else { self }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,9 @@ pub fn holds(from: DType, to: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tensor::DType::{BF16, Bool, F8E5M2, F16, F32, F64, I4, I8, I16, I32, I64, U8, U32, U64};
+    use tensor::DType::{
+        BF16, Bool, F8E5M2, F16, F32, F64, I4, I8, I16, I32, I64, U2, U4, U8, U16, U32, U64,
+    };
 
     #[test]
     fn floats_widen_and_never_narrow() {
@@ -108,6 +110,30 @@ mod tests {
         assert!(Order.carries(I32, F64));
         assert!(!Order.carries(I32, F32));
         assert!(Order.carries(Bool, U8));
+    }
+
+    #[test]
+    fn a_type_holds_the_values_of_others_that_are_computed_in() {
+        for (from, to, expected) in [
+            (U8, U16, true),
+            (U4, I8, true),
+            (I8, I16, true),
+            (I8, I8, false),
+            (U8, I8, false),
+            (I8, U16, false),
+            (U2, U4, false),
+            (I16, F32, true),
+            (I32, F32, false),
+            (I8, F16, false),
+            (Bool, F32, true),
+            (Bool, F16, false),
+            (Bool, I4, false),
+            (F8E5M2, F16, false),
+            (F16, F32, true),
+            (F32, F32, false),
+        ] {
+            assert_eq!(holds(from, to), expected, "{from} {to}");
+        }
     }
 
     #[test]

@@ -372,4 +372,14 @@ mod tests {
             assert_eq!(names(property).join(" "), expected);
         }
     }
+
+    #[test]
+    fn only_elementwise_operators_of_several_operands_broadcast() {
+        for name in ["Add", "Where", "Max"] {
+            assert!(find(name).broadcasts(), "{name}");
+        }
+        for name in ["Neg", "Clip", "MatMul", "Concat"] {
+            assert!(!find(name).broadcasts(), "{name}");
+        }
+    }
 }

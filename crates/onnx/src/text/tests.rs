@@ -1,6 +1,6 @@
 use provenance::Origins;
 
-use super::{parse, print};
+use super::{parse, print, quotable};
 use crate::{Graph, verify};
 
 fn read(text: &str) -> Graph {
@@ -230,4 +230,52 @@ fn broken_text_never_panics() {
             }
         }
     }
+}
+
+#[test]
+fn words_for_floats_are_names_where_a_name_is_expected() {
+    let graph = read("g (float inf, float nan) => (float y) { y = Add (inf, nan) }");
+    let names = graph.block(Graph::MAIN).inputs.iter().map(|id| graph.value(*id).name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["inf", "nan"]);
+    let number = error("g (float 1.5) => (float y) { y = Neg (x) }");
+    assert!(number.ends_with("expected the name of a value, found `1.5`"), "{number}");
+    assert_eq!(
+        ["_a", "a_1", "1a", "inf", "float"].map(quotable),
+        ["_a", "a_1", "\"1a\"", "\"inf\"", "\"float\""]
+    );
+}
+
+#[test]
+fn only_the_domain_of_a_header_is_read() {
+    let graph = read(
+        "<ir_version: 10> g (float x) => (float y) { y = a.f (x) }
+        <domain: \"a\", overload: \"b\"> f (float p) => (float q) { q = Neg (p) }",
+    );
+    assert_eq!(graph.functions[0].op.domain, "a");
+}
+
+#[test]
+fn expressions_of_sizes_have_a_limited_length() {
+    let text = |length: usize| {
+        let size = "n".repeat(length);
+        format!("g (float[\"{size}\"] x) => (float[\"{size}\"] y) {{ y = Neg (x) }}")
+    };
+    read(&text(1024));
+    assert!(error(&text(1025)).ends_with("the dimension is too long"));
+}
+
+#[test]
+fn subgraphs_nest_up_to_a_limit() {
+    let text = |depth: usize| {
+        let branch = |inner: String, i: usize| {
+            format!(
+                "v{i} = If (c) <then_branch = t{i} () => (float p{i}) {{ {inner} p{i} = Neg (x) }},
+                else_branch = e{i} () => (float q{i}) {{ q{i} = Abs (x) }}>"
+            )
+        };
+        let nodes = (1..depth).fold(String::new(), branch);
+        format!("g (bool c, float x) => (float y) {{ {nodes} y = Neg (x) }}")
+    };
+    read(&text(48));
+    assert!(error(&text(49)).ends_with("subgraphs are nested too deeply"));
 }

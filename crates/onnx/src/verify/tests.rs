@@ -359,3 +359,36 @@ fn an_explicit_opset_may_be_too_old() {
         "DFT #0: not valid at any opset from 20 on: unknown attribute `axis`"
     );
 }
+
+#[test]
+fn one_node_is_checked_by_itself() {
+    let good = single("Add", &[F, F], attrs! {}, &[F]);
+    check_node(&good, good.all_nodes()[0]).unwrap();
+    let bad = single("Add", &[F], attrs! {}, &[F]);
+    let error = check_node(&bad, bad.all_nodes()[0]).unwrap_err().to_string();
+    assert_eq!(error, "Add #0: operand `B` is missing");
+}
+
+#[test]
+fn a_type_that_is_too_new_is_shown_at_the_first_node_that_uses_it() {
+    let mut origins = Origins::default();
+    let text = "g (float[2] x) => (float4e2m1[2] y) {
+        [\"/a/Neg\"] t = Neg (x) [\"/b/Cast\"] y = Cast <to = 23> (t) }";
+    let graph = crate::text::parse(text, &mut origins).unwrap();
+    let Err(Error::OpsetTooOld { origin: Some(origin), .. }) = check_types(&graph, 20) else {
+        panic!("no error with an origin")
+    };
+    assert_eq!(origins.scope_path(origins.get(origin).scope), "b");
+}
+
+#[test]
+fn renamed_values_of_attributes_end_with_an_opset() {
+    let sample = |mode: &str| single("GridSample", &[F, F], attrs! { mode: mode }, &[F]);
+    for (mode, valid) in [("bilinear", 16..=19), ("linear", 20..=28), ("nearest", 16..=28)] {
+        let graph = sample(mode);
+        let node = graph.node(graph.all_nodes()[0]);
+        for opset in schema::OLDEST..=schema::NEWEST {
+            assert_eq!(is_valid_at(node, opset), valid.contains(&opset), "{mode} {opset}");
+        }
+    }
+}

@@ -1,8 +1,10 @@
 use onnx::{Attr, Attrs, Function, Graph, Op, ValueId, assign_names, attrs};
 use onnx_file::proto::{
-    DimensionValue, GraphProto, ModelProto, NodeProto, TypeValue, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, NodeProto, Segment, StringStringEntryProto,
+    TensorProto, TypeValue, ValueInfoProto,
 };
 use onnx_file::{EncodeOptions, Error, encode, read};
+use prost::Message as _;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::sample::{SCALE, Sample, f32_type, floats, sample};
@@ -294,4 +296,135 @@ fn graphs_too_deep_for_protobuf_readers_are_refused() {
     assert_eq!(read(bytes).unwrap(), model);
     let error = encoded(&mut nested(31)).unwrap_err();
     assert!(matches!(error, onnx_file::Error::TooDeep { .. }), "{error}");
+}
+
+#[test]
+fn sizes_are_not_negative() {
+    let mut s = Sample::empty();
+    let x = s.graph.add_input(Graph::MAIN, f32_type(&[Dim::Known(-1)]));
+    s.graph.set_name(x, "x".to_owned());
+    let error = encoded(&mut s).unwrap_err().to_string();
+    assert_eq!(error, "invalid graph: `x` has a negative size: f32[-1]");
+}
+
+/// Returns the names of the results of a contributed operator, of which some are read.
+fn contributed(name: &'static str, read: &[usize]) -> (Vec<String>, usize) {
+    let mut s = Sample::empty();
+    let ty = f32_type(&[Dim::Known(4)]);
+    let inputs = [0; 3].map(|_| s.graph.add_input(Graph::MAIN, ty.clone()));
+    let op = Op { domain: "com.microsoft", name };
+    let types = [0; 4].map(|_| ty.clone());
+    let results = s.node(Graph::MAIN, ("", op), &inputs, Attrs::new(), &types);
+    let outputs: Vec<ValueId> = read.iter().map(|i| results[*i]).collect();
+    s.graph.set_outputs(Graph::MAIN, &outputs);
+    let model = encoded(&mut s).unwrap();
+    let graph = main_graph(&model);
+    (graph.node[0].output.clone(), graph.value_info.len())
+}
+
+#[test]
+fn unread_results_of_contributed_operators_are_omitted() {
+    let norm = "SkipSimplifiedLayerNormalization";
+    let name = |i: usize| format!("/{norm}_output_{i}");
+    assert_eq!(contributed(norm, &[0]), (vec![name(0)], 0));
+    let first_and_last = vec![name(0), String::new(), String::new(), name(3)];
+    assert_eq!(contributed(norm, &[0, 3]), (first_and_last, 0));
+    // Nothing is known about results of other operators.
+    assert_eq!(contributed("Other", &[0]).0.len(), 4);
+}
+
+#[test]
+fn functions_raise_the_ir_version_and_import_their_domain() {
+    let mut s = Sample::empty();
+    let x = s.graph.add_input(Graph::MAIN, f32_type(&[]));
+    let y = s.op(Graph::MAIN, "Neg", &[x], &f32_type(&[]));
+    s.graph.set_outputs(Graph::MAIN, &[y]);
+    assign_names(&mut s.graph, &s.origins);
+    let model = encode(&s.graph, &EncodeOptions::new(9)).unwrap().proto;
+    let domains = |model: &ModelProto| {
+        model.opset_import.iter().map(|set| set.domain.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((model.ir_version, domains(&model)), (4, vec![String::new()]));
+    let body = s.graph.add_block();
+    let a = s.graph.add_input(body, f32_type(&[]));
+    let b = s.op(body, "Neg", &[a], &f32_type(&[]));
+    s.graph.set_outputs(body, &[b]);
+    s.graph.functions.push(Function { op: SCALE, body });
+    assign_names(&mut s.graph, &s.origins);
+    let model = encode(&s.graph, &EncodeOptions::new(9)).unwrap().proto;
+    let expected = vec![String::new(), "pkg.test".to_owned()];
+    assert_eq!((model.ir_version, domains(&model)), (8, expected));
+}
+
+/// Elements in another order are put in order while they are written, if there are many.
+#[test]
+fn large_tensors_are_reordered_late() {
+    for (rows, is_deferred) in [(128, true), (127, false)] {
+        let mut s = Sample::empty();
+        let value = floats(&[2, rows], (0..2 * rows).map(|i| i as f32));
+        let attrs = attrs! { value: value.transposed(&[1, 0]).unwrap() };
+        let op = Op { domain: "pkg.test", name: "Filled" };
+        let weights = s.graph.add_constant(value.transposed(&[1, 0]).unwrap());
+        let y = s.node(Graph::MAIN, ("", op), &[weights], attrs, &[f32_type(&[])]);
+        s.graph.set_outputs(Graph::MAIN, &y);
+        let model = encoded(&mut s).unwrap();
+        let graph = main_graph(&model);
+        let mut tensor = graph.node[0].attribute[0].t.as_deref().unwrap().clone();
+        for tensor in [&tensor, &graph.initializer[0]] {
+            let found = (tensor.deferred.is_some(), tensor.raw_data.is_some());
+            assert_eq!(found, (is_deferred, !is_deferred), "{rows}");
+        }
+        tensor.clear();
+        assert_eq!(tensor, TensorProto::default());
+    }
+}
+
+#[test]
+fn bodies_declare_their_own_small_constants() {
+    for (count, is_copied) in [(255, true), (256, false)] {
+        let mut s = Sample::empty();
+        let ty = f32_type(&[Dim::from(count)]);
+        let flag = s.graph.add_input(Graph::MAIN, Type::new(DType::Bool, []));
+        let x = s.graph.add_input(Graph::MAIN, ty.clone());
+        let constant = s.graph.add_constant(floats(&[count], vec![1.0; count]));
+        let branch = s.graph.add_block();
+        let inner = s.op(branch, "Add", &[x, constant], &ty);
+        s.graph.set_outputs(branch, &[inner]);
+        let attrs = attrs! { then_branch: branch, else_branch: branch };
+        let types = std::slice::from_ref(&ty);
+        let chosen = s.node(Graph::MAIN, ("", Op::onnx("If")), &[flag], attrs, types)[0];
+        let y = s.op(Graph::MAIN, "Add", &[chosen, constant], &ty);
+        s.graph.set_outputs(Graph::MAIN, &[y]);
+        onnx_file::separate_constants(&mut s.graph);
+        let node = s.graph.nodes_of(branch).next().unwrap();
+        assert_eq!(s.graph.node(node).input(1) != Some(constant), is_copied, "{count}");
+    }
+}
+
+#[test]
+fn every_field_of_a_tensor_survives_the_round_trip() {
+    let entry = |key: &str| StringStringEntryProto { key: key.to_owned(), value: "v".to_owned() };
+    let tensor = TensorProto {
+        dims: vec![2, 300],
+        data_type: 1,
+        segment: Some(Segment { begin: Some(1), end: Some(2) }),
+        float_data: vec![0.5],
+        int32_data: vec![-1],
+        string_data: vec!["text".into()],
+        int64_data: vec![1 << 40],
+        name: "w".to_owned(),
+        raw_data: Some(vec![1, 2, 3].into()),
+        deferred: None,
+        double_data: vec![0.25],
+        uint64_data: vec![u64::MAX],
+        doc_string: "documentation".to_owned(),
+        external_data: vec![entry("location")],
+        data_location: 1,
+        metadata_props: vec![entry("key")],
+    };
+    let bytes = tensor.encode_to_vec();
+    assert_eq!(tensor.encoded_len(), bytes.len());
+    assert_eq!(TensorProto::decode(bytes.as_slice()).unwrap(), tensor);
+    let error = TensorProto::decode(&b"\x0a\x05"[..]).unwrap_err().to_string();
+    assert!(error.contains("TensorProto.dims"), "{error}");
 }

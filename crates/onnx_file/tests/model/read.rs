@@ -4,11 +4,12 @@ use crate::sample::sample;
 
 #[test]
 fn files_that_are_not_models_are_refused() {
-    let cases: [(&[u8], &str); 4] = [
+    let cases: [(&[u8], &str); 5] = [
         (b"", "it is empty"),
         (b"\x08\x0a", "it has no graph"),
         (b"<!DOCTYPE html>", "failed to decode"),
         (b"\x08\x0a\x3a\x00", "it has no operator set"),
+        (b"\x08\x03\x3a\x00", "it has no operator set"),
     ];
     for (bytes, reason) in cases {
         let error = read(bytes.to_vec()).unwrap_err();
@@ -17,6 +18,8 @@ fn files_that_are_not_models_are_refused() {
         assert!(text.starts_with("not an ONNX model, or damaged: "), "{text}");
         assert!(text.contains(reason), "{text}");
     }
+    // The first versions of the format had no operator sets.
+    assert!(read(b"\x08\x02\x3a\x00".to_vec()).is_ok());
 }
 
 /// Nothing is required after the operator sets, so truncation there cannot be detected.

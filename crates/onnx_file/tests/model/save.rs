@@ -276,3 +276,46 @@ fn model_of(tensor: Tensor) -> Model {
     onnx::assign_names(&mut s.graph, &s.origins);
     encode(&s.graph, &EncodeOptions::new(23)).unwrap()
 }
+
+#[test]
+fn a_model_knows_its_size_and_its_large_tensors() {
+    let model = model();
+    assert_eq!(model.size(), model.to_bytes().unwrap().len() as u64);
+    assert_eq!(format!("{model:?}"), "Model(\"sample\", 4 nodes, 4 initializers)");
+    for (bytes, count) in [(1023, 0), (1024, 2)] {
+        assert_eq!(weights(2, bytes).tensors(0).count(), count);
+    }
+    assert_eq!(weights(2, 1024).tensors(1).map(|(i, _)| i).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn tensors_in_other_files_and_of_other_operators_stay_where_they_are() {
+    let mut model = weights(1, 5000);
+    let graph = model.proto.graph.as_mut().unwrap();
+    let entry = |key: &str, value: &str| onnx_file::proto::StringStringEntryProto {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let mut other = TensorProto { name: "other".to_owned(), ..graph.initializer[0].clone() };
+    other.raw_data = None;
+    other.external_data = vec![entry("location", "elsewhere.data")];
+    other.set_data_location(DataLocation::External);
+    let node = onnx_file::proto::NodeProto {
+        op_type: "Constant".to_owned(),
+        domain: "pkg.test".to_owned(),
+        attribute: vec![onnx_file::proto::AttributeProto {
+            t: Some(Box::new(graph.initializer[0].clone())),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    graph.initializer.push(other.clone());
+    graph.node.push(node);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.onnx");
+    model.save(&path, Placement::External).unwrap();
+    let graph = read_file(&path).unwrap().graph.unwrap();
+    assert_eq!(graph.initializer[1], other);
+    let kept = graph.node.last().unwrap().attribute[0].t.as_ref().unwrap();
+    assert_eq!(kept.raw_data.as_ref().unwrap().len(), 5000);
+}

@@ -44,3 +44,13 @@ fn data_is_kept_as_a_whole_or_not_at_all() {
     let skimmed = skim(&model.encode_to_vec()).unwrap();
     assert!(skimmed.graph.unwrap().initializer[0].string_data.is_empty());
 }
+
+#[test]
+fn the_distribution_over_devices_is_dropped() {
+    let plain = model();
+    let mut placed = plain.clone();
+    placed.configuration = vec![Bytes::from_static(b"\x0a\x03gpu")];
+    placed.graph.as_mut().unwrap().node[0].device_configurations = placed.configuration.clone();
+    assert!(read(placed.encode_to_vec()).unwrap() == placed);
+    assert!(skim(&placed.encode_to_vec()).unwrap() == skim(&plain.encode_to_vec()).unwrap());
+}

@@ -115,6 +115,14 @@ fn errors_number_the_operands_of_a_node() {
     let attrs = attrs! { body: body, num_scan_inputs: 1 };
     let text = outcome(graph, "Scan", &["f32[]", "f32[t,3]"], &attrs, 1);
     assert_eq!(text, "Scan: input 1 gives f32[3], but the body takes f32[2]");
+    let body = block(graph, &["f32[]", "f32[2]"], &[]);
+    let attrs = attrs! { body: body, num_scan_inputs: 2 };
+    let text = outcome(graph, "Scan", &["f32[t]", "f32[t,3]"], &attrs, 1);
+    assert_eq!(text, "Scan: the body has 0 results, but 1 were requested");
+    let body = block(graph, &["f32[]", "f32[2]"], &["f32[]"]);
+    let attrs = attrs! { body: body, num_scan_inputs: 2 };
+    let text = outcome(graph, "Scan", &["f32[t]", "f32[t,3]"], &attrs, 1);
+    assert_eq!(text, "Scan: input 1 gives f32[3], but the body takes f32[2]");
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod shape;
 
 use tensor::{DType, Dim, Tensor, Type};
 
-use super::{Call, infer};
+use super::{Call, infer, is_inferred};
 use crate::{Attrs, Graph, Op, Result, ValueId};
 
 /// Parses a type such as `f32[2,b + 1]`.
@@ -149,6 +149,12 @@ macro_rules! table {
     };
 }
 use table;
+
+#[test]
+fn operators_without_inference_are_known() {
+    assert!(is_inferred(&Op::onnx("Add")) && !is_inferred(&Op::onnx("DeformConv")));
+    assert!(!is_inferred(&Op { domain: "com.example", name: "Add" }));
+}
 
 #[test]
 fn counts_and_names_are_checked() {

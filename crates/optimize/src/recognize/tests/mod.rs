@@ -2,6 +2,7 @@
 
 mod attention;
 mod caches;
+mod rotary;
 mod rotations;
 
 use onnx::Graph;

@@ -390,4 +390,82 @@ mod tests {
             stays(&REWRITE, &text(body));
         }
     }
+
+    /// A norm that subtracts the mean first.
+    const FLAX: &str = SPELLINGS[0];
+
+    #[test]
+    fn large_means_are_subtracted_first() {
+        let found = |mean: &str, variance: &str, spelling: &str| {
+            let known = format!(
+                "m = Constant <value = float[2] {{1, {mean}}}> ()
+                v = Constant <value = float[2] {{3, {variance}}}> () eps ="
+            );
+            let text = text(spelling)
+                .replace("float[2] m = {1, 2}, float[2] v = {3, 4}, ", "")
+                .replacen("eps =", &known, 1);
+            rewritten(&REWRITE, &text).contains("BatchNormalization")
+        };
+        // Two and 0.0447 are the deviations.
+        assert!(found("200", "4", FLAX) && found("-200", "4", FLAX) && found("5", "0.001", FLAX));
+        assert!(
+            !found("300", "4", FLAX) && !found("-300", "4", FLAX) && !found("6", "0.001", FLAX)
+        );
+        // Keras subtracts the mean last anyway.
+        assert!(found("300", "4", SPELLINGS[4]));
+    }
+
+    #[test]
+    fn other_readers_need_products() {
+        let read = |value: &str| {
+            let results = "=> (float[B,2,4,4] y, float[B,2,4,4] z)";
+            text(&format!("{} z = Exp ({value})", SPELLINGS[5]))
+                .replace("=> (float[B,2,4,4] y)", results)
+        };
+        stays(&REWRITE, &read("p"));
+        // The difference is computed for them, and the norm does not need it.
+        assert!(rewritten(&REWRITE, &read("c")).contains("BatchNormalization"));
+    }
+
+    #[test]
+    fn other_types_on_the_way_are_unchanged() {
+        let cast = FLAX.replace(
+            "c = Sub (x, mean)",
+            "h = Cast <to = 10> (x) w2 = Cast <to = 1> (h) c = Sub (w2, mean)",
+        );
+        let text = text(&cast);
+        let after = rewritten(&REWRITE, &text);
+        assert!(
+            after.contains("Cast")
+                && !after.contains("BatchNormalization <epsilon: float = 0.001> (x"),
+            "{after}"
+        );
+    }
+
+    #[test]
+    fn the_epsilon_has_single_precision() {
+        let found = |epsilon: &str| {
+            let text = text(FLAX)
+                .replace("float[", "double[")
+                .replace("<value_float = 0.001>", &format!("<value = double {{{epsilon}}}>"));
+            rewritten(&REWRITE, &text).contains("BatchNormalization")
+        };
+        assert!(found("0.0009765625") && !found("0.001"));
+    }
+
+    #[test]
+    fn statistics_that_inputs_hold_are_given() {
+        let signature = "=> (float[B,2,4,4] y)
+            <float[2] m = {1, 2}, float[2] v";
+        let of_input = |nodes: &str| {
+            let text = text(&format!("{nodes} {}", FLAX.replace("mean", "given")));
+            let text = text.replace("mean = Reshape (m, k)", "");
+            text.replace("float[B,2,4,4] x)", "float[B,2,4,4] x, float[2,1,1] i)")
+                .replace(signature, "=> (float[B,2,4,4] y) <float[2] v")
+        };
+        assert!(rewritten(&REWRITE, &of_input("given = Identity (i)")).contains("Sub"));
+        let reshaped = "s1 = Constant <value_ints = [1, 2, 1, 1]> () given = Reshape (i, s1)";
+        assert!(rewritten(&REWRITE, &of_input(reshaped)).contains("BatchNormalization"));
+        stays(&REWRITE, &of_input("given = Exp (i)"));
+    }
 }

@@ -436,3 +436,6 @@ fn is_zero(graph: &Graph, value: ValueId) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

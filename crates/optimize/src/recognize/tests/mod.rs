@@ -2,6 +2,7 @@
 
 mod attention;
 mod caches;
+mod rotary;
 mod rotations;
 
 use onnx::Graph;
@@ -539,11 +540,12 @@ fn instance_norms() {
     becomes_alike(signature, &plain, &norm("scale, bias"));
 }
 
-#[test]
-fn group_norms() {
-    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
-        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
-    let body = constants(&[("o", "0"), ("n", "12"), ("eps", "1e-6")])
+const GROUPS_SIGNATURE: &str = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+    <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+
+/// Returns a group norm as Flax writes it, with two groups of two channels.
+fn flax_group_norm() -> String {
+    constants(&[("o", "0"), ("n", "12"), ("eps", "1e-6")])
         + "a = Constant <value_ints = [1, 2, 4]> () gs = Constant <value_ints = [0, 2, 3, 2, 2]> ()
         p = Reshape (x, gs) q = Mul (p, p) s = ReduceSum <keepdims = 0> (p, a) m = Div (s, n)
         t = ReduceSum <keepdims = 0> (q, a) u = Div (t, n) mm = Mul (m, m) d = Sub (u, mm)
@@ -552,7 +554,12 @@ fn group_norms() {
         e = Concat <axis = 0> (b, f) m2 = Expand (m1, e) v1 = Reshape (v, one)
         v2 = Expand (v1, e) k = Constant <value_ints = [0, 1, 1, 4]> () m3 = Reshape (m2, k)
         v3 = Reshape (v2, k) c = Sub (x, m3) z = Add (v3, eps) r = Sqrt (z) i = Reciprocal (r)
-        g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)";
+        g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)"
+}
+
+#[test]
+fn group_norms() {
+    let (signature, body) = (GROUPS_SIGNATURE, flax_group_norm());
     becomes_alike(
         signature,
         &body,
@@ -760,4 +767,149 @@ fn operators_are_recognised_inside_bodies_and_functions() {
     }"#;
     let (after, _) = run(text, native());
     assert_eq!(after.matches("Relu").count(), 2, "{after}");
+}
+
+#[test]
+fn groups_of_channels_need_a_scale_for_each_channel() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[1,1,1,2,2] scale = {1, 2, 3, 4}, float[1,1,1,2,2] bias = {1, 2, 3, 4}>";
+    let keras = format!("g {signature} {{ {} }}", keras_group_norm(2, SCALE_AND_BIAS));
+    let flax = format!("g {GROUPS_SIGNATURE} {{ {} }}", flax_group_norm());
+    for text in [keras, flax] {
+        let found =
+            |opset| run(&text, Forms { opset, ..native() }).0.contains("GroupNormalization");
+        assert_eq!([20, 21].map(found), [false, true], "{text}");
+    }
+}
+
+#[test]
+fn other_groups_are_not_those_of_channels() {
+    let group = |shape: &str, scale: &str, changes: &[(&str, &str)]| {
+        let signature = format!(
+            "(float[{shape}] x) => (float[{shape}] y) \
+            <float[{scale}] scale = {{1, 2, 3, 4}}, float[{scale}] bias = {{1, 2, 3, 4}}>"
+        );
+        let mut body = keras_group_norm(2, SCALE_AND_BIAS);
+        for (old, new) in changes {
+            assert!(body.contains(old), "{old} in {body}");
+            body = body.replace(old, new);
+        }
+        let (text, _) = run(&format!("g {signature} {{ {body} }}"), native());
+        text.contains("GroupNormalization")
+    };
+    let channels = "1,1,1,2,2";
+    assert!(group("B,2,3,4", channels, &[]));
+    // Statistics of the batch, of each position or of each element of a group.
+    assert!(!group("5,2,3,4", channels, &[("[1, 2, 4]", "[0, 1, 2, 4]"), ("= 12>", "= 60>")]));
+    assert!(!group("B,2,3,4", channels, &[("[1, 2, 4]", "[1, 4]")]));
+    assert!(!group("B,2,3,4", channels, &[("[1, 2, 4]", "[1, 2, 3]")]));
+    // Rows are split, or several axes.
+    let whole = ("[0, 2, 3, 4]", "[0, 4, 3, 2]");
+    assert!(!group("B,4,3,2", channels, &[whole]));
+    let wide = ("[0, 2, 3, 4]", "[0, 3, 2, 4]");
+    assert!(!group("B,3,2,4", channels, &[wide]));
+}
+
+#[test]
+fn a_scale_of_ones_is_small() {
+    let norm = |size: usize| {
+        let n = size.to_string();
+        let body = constants(&[("n", &n), ("eps", "1e-6")])
+            + "a = Constant <value_ints = [1]> ()"
+            + PLAIN
+            + " y = Div (c, r)";
+        let (text, report) =
+            run(&format!("g (float[B,{size}] x) => (float[B,{size}] y) {{ {body} }}"), native());
+        (text.contains("LayerNormalization"), report.missed.into_iter().map(|m| m.reason).collect())
+    };
+    assert_eq!(norm(1 << 14), (true, Vec::new()));
+    assert_eq!(norm((1 << 14) + 1), (false, vec!["a scale of ones would be large".to_owned()]));
+}
+
+#[test]
+fn a_number_is_not_the_scale_of_each_element() {
+    let start = norm_constants();
+    becomes(
+        "(float[B,T,4] x) => (float[B,T,4] y)",
+        &(start.clone() + PLAIN + " w = Div (c, r) y = Mul (w, n)"),
+        &(constants(&[("n", "4")])
+            + "one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
+            w = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, one) y = Mul (w, n)"),
+    );
+}
+
+#[test]
+fn scales_may_add_unit_axes_in_front() {
+    let norm = |front: usize| {
+        let signature =
+            format!("(float[T,4] x, float[{front},1,4] scale) => (float[{front},T,4] y)");
+        let body = constants(&[("n", "4"), ("eps", "1e-6")])
+            + "a = Constant <value_ints = [1]> ()"
+            + PLAIN
+            + " w = Div (c, r) y = Mul (w, scale)";
+        run(&format!("g {signature} {{ {body} }}"), native()).0
+    };
+    let (added, repeated) = (norm(1), norm(2));
+    assert!(added.contains("LayerNormalization") && !added.contains("Mul"), "{added}");
+    assert!(repeated.contains("LayerNormalization") && repeated.contains("Mul"), "{repeated}");
+}
+
+#[test]
+fn sequences_have_instance_norms() {
+    let body = constants(&[("o", "0"), ("n", "3"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1]> () k = Constant <value_ints = [0, 1, 4]> () "
+        + PLAIN
+        + " w = Div (c, r) g = Mul (w, scale) y = Add (bias, g)";
+    let signature = "(float[B,3,4] x) => (float[B,3,4] y) \
+        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+    becomes_alike(
+        signature,
+        &body,
+        "t = Transpose <perm: ints = [0, 2, 1]> (x)
+        u = InstanceNormalization <epsilon: float = 1e-6> (t, scale, bias)
+        y = Transpose <perm: ints = [0, 2, 1]> (u)",
+    );
+    // There is nothing to normalise beside the channels.
+    let matrix = "(float[B,4] x) => (float[B,4] y)";
+    let body = constants(&[("n", "4"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [0]> ()"
+        + PLAIN
+        + " y = Div (c, r)";
+    let (text, _) = run(&format!("g {matrix} {{ {body} }}"), native());
+    assert!(!text.contains("Normalization"), "{text}");
+}
+
+#[test]
+fn numbers_are_compared_as_they_were_rounded() {
+    let gelu = |ty: &str, root: &str, one: &str| {
+        let text = format!(
+            "g ({ty}[B,4] x) => ({ty}[B,4] y) {{
+                h = Constant <value = {ty} {{0.5}}> () r = Constant <value = {ty} {{{root}}}> ()
+                one = Constant <value = {ty} {{{one}}}> ()
+                t = Mul (x, r) e = Erf (t) i = Add (e, one) s = Mul (x, h) y = Mul (s, i) }}"
+        );
+        run(&text, native()).0.contains("Gelu")
+    };
+    // The root of a half is rounded, and one is not.
+    assert!(gelu("float", "0.70710677", "1.0") && gelu("float", "0.7071067", "1.0"));
+    assert!(!gelu("float", "0.70711", "1.0") && !gelu("float", "0.70710677", "1.0000001"));
+    assert!(gelu("float16", "0.7070", "1.0") && !gelu("float16", "0.70", "1.0"));
+}
+
+#[test]
+fn integers_are_no_constants_of_other_blocks() {
+    // The product of a loop's operand and a value of the outer graph is not squared there.
+    let text = |inner: &str, outer: &str| {
+        format!(
+            "g (bool c, float[B,4] x) => (float[B,4] y) {{ zero = Constant <value_float: float = 0> () {outer}
+            y = If (c) <
+                then_branch = then_branch () => (float[B,4] a) {{ {inner} }},
+                else_branch = else_branch () => (float[B,4] b) {{ b = Identity (x) }} > }}"
+        )
+    };
+    let swish = |text: &str| run(text, native()).0.contains("LeakyRelu");
+    let slope =
+        "p = Greater (x, zero) half = Constant <value_float: float = 0.5> () t = Mul (x, half)";
+    assert!(swish(&text(&format!("{slope} a = Where (p, x, t)"), "")));
+    assert!(!swish(&text("a = Where (p, x, t)", slope)));
 }

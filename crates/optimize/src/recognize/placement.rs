@@ -164,6 +164,16 @@ mod tests {
         let other = Placement(SmallVec::from_slice(&[ONE, 1]));
         assert!(whole.unified(&other, &shape(&[1, 4])).is_some());
         assert!(whole.unified(&other, &shape(&[2, 4])).is_none());
+        assert_eq!(other.unified(&whole, &shape(&[1, 4])), Some(whole.clone()));
+        assert!(other.unified(&whole, &shape(&[2, 4])).is_none());
         assert!(other.is_aligned(&shape(&[1, 4]), 2));
+    }
+
+    #[test]
+    fn markers_are_no_axes() {
+        assert!(Placement::identity(usize::from(ANY) - 1).is_some());
+        assert!(Placement::identity(usize::from(ANY)).is_none());
+        let place = Placement(SmallVec::from_slice(&[0, ANY, ONE, 3]));
+        assert_eq!(place.axes(&shape(&[2, 2, 1, 2])), [Some(0), None, None, Some(3)]);
     }
 }

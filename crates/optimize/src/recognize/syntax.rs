@@ -145,3 +145,30 @@ impl<'a> Reader<'a> {
         Ok(Argument::Value(name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::recognize::pattern::compile;
+
+    #[test]
+    fn errors_name_the_text_and_the_line() {
+        let error = |text: &str| compile(&[("some", text)]).unwrap_err();
+        assert_eq!(
+            error("# A comment.\nRelu(x)\n    = Max(x, 0)\n    ="),
+            "some.txt, line 4: expected a name"
+        );
+        assert_eq!(error("Relu(x)"), "some.txt, line 1: expected a `=` and a spelling");
+        assert_eq!(error("Relu(x = Max(x, 0)"), "some.txt, line 1: expected `,` or `)`");
+        assert_eq!(error("Relu(x)\n = Max(x, -)"), "some.txt, line 2: expected a number");
+    }
+
+    #[test]
+    fn words_have_meanings() {
+        let error = |text: &str| compile(&[("some", text)]).unwrap_err();
+        assert_eq!(error("Relu(x) = Maximum(x, 0)"), "`Maximum` is neither an operator nor a word");
+        assert_eq!(error("Relu(x) = again(x) again(x) = again(x)"), "`again` refers to itself");
+        assert_eq!(error("Relu(x) = most(x) most(x, y) = Max(x, y)"), "`most` takes 2 arguments");
+        assert_eq!(error("Relu(x) = moved(x)"), "a spelling of `Relu` is not a node");
+        assert_eq!(error("Relu(x) = even(x, y, @z)"), "`even` is a part of one value");
+    }
+}

@@ -417,4 +417,29 @@ mod tests {
         let twice = "y = Concat <axis = -1> (fs, bs)\n z = Neg (bs)";
         stay(&layers("reverse", "float[T,B,2] y, float[T,B,1] z", twice));
     }
+
+    #[test]
+    fn layers_with_other_readers_stay() {
+        let joined = "y = Concat <axis = -1> (fs, bs)";
+        let both = layers("reverse", "float[T,B,2] y", joined);
+        for text in [
+            // The directions follow one another.
+            layers("reverse", "float[R,B,1] y", "y = Concat <axis = 0> (fs, bs)"),
+            // One direction is also read on its own.
+            layers("reverse", "float[T,B,2] y, float[T,B,1] z", &format!("{joined} z = Exp (fs)")),
+            layers("reverse", "float[T,B,2] y, float[T,B,1] z", &format!("{joined} z = Exp (bs)")),
+            // The backward layer reads the result of the forward one, or starts from its state.
+            both.replace("direction = \"reverse\"> (x,", "direction = \"reverse\"> (fs,"),
+            both.replace("(x, \"enc.b.W\", \"enc.b.R\")", "(x, \"enc.b.W\", \"enc.b.R\", , , fh)"),
+            // Only one of them has a state, or other activations.
+            both.replace("float[T,B,1] x)", "float[T,B,1] x, float[1,B,1] s)")
+                .replace("(x, \"enc.b.W\", \"enc.b.R\")", "(x, \"enc.b.W\", \"enc.b.R\", , , s)"),
+            both.replace(
+                "direction = \"reverse\"",
+                "activations = [\"Relu\"], direction = \"reverse\"",
+            ),
+        ] {
+            passes_to(&PASS, &text, &text);
+        }
+    }
 }

@@ -216,4 +216,31 @@ mod tests {
         let cubic = Filter { kernel: Kernel::Cubic, antialias: None };
         assert_eq!(linear(None).with(cubic), None);
     }
+
+    #[test]
+    fn rounding_errors_are_tolerated() {
+        let is_filter = |dtype: &str, error: f64| {
+            let filter = Filter { kernel: Kernel::Linear, antialias: None };
+            let columns: Vec<_> = (0..8).map(|new| filter.column(4, 8, new)).collect();
+            let rows = (0..4).flat_map(|row| columns.iter().map(move |column| column[row]));
+            let numbers: Vec<_> = rows.map(|number| format!("{:?}", number + error)).collect();
+            let text = format!(
+                "g ({dtype}[1,4] x) => ({dtype}[1,8] y) {{
+                    w = Constant <value = {dtype}[4,8] {{{}}}> () y = MatMul (x, w) }}",
+                numbers.join(", ")
+            );
+            let graph = crate::testing::graph(&text, &mut provenance::Origins::default());
+            let product = graph.producer(graph.block(Graph::MAIN).outputs()[0]).unwrap();
+            super::filter(&graph, graph.node(product).input(1).unwrap(), false).is_some()
+        };
+        for (dtype, small, large) in
+            [("float", 5e-5, 2e-4), ("float16", 4e-4, 1e-3), ("bfloat16", 3e-3, 8e-3)]
+        {
+            assert_eq!(
+                [small, large].map(|error| is_filter(dtype, error)),
+                [true, false],
+                "{dtype}"
+            );
+        }
+    }
 }

@@ -265,3 +265,191 @@ impl<'g> Look<'g> {
 pub(super) fn float(size: i64) -> f64 {
     size as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use onnx::Graph;
+    use provenance::Origins;
+
+    use super::*;
+
+    /// The weights of `W` new elements, computed from `H` old ones.
+    const WEIGHTS: &str = "g (float[H,3] a, float[W,3] b) => (float[H,W] m) {
+        none = Constant <value_ints = [0]> () one_axis = Constant <value_ints = [1]> ()
+        first = Constant <value = int64 {0}> () next = Constant <value = int64 {1}> ()
+        zero = Constant <value_float = 0.0> () half = Constant <value_float = 0.5> ()
+        minus = Constant <value_float = -0.5> () one = Constant <value_float = 1.0> ()
+        two = Constant <value_float = 2.0> () tiny = Constant <value_float = 0.0001> ()
+        hs = Shape <start = 0, end = 1> (a) h = Squeeze (hs, none) from = Cast <to = 1> (h)
+        ws = Shape <start = 0, end = 1> (b) w = Squeeze (ws, none) to = Cast <to = 1> (w)
+        scale = Div (to, from) step = Reciprocal (scale)
+        i = Range (first, w, next) new = Cast <to = 1> (i) center = Add (new, half)
+        scaled = Mul (center, step) place = Sub (scaled, half)
+        j = Range (first, h, next) old = Cast <to = 1> (j) column = Unsqueeze (old, one_axis)
+        apart = Sub (place, column) distance = Abs (apart)
+        below = Sub (one, distance) weights = Relu (below)
+        total = ReduceSum <keepdims = 1> (weights, none) normal = Div (weights, total)
+        low = GreaterOrEqual (place, minus) end = Sub (from, half) high = LessOrEqual (place, end)
+        size = Abs (total) counts = Greater (size, tiny) inside = And (low, high)
+        some = Where (counts, normal, zero) m = Where (inside, some, zero) }";
+
+    fn changed(changes: &[(&str, &str)]) -> String {
+        changes.iter().fold(WEIGHTS.to_owned(), |text, (old, new)| {
+            assert!(text.contains(old), "{old}");
+            text.replace(old, new)
+        })
+    }
+
+    fn found(changes: &[(&str, &str)]) -> Option<Filter> {
+        let graph = crate::testing::graph(&changed(changes), &mut Origins::default());
+        sized(&graph, graph.block(Graph::MAIN).outputs()[0]).map(|found| found.filter)
+    }
+
+    const CUBIC: (&str, &str) = (
+        "below = Sub (one, distance) weights = Relu (below)",
+        "k1 = Constant <value_float = 1.5> () k2 = Constant <value_float = 2.5> ()
+        k3 = Constant <value_float = 4.0> () p1 = Mul (distance, k1) p2 = Sub (p1, k2)
+        p3 = Mul (p2, distance) p4 = Mul (p3, distance) near = Add (p4, one)
+        q1 = Mul (distance, minus) q2 = Add (q1, k2) q3 = Mul (q2, distance) q4 = Sub (q3, k3)
+        q5 = Mul (q4, distance) far = Add (q5, two) is_far = GreaterOrEqual (distance, one)
+        is_out = GreaterOrEqual (distance, two) between = Where (is_far, far, near)
+        weights = Where (is_out, zero, between)",
+    );
+
+    #[test]
+    fn weights_are_read_in_any_spelling() {
+        let linear =
+            |antialias| Some(Filter { kernel: Kernel::Linear, antialias: Some(antialias) });
+        for changes in [
+            ("weights = Relu (below)", "weights = Relu (below)"),
+            ("step = Reciprocal (scale)", "step = Div (one, scale)"),
+            ("center = Add (new, half)", "center = Add (half, new)"),
+            ("Mul (center, step)", "Mul (step, center)"),
+            ("place = Sub (scaled, half)", "place = Add (minus, scaled)"),
+            ("place = Sub (scaled, half)", "place = Add (scaled, minus)"),
+            ("weights = Relu (below)", "weights = Max (zero, below)"),
+            ("weights = Relu (below)", "weights = Max (below, zero)"),
+            ("end = Sub (from, half)", "end = Add (from, minus)"),
+            ("counts = Greater (size, tiny)", "counts = Greater (total, tiny)"),
+            (
+                "some = Where (counts, normal, zero) m = Where (inside, some, zero)",
+                "all = And (counts, inside) m = Where (all, normal, zero)",
+            ),
+            (
+                "normal = Div (weights, total)",
+                "is_zero = Equal (total, zero) is_some = Not (is_zero)
+             divisor = Where (is_some, total, one) normal = Div (weights, divisor)",
+            ),
+        ] {
+            assert_eq!(found(&[changes]), linear(false), "{changes:?}");
+        }
+        let wide = |width: &str| {
+            let wide = format!(
+                "width = {width} relative = Div (distance, width) below = Sub (one, relative)"
+            );
+            found(&[("below = Sub (one, distance)", &wide)])
+        };
+        assert_eq!(
+            [wide("Max (step, one)"), wide("Max (one, step)")],
+            [linear(true), linear(true)]
+        );
+        assert_eq!(
+            [wide("Max (step, two)"), wide("Max (scale, one)"), wide("Min (step, one)")],
+            [None; 3]
+        );
+        assert_eq!(found(&[CUBIC]), Some(Filter { kernel: Kernel::Cubic, antialias: Some(false) }));
+    }
+
+    #[test]
+    fn other_weights_are_not_of_a_resampled_axis() {
+        for change in [
+            // The positions of new elements.
+            ("scale = Div (to, from)", "scale = Div (from, to)"),
+            ("step = Reciprocal (scale)", "step = Div (two, scale)"),
+            ("step = Reciprocal (scale)", "step = Sqrt (scale)"),
+            ("center = Add (new, half)", "center = Add (new, one)"),
+            ("center = Add (new, half)", "center = Mul (new, half)"),
+            ("place = Sub (scaled, half)", "place = Sub (scaled, minus)"),
+            ("place = Sub (scaled, half)", "place = Add (scaled, half)"),
+            ("place = Sub (scaled, half)", "place = Identity (scaled)"),
+            // The distances from old elements.
+            ("distance = Abs (apart)", "distance = Neg (apart)"),
+            ("old = Cast <to = 1> (j)", "more = Cast <to = 1> (j) old = Add (more, one)"),
+            // The kernel.
+            ("below = Sub (one, distance)", "below = Sub (two, distance)"),
+            ("weights = Relu (below)", "weights = Max (below, one)"),
+            ("weights = Relu (below)", "weights = Sigmoid (below)"),
+            // The sum of weights.
+            ("keepdims = 1> (weights, none)", "keepdims = 1> (below, none)"),
+            (
+                "normal = Div (weights, total)",
+                "is_zero = Equal (total, one) is_some = Not (is_zero)
+             divisor = Where (is_some, total, one) normal = Div (weights, divisor)",
+            ),
+            (
+                "normal = Div (weights, total)",
+                "is_zero = Equal (total, zero) is_some = Not (is_zero)
+             divisor = Where (is_some, total, two) normal = Div (weights, divisor)",
+            ),
+            (
+                "normal = Div (weights, total)",
+                "is_zero = Equal (distance, zero) is_some = Not (is_zero)
+             divisor = Where (is_some, total, one) normal = Div (weights, divisor)",
+            ),
+            // The tests of each element.
+            ("low = GreaterOrEqual (place, minus)", "low = GreaterOrEqual (place, half)"),
+            ("low = GreaterOrEqual (place, minus)", "low = GreaterOrEqual (scaled, minus)"),
+            ("end = Sub (from, half)", "end = Sub (from, one)"),
+            ("end = Sub (from, half)", "end = Sub (to, half)"),
+            ("high = LessOrEqual (place, end)", "high = LessOrEqual (scaled, end)"),
+            ("counts = Greater (size, tiny)", "counts = Greater (size, half)"),
+            ("counts = Greater (size, tiny)", "counts = Greater (size, minus)"),
+            ("counts = Greater (size, tiny)", "counts = Greater (distance, tiny)"),
+            // Parts of the weights, or other numbers elsewhere.
+            ("m = Where (inside, some, zero)", "m = Identity (some)"),
+            ("some = Where (counts, normal, zero)", "some = Identity (normal)"),
+            ("m = Where (inside, some, zero)", "m = Where (inside, some, one)"),
+        ] {
+            assert_eq!(found(&[change]), None, "{change:?}");
+        }
+        for change in [
+            ("k1 = Constant <value_float = 1.5>", "k1 = Constant <value_float = 1.25>"),
+            ("k3 = Constant <value_float = 4.0>", "k3 = Constant <value_float = 3.0>"),
+            ("Where (is_out, zero, between)", "Where (is_out, one, between)"),
+            ("GreaterOrEqual (distance, one)", "GreaterOrEqual (distance, half)"),
+            ("GreaterOrEqual (distance, one)", "GreaterOrEqual (apart, one)"),
+            ("GreaterOrEqual (distance, two)", "GreaterOrEqual (distance, one)"),
+        ] {
+            assert_eq!(found(&[CUBIC, change]), None, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_the_sizes_may_be_known() {
+        let known = |numbers: &str, center: &str, end: &str| {
+            found(&[
+                ("float[H,3]", "float[4,3]"),
+                ("float[H,W]", "float[4,W]"),
+                (
+                    "hs = Shape <start = 0, end = 1> (a) h = Squeeze (hs, none) from = Cast <to = 1> (h)",
+                    "from = Constant <value_float = 4.0> ()",
+                ),
+                (
+                    "j = Range (first, h, next) old = Cast <to = 1> (j) column = Unsqueeze (old, one_axis)",
+                    &format!("column = Constant <value = float[4,1] {{{numbers}}}> ()"),
+                ),
+                ("end = Sub (from, half)", &format!("end = Constant <value_float = {end}> ()")),
+                ("center = Add (new, half)", center),
+            ])
+        };
+        let center = "center = Add (new, half)";
+        assert!(known("0, 1, 2, 3", center, "3.5").is_some());
+        assert_eq!(known("0, 1, 2, 4", center, "3.5"), None);
+        assert_eq!(known("1, 2, 3, 4", center, "3.5"), None);
+        assert_eq!(known("0, 1, 2, 3", center, "4.5"), None);
+        assert_eq!(
+            found(&[("from = Cast <to = 1> (h)", "from = Constant <value_float = 4.0> ()")]),
+            None
+        );
+    }
+}

@@ -897,19 +897,61 @@ fn numbers_are_compared_as_they_were_rounded() {
 }
 
 #[test]
-fn integers_are_no_constants_of_other_blocks() {
-    // The product of a loop's operand and a value of the outer graph is not squared there.
+fn nodes_of_other_blocks_are_not_a_part_of_a_match() {
     let text = |inner: &str, outer: &str| {
         format!(
-            "g (bool c, float[B,4] x) => (float[B,4] y) {{ zero = Constant <value_float: float = 0> () {outer}
-            y = If (c) <
-                then_branch = then_branch () => (float[B,4] a) {{ {inner} }},
-                else_branch = else_branch () => (float[B,4] b) {{ b = Identity (x) }} > }}"
+            "g (bool c, float[B,4] x) => (float[B,4] y) {{
+                zero = Constant <value_float: float = 0> () {outer}
+                y = If (c) <
+                    then_branch = then_branch () => (float[B,4] a) {{ {inner} }},
+                    else_branch = else_branch () => (float[B,4] b) {{ b = Identity (x) }} > }}"
         )
     };
-    let swish = |text: &str| run(text, native()).0.contains("LeakyRelu");
-    let slope =
+    let is_found = |text: &str| run(text, native()).0.contains("LeakyRelu");
+    let parts =
         "p = Greater (x, zero) half = Constant <value_float: float = 0.5> () t = Mul (x, half)";
-    assert!(swish(&text(&format!("{slope} a = Where (p, x, t)"), "")));
-    assert!(!swish(&text("a = Where (p, x, t)", slope)));
+    assert!(is_found(&text(&format!("{parts} a = Where (p, x, t)"), "")));
+    assert!(!is_found(&text("a = Where (p, x, t)", parts)));
+}
+
+#[test]
+fn a_maximum_with_minus_zero_is_not_a_relu() {
+    stays(SAME, "o = Constant <value_float: float = -0.0> () y = Max (x, o)");
+}
+
+#[test]
+fn constants_may_be_broadcast() {
+    for sizes in ["[1, 4]", "[4]"] {
+        let body = format!(
+            "o = Constant <value_float: float = 0> () s = Constant <value_ints = {sizes}> ()
+            w = Expand (o, s) y = Max (x, w)"
+        );
+        becomes(SAME, &body, "y = Relu (x)");
+    }
+}
+
+/// Frameworks sum small floats in float32, and nothing in float64.
+#[test]
+fn sums_in_double_precision_are_unchanged() {
+    stays(
+        SAME,
+        "a = Constant <value_ints = [1]> () m = ReduceMax <keepdims = 1> (x, a)
+        d = Sub (x, m) e = Exp (d) w = Cast <to = 11> (e) v = ReduceSum <keepdims = 1> (w, a)
+        s = Cast <to = 1> (v) y = Div (e, s)",
+    );
+}
+
+#[test]
+fn statistics_of_groups_are_repeated_for_each_channel() {
+    let is_group = |text: &str| {
+        let (text, _) = run(&format!("g {GROUPS_SIGNATURE} {{ {text} }}"), native());
+        text.contains("GroupNormalization")
+    };
+    let text = flax_group_norm();
+    assert!(is_group(&text));
+    // The groups alternate between channels.
+    assert!(!is_group(&text.replace(
+        "one = Constant <value_ints = [0, 2, 1]>",
+        "one = Constant <value_ints = [0, 1, 2]>"
+    )));
 }

@@ -1,7 +1,7 @@
 //! Rotary embeddings: the roles of the axes before the features, and tables of cosines and sines
 //! with one row per position.
 
-use onnx::operators::Operator;
+use onnx::operators::{Axes, Operator};
 use onnx::{Node, ValueId, attrs};
 use tensor::division::product;
 use tensor::{DType, Dim};
@@ -252,7 +252,7 @@ fn once(
                 _ => Err(unknown()),
             }
         }
-        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" | "Mul" | "Add" | "Div" | "Sub" => {
+        name if name == "Cast" || node.operator().axes == Axes::Elementwise => {
             let mut inputs = Vec::new();
             for input in node.inputs.iter().copied() {
                 let input = input.ok_or_else(unknown)?;

@@ -193,10 +193,13 @@ fn tables_repeat_angles_of_both_features_of_a_pair() {
         "t = Constant <value_ints = [2, 3, 8]> () u = Reshape (r, t) one = Constant <value_ints = [2]> ()
          angles = Unsqueeze (u, one)",
         "m = Neg (r) i = Identity (m) angles = Cast <to = 1> (i)",
+        "angles = Exp (r)",
     ] {
         is_found(&function(nodes), HEADS);
     }
-    for nodes in ["q = Concat <axis = -1> (g, f) angles = Mul (r, q)", "angles = Exp (r)"] {
+    for nodes in
+        ["q = Concat <axis = -1> (g, f) angles = Mul (r, q)", "angles = Softmax <axis = -1> (r)"]
+    {
         stays(&function(nodes), reason);
     }
     let casts = |count: usize| {

@@ -149,9 +149,9 @@ fn angles_of_other_positions_stay() {
         "f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, frequencies)
          two = Constant <value_ints = [2]> () last = Unsqueeze (rows, two)
          squeezed = Squeeze (last, two) angles = Unsqueeze (squeezed, zero)",
-        // An operator that is not understood.
+        // An operator that combines features.
         "f = Cast <to = 1> (p) column = Unsqueeze (f, one) rows = Mul (column, frequencies)
-         e = Abs (rows) angles = Unsqueeze (e, zero)",
+         e = Softmax <axis = -1> (rows) angles = Unsqueeze (e, zero)",
     ] {
         by_angles(angles).stays();
     }

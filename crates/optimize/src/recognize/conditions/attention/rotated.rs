@@ -1,6 +1,6 @@
 //! Rotary embeddings of queries and keys by their positions, as tables with one row per position.
 
-use onnx::operators::Trait;
+use onnx::operators::{Axes, Trait};
 use onnx::{Graph, ValueId, attrs};
 use tensor::Dim;
 use tensor::bounds::{lower_bound, same};
@@ -172,7 +172,7 @@ impl Positions<'_> {
         let node = m.graph().node(node).clone();
         let x = node.input(0).ok_or(OTHERWISE)?;
         match node.op.name {
-            "Cast" | "Cos" | "Sin" | "Neg" | "Identity" | "Mul" | "Add" | "Sub" | "Div" => {
+            name if name == "Cast" || node.operator().axes == Axes::Elementwise => {
                 let mut inputs = Vec::new();
                 for input in &node.inputs {
                     let input = input.ok_or(OTHERWISE)?;

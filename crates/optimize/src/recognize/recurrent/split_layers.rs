@@ -298,4 +298,27 @@ mod tests {
             passes_to(&PASS, &text, &text);
         }
     }
+
+    #[test]
+    fn other_axes_and_states_of_the_step_before_stay() {
+        for axes in ["scan_input_axes = [0],", "scan_output_axes = [0],"] {
+            let text = two_cells("c1", axes);
+            passes_to(&PASS, &text, &text);
+        }
+        let text = two_cells("c1", "").replace("f = Exp (c2)", "f = Identity (a)");
+        passes_to(&PASS, &text, &text);
+    }
+
+    #[test]
+    fn a_layer_reads_its_own_sequence() {
+        let text = two_cells("c1", "")
+            .replace("num_scan_inputs = 1", "num_scan_inputs = 2")
+            .replace("float[B,2] e)", "float[B,2] d, float[B,2] e)")
+            .replace("f = Exp (c2)", "f = Mul (c2, d)")
+            .replace("float[5,B,2] x,", "float[5,B,2] x, float[5,B,2] o,")
+            .replace("(s, t, x)", "(s, t, o, x)");
+        let (text, changed, _) = edited(&text, |edit| (PASS.run)(edit).unwrap());
+        assert_eq!(changed, Changed::Yes, "{text}");
+        assert!(text.contains("(s, x)") && text.contains("(t, o, v2)"), "{text}");
+    }
 }

@@ -161,6 +161,19 @@ fn gates_are_sums_of_products_with_stored_weights() {
     ] {
         stays(&with_body(&body), sums);
     }
+    // A factor with a bias, and weights of another layout.
+    let biased =
+        CELL.replace("MatMul (e, w)", "MatMul (g, w)").replace("i =", "g = Add (e, d) i =");
+    let parameters = format!("{PARAMETERS}, float[3] d = {{1, 2, 3}}");
+    assert!(Scan { parameters: &parameters, ..with_body(&biased) }.found().is_err());
+    let transposed = CELL.replace("MatMul (h, r)", "Gemm <transB = 1> (h, r)");
+    stays(&with_body(&transposed), sums);
+    let batches = CELL
+        .replace("MatMul (h, r)", "Squeeze (j3, zero)")
+        .replace("j =", "j3 = MatMul (h, r) j =");
+    let parameters = PARAMETERS.replace("float[2,2] r", "float[1,2,2] r");
+    let before = "zero = Constant <value_ints = [0]> ()";
+    stays(&Scan { parameters: &parameters, before, ..with_body(&batches) }, sums);
     let exponential =
         CELL.replace("MatMul (e, w)", "MatMul (g, w)").replace("i =", "g = Exp (e) i =");
     stays(&with_body(&exponential), "its input is multiplied by weights before the scan");
@@ -168,6 +181,12 @@ fn gates_are_sums_of_products_with_stored_weights() {
     let inputs = "float[2,2] s, float[5,2,3] x, float[3,2] w";
     let parameters = PARAMETERS.replace("float[3,2] w = {1, 2, 3, 4, 5, 6}, ", "");
     stays(&Scan { inputs, parameters: &parameters, ..SCAN }, computed);
+}
+
+#[test]
+fn gates_without_the_input_have_weights_of_zero() {
+    let body = "j = MatMul (h, r) l = Add (j, b) n = Tanh (l) f = Identity (n)";
+    has(&with_body(body), &["float[1,2,3] {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}", WEIGHTS[1]]);
 }
 
 #[test]

@@ -207,3 +207,72 @@ impl Chain {
         Ok(vec![moved])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{edited_with, stays_natively};
+    use crate::{Form, Forms, Options, runner};
+
+    /// Twice as many columns, by linear interpolation.
+    const COLUMNS: &str = "{1, 0.75, 0.25, 0, 0, 0.25, 0.75, 1}";
+    /// Twice as many rows.
+    const ROWS: &str = "{1, 0, 0.75, 0.25, 0.25, 0.75, 0, 1}";
+
+    fn resized(text: &str) -> String {
+        let forms = Forms { default: Form::Measured, ..Forms::auto(onnx::schema::NEWEST) };
+        let options = Options { forms, ..Options::default() };
+        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+    }
+
+    fn columns(ty: &str, shape: &str) -> String {
+        format!(
+            "g ({ty}[{shape},2] x) => ({ty}[{shape},4] y) {{
+                w = Constant <value = {ty}[2,4] {COLUMNS}> () y = MatMul (x, w) }}"
+        )
+    }
+
+    /// The products of both axes. Their other axes are flattened for the product from the left.
+    fn both(more: &str, result: &str) -> String {
+        format!(
+            "g (float[1,2,3,2] x) => (float[4,1,3,4] y{result}) {{
+                w = Constant <value = float[2,4] {COLUMNS}> () v = Constant <value = float[4,2] {ROWS}> ()
+                c = MatMul (x, w) rows = Constant <value_ints = [2, 12]> () flat = Reshape (c, rows)
+                p = MatMul (v, flat) shape = Constant <value_ints = [4, 1, 3, 4]> ()
+                y = Reshape (p, shape) {more} }}"
+        )
+    }
+
+    #[test]
+    fn images_are_resized() {
+        let text = resized(&columns("float", "B,3,4"));
+        assert!(
+            text.contains("Resize <mode: string = \"linear\">") && !text.contains("MatMul"),
+            "{text}"
+        );
+        for other in
+            [columns("float", "3,4"), columns("double", "1,3,4"), columns("float", "0,3,4")]
+        {
+            stays_natively(&REWRITE, &other.replace("0,3,4", "1,2,3,4"));
+        }
+    }
+
+    #[test]
+    fn both_axes_are_resized_at_once() {
+        let counts = |text: &str| ["Resize", "MatMul"].map(|op| text.matches(op).count());
+        assert_eq!(counts(&resized(&both("", ""))), [1, 0]);
+        // Something else reads an image or a product on the way.
+        for (value, shape) in [("c", "1,2,3,4"), ("flat", "2,12"), ("p", "4,12")] {
+            let more = format!("z = Exp ({value})");
+            let text = resized(&both(&more, &format!(", float[{shape}] z")));
+            assert_eq!(text.contains("p = MatMul"), value != "c", "{text}");
+            assert_eq!(text.contains("c = Resize"), value != "p", "{text}");
+        }
+        // Rows of other axes.
+        let other = both("", "")
+            .replace("[2, 12]", "[2, 12]")
+            .replace("[4, 1, 3, 4]", "[4, 1, 4, 3]")
+            .replace("[4,1,3,4] y", "[4,1,4,3] y");
+        assert!(resized(&other).contains("MatMul"));
+    }
+}

@@ -921,9 +921,9 @@ fn a_maximum_with_minus_zero_is_not_a_relu() {
 
 #[test]
 fn constants_may_be_broadcast() {
-    for sizes in ["[1, 4]", "[4]"] {
+    for (zero, sizes) in [("float {0}", "[1, 4]"), ("float {0}", "[4]"), ("float[1] {0}", "[4]")] {
         let body = format!(
-            "o = Constant <value_float: float = 0> () s = Constant <value_ints = {sizes}> ()
+            "o = Constant <value = {zero}> () s = Constant <value_ints = {sizes}> ()
             w = Expand (o, s) y = Max (x, w)"
         );
         becomes(SAME, &body, "y = Relu (x)");

@@ -176,6 +176,9 @@ fn tables_repeat_angles_of_both_features_of_a_pair() {
     stays(&halves("(cosines, sines)"), reason);
     let whole = "float[2,3,1,8] cos, float[2,3,1,8] sin";
     stays(&twice(whole, ""), reason);
+    let neighbours =
+        "cos = Concat <axis = -1> (cosines, cosines) sin = Concat <axis = -1> (sines, sines)";
+    stays(&each_twice(angles, neighbours), reason);
     // Functions of repeated angles.
     let function = |nodes: &str| {
         twice(
@@ -358,4 +361,46 @@ fn rotations_that_are_rounded_on_purpose_stay() {
     assert!(rotary(&before("Cast <to = 16>", "float")).is_ok());
     let once = Target::all().find(|target| target.rounds_once).unwrap();
     assert!(found(&after("Cast <to = 1>", "float"), once).is_ok());
+}
+
+#[test]
+fn leading_features_are_turned() {
+    let turned = |first: [i64; 2], second: [i64; 2], rest: [i64; 2]| {
+        let slice = |name: &str, [from, to]: [i64; 2]| {
+            format!(
+                "{name}0 = Constant <value_ints = [{from}]> () {name}1 = Constant <value_ints = [{to}]> ()
+                {name} = Slice (x, {name}0, {name}1, last) "
+            )
+        };
+        let parts = slice("a", first) + &slice("b", second) + &slice("rest", rest);
+        replaced(
+            HALVES,
+            &[
+                ("float[2,3,2,8]", "float[2,3,2,12]"),
+                (
+                    "n = Constant <value_ints = [4, 4]> () a, b = Split <axis = -1> (x, n)",
+                    &format!("last = Constant <value_ints = [3]> () {parts}"),
+                ),
+                ("(first, second)", "(first, second, rest)"),
+            ],
+        )
+    };
+    let (first, second, rest) = ([0, 4], [4, 8], [8, 12]);
+    is_found(&turned(first, second, rest), "<num_heads: int = 2, rotary_embedding_dim: int = 8>");
+    for (first, second, rest) in [
+        (first, second, [7, 11]),
+        (first, second, [0, 4]),
+        (first, [5, 9], rest),
+        ([1, 5], second, rest),
+        (second, first, rest),
+        (first, rest, second),
+    ] {
+        stays(&turned(first, second, rest), "");
+    }
+}
+
+#[test]
+fn a_single_position_has_its_own_axis() {
+    let text = HALVES.replace("[2,3,1,4]", "[4]").replace("[2,3,2,8]", "[2,1,3,8]");
+    is_found(&text, "<num_heads: int = 3>");
 }

@@ -468,4 +468,24 @@ mod tests {
         assert!(rewritten(&REWRITE, &of_input(reshaped)).contains("BatchNormalization"));
         stays(&REWRITE, &of_input("given = Exp (i)"));
     }
+
+    #[test]
+    fn a_mean_along_another_axis_is_not_of_the_only_channel() {
+        let norm = |mean: &str, shape: &str| {
+            let text = format!(
+                "g (float[B,1,4,4] x) => (float[B,1,4,4] y)
+                <float[{mean}] m = {{1, 2, 3, 4}}, float[1] v = {{3}}, float[1] s = {{5}}, float[1] b = {{7}}> {{
+                    eps = Constant <value_float = 0.001> ()
+                    k = Constant <value_ints = [1, 1, 1]> ()
+                    last = Constant <value_ints = [{shape}]> ()
+                    mean = Reshape (m, last) scale = Reshape (s, k) bias = Reshape (b, k)
+                    {FLAX} }}"
+            );
+            text.replace("Reshape (v, o)", "Reshape (v, k)")
+        };
+        let across = norm("4", "1, 1, 4");
+        stays(&REWRITE, &across);
+        let single = norm("1", "1, 1, 1").replace("{1, 2, 3, 4}", "{1}");
+        assert!(rewritten(&REWRITE, &single).contains("BatchNormalization"));
+    }
 }

@@ -431,6 +431,10 @@ mod tests {
             // The backward layer reads the result of the forward one, or starts from its state.
             both.replace("direction = \"reverse\"> (x,", "direction = \"reverse\"> (fs,"),
             both.replace("(x, \"enc.b.W\", \"enc.b.R\")", "(x, \"enc.b.W\", \"enc.b.R\", , , fh)"),
+            // Another cell.
+            both.replace("b, bh = RNN", "b, bh = GRU")
+                .replace("float[1,1,1] \"enc.b.W\" = {2}", "float[1,3,1] \"enc.b.W\" = {2, 2, 2}")
+                .replace("float[1,1,1] \"enc.b.R\" = {4}", "float[1,3,1] \"enc.b.R\" = {4, 4, 4}"),
             // Only one of them has a state, or other activations.
             both.replace("float[T,B,1] x)", "float[T,B,1] x, float[1,B,1] s)")
                 .replace("(x, \"enc.b.W\", \"enc.b.R\")", "(x, \"enc.b.W\", \"enc.b.R\", , , s)"),
@@ -441,5 +445,16 @@ mod tests {
         ] {
             passes_to(&PASS, &text, &text);
         }
+    }
+
+    #[test]
+    fn the_state_of_one_direction_is_split_off() {
+        let text = layers(
+            "reverse",
+            "float[T,B,2] y, float[1,B,1] z",
+            "y = Concat <axis = -1> (fs, bs) z = Exp (fh)",
+        );
+        let (text, ..) = crate::testing::edited(&text, |edit| (PASS.run)(edit).unwrap());
+        assert!(text.contains("bidirectional") && text.contains("Split"), "{text}");
     }
 }

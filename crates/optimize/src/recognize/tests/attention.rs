@@ -404,6 +404,7 @@ fn lengths_are_read_from_comparisons_with_positions() {
     for (lengths, nodes) in [
         // One for each head or query, and none of them.
         ("B,2,1,1", "m = Less (keys, known)"),
+        ("1,2,1,1", "m = Less (keys, known)"),
         ("B,1,T,1", "m = Less (keys, known)"),
         ("B,1,1,1", "m = Less (keys, n)"),
         // Every third key, or the keys after others.

@@ -129,6 +129,12 @@ fn two_bounds_are_a_clip() {
     );
     let wrong = constants(&[("l", "3"), ("h", "2")]);
     stays(SAME, &format!("{wrong} t = Max (l, x) y = Min (h, t)"));
+    let same = constants(&[("l", "2")]);
+    becomes(
+        SAME,
+        &format!("{same} t = Max (l, x) y = Min (l, t)"),
+        &format!("{same} y = Clip (x, l, l)"),
+    );
 }
 
 #[test]
@@ -803,6 +809,13 @@ fn other_groups_are_not_those_of_channels() {
     assert!(!group("5,2,3,4", channels, &[("[1, 2, 4]", "[0, 1, 2, 4]"), ("= 12>", "= 60>")]));
     assert!(!group("B,2,3,4", channels, &[("[1, 2, 4]", "[1, 4]")]));
     assert!(!group("B,2,3,4", channels, &[("[1, 2, 4]", "[1, 2, 3]")]));
+    let second = [
+        ("[0, 2, 3, 2, 2]", "[0, 2, 2, 3]"),
+        ("[1, 2, 4]", "[2, 3]"),
+        ("= 12>", "= 6>"),
+        ("[0, 2, 3, 4]", "[0, 4, 3]"),
+    ];
+    assert!(group("B,4,3", "1,2,2,1", &second));
     // Rows are split, or several axes.
     let whole = ("[0, 2, 3, 4]", "[0, 4, 3, 2]");
     assert!(!group("B,4,3,2", channels, &[whole]));

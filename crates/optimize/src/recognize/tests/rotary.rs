@@ -280,42 +280,30 @@ fn tables_may_be_expanded() {
 
 #[test]
 fn a_part_of_a_larger_rotation_stays() {
-    let part = |from: i64, axis: i64, shape: &str| {
-        let slice = |name: &str, from: i64, to: i64| {
-            format!(
-                "{name}0 = Constant <value_ints = [{from}]> () {name}1 = Constant <value_ints = [{to}]> ()
-                {name} = Slice (w, {name}0, {name}1, last)"
-            )
-        };
-        let rest = if from == 0 { slice("rest", 8, 12) } else { slice("rest", 0, 4) };
+    let slice = |name: &str, from: i64, to: i64| {
+        format!(
+            "{name}0 = Constant <value_ints = [{from}]> () {name}1 = Constant <value_ints = [{to}]> ()
+            {name} = Slice (w, {name}0, {name}1, last)"
+        )
+    };
+    let part = |from: i64, rest: [i64; 2], concat: &str, shape: &str| {
+        let slices = slice("x", from, from + 8) + " " + &slice("rest", rest[0], rest[1]);
         replaced(
             HALVES,
             &[
                 ("float[2,3,2,8] x", "float[2,3,2,12] w"),
                 ("=> (float[2,3,2,8] y)", &format!("=> (float[{shape}] z)")),
-                (
-                    "n = Constant",
-                    &format!(
-                        "last = Constant <value_ints = [3]> () {} {rest} n = Constant",
-                        slice("x", from, from + 8)
-                    ),
-                ),
-                (
-                    "(first, second)",
-                    &format!(
-                        "(first, second) z = Concat <axis = {axis}> (y, {})",
-                        if axis == 3 || axis == -1 { "rest" } else { "y" }
-                    ),
-                ),
+                ("n = C", &format!("last = Constant <value_ints = [3]> () {slices} n = C")),
+                ("(first, second)", &format!("(first, second) z = {concat}")),
             ],
         )
     };
     // Once the concatenations are one, the whole becomes a node.
-    stays(&part(0, 3, "2,3,2,12"), "");
-    stays(&part(0, -1, "2,3,2,12"), "");
+    stays(&part(0, [8, 12], "Concat <axis = 3> (y, rest)", "2,3,2,12"), "");
+    stays(&part(0, [8, 12], "Concat <axis = -1> (y, rest)", "2,3,2,12"), "");
     // The other features come first in the operand, or another axis is concatenated.
-    is_found(&part(4, 3, "2,3,2,12"), HEADS);
-    is_found(&part(0, 1, "2,6,2,8"), HEADS);
+    is_found(&part(4, [0, 4], "Concat <axis = 3> (y, rest)", "2,3,2,12"), HEADS);
+    is_found(&part(0, [8, 12], "Concat <axis = 1> (y, y)", "2,6,2,8"), HEADS);
 }
 
 #[test]

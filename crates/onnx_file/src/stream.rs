@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 
 use prost::Message;
+use prost::bytes::Bytes;
 use prost::encoding::{self, WireType};
 
 use crate::proto::{GraphProto, ModelProto, TensorProto};
@@ -57,8 +58,7 @@ impl<W: Write> Stream<W> {
         self.messages(14, metadata_props)?;
         self.messages(20, training_info)?;
         self.messages(25, functions)?;
-        encoding::bytes::encode_repeated(26, configuration, &mut self.buffer);
-        Ok(())
+        self.encoded(26, configuration)
     }
 
     fn graph(&mut self, graph: &GraphProto) -> io::Result<()> {
@@ -84,7 +84,7 @@ impl<W: Write> Stream<W> {
         self.messages(11, input)?;
         self.messages(12, output)?;
         self.messages(13, value_info)?;
-        encoding::bytes::encode_repeated(14, quantization_annotation, &mut self.buffer);
+        self.encoded(14, quantization_annotation)?;
         self.messages(15, sparse_initializer)?;
         self.messages(16, metadata_props)
     }
@@ -102,7 +102,7 @@ impl<W: Write> Stream<W> {
             contents.write(&mut self.out)?;
         }
         tensor.encode_after(&mut self.buffer);
-        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+        self.flush_if_full()
     }
 
     fn int64(&mut self, tag: u32, value: i64) {
@@ -125,6 +125,16 @@ impl<W: Write> Stream<W> {
         Ok(())
     }
 
+    /// Writes messages that were never decoded.
+    fn encoded(&mut self, tag: u32, messages: &[Bytes]) -> io::Result<()> {
+        for message in messages {
+            self.header(tag, message.len());
+            self.buffer.extend_from_slice(message);
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
     /// Writes the tag and the length that precede `len` bytes of content.
     fn header(&mut self, tag: u32, len: usize) {
         encoding::encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
@@ -133,6 +143,10 @@ impl<W: Write> Stream<W> {
 
     fn fields(&mut self, message: &impl Message) -> io::Result<()> {
         message.encode_raw(&mut self.buffer);
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> io::Result<()> {
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 

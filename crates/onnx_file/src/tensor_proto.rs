@@ -192,7 +192,7 @@ impl Message for TensorProto {
             _ => return encoding::skip_field(wire, tag, buf, ctx),
         };
         merged.map_err(|mut error| {
-            error.push("TensorProto", FIELDS[tag as usize]);
+            error.push("TensorProto", FIELDS.get(tag as usize).copied().unwrap_or_default());
             error
         })
     }

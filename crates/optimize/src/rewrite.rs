@@ -131,7 +131,7 @@ pub(crate) struct Match<'a> {
     /// The cached results.
     pub(crate) memory: &'a mut Memory,
     root: NodeId,
-    /// The number of nodes before the first emitted one.
+    /// The mark of the editor before the first emitted node.
     mark: usize,
     /// The other nodes to replace.
     pub(crate) others: Vec<(NodeId, ValueId)>,

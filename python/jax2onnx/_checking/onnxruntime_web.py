@@ -135,13 +135,24 @@ def _against_onnxruntime(
     onnx_model_path: Any,
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
-    *tolerances: float,
-    **options: Any,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    *,
+    inputs_as_nchw: Layout = None,
 ) -> tuple[bool, str]:
     arrays = [x for x in (*inputs, *(input_params or {}).values()) if hasattr(x, "dtype")]
     double = any(np.asarray(value).dtype.itemsize == 8 for value in arrays)
-    given = (node, None, onnx_model_path, inputs, input_params, *tolerances)
-    return _against_function(*given, enable_double_precision=double, **options)
+    return _against_function(
+        node,
+        None,
+        onnx_model_path,
+        inputs,
+        input_params,
+        rtol,
+        atol,
+        enable_double_precision=double,
+        inputs_as_nchw=inputs_as_nchw,
+    )
 
 
 def run(

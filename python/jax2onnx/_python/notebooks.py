@@ -1,11 +1,13 @@
 """Notebooks: detecting one, and short tracebacks in it."""
 
 import contextlib
+import functools
 import linecache
 import os
 import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from jax2onnx._python.objects import PACKAGE
 from jax2onnx.errors import InvalidInputError
@@ -13,6 +15,9 @@ from jax2onnx.errors import InvalidInputError
 # The start of a text in HTML. Some themes of notebooks show it in proportional type otherwise, or
 # break the lines of tables.
 PRE = '<pre style="font-family:monospace;line-height:1.25;white-space:pre;overflow-x:auto">'
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def is_notebook() -> bool:
@@ -43,13 +48,24 @@ def name_of_file(path: str) -> str:
     return path.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-class HiddenFrames(contextlib.ContextDecorator):
+class HiddenFrames:
     """Shortens errors in notebooks: removes the frames of this package, and the errors that led to
     one about a wrong argument. Moves notes into the message, since many releases of IPython do not
     show them.
 
-    A generator could not do this: `contextlib` restores the traceback.
+    A generator could not do this: `contextlib` restores the traceback. Nor could its
+    `ContextDecorator`, whose frame would be part of each call stack.
     """
+
+    def __call__(self, function: Callable[Given, Result]) -> Callable[Given, Result]:
+        """Runs all of a function like a block."""
+
+        @functools.wraps(function)
+        def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+            with self:
+                return function(*args, **kwargs)
+
+        return called
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,7 @@
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
 use onnx::operators::Trait;
-use onnx::{Assumption, ValueId, fold};
+use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
 use super::gather_from_the_end::counted_from_end;
@@ -48,8 +48,7 @@ fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<Valu
     let mut inputs = node.inputs.clone();
     let changed = match (node.op.name, sizes) {
         ("Where", [size]) => return Ok(counted_from_end(m, value, size).map(|(index, _)| index)),
-        // Elements of vectors, and not rows of them: there is one for each size.
-        ("Concat", _) if inputs.len() == sizes.len() => {
+        ("Concat", _) if is_last_axis(m, id) && inputs.len() == sizes.len() => {
             let mut changed = false;
             for (input, size) in inputs.iter_mut().zip(sizes) {
                 let Some(part) = *input else { return Ok(None) };
@@ -94,6 +93,14 @@ fn follow(m: &mut Match<'_>, inputs: &mut [Option<ValueId>], sizes: &[Dim]) -> R
     let new = plain(m, from, sizes)?;
     inputs[0] = new.or(Some(from));
     Ok(new.is_some())
+}
+
+/// Returns `true` if a concatenation makes vectors of single elements, and not a table of their rows, which
+/// an addition may still spread along the last axis.
+fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
+    let node = m.graph().node(concat);
+    let axis = node.int("axis", 0);
+    axis == -1 || axis + 1 == m.ty(node.outputs[0]).rank() as i64
 }
 
 /// Returns `true` if a value is a constant or may be an iota from zero.
@@ -200,5 +207,11 @@ mod tests {
         assert_eq!(rewritten(&pairs(-1, "2,1")), "Concat GatherND");
         assert_eq!(rewritten(&pairs(1, "2,1")), "Concat GatherND");
         assert_eq!(rewritten(&pairs(0, "1,2")), "Less Add Where Concat GatherND");
+        // Each row is repeated along the last axis, so its index belongs to both axes of `x`.
+        let offsets = "o = Constant <value = int64[1,2] {0, 0}> () c = Add (rows, o)";
+        let spread = pairs(0, "1,1")
+            .replace("c = Concat <axis = 0> (w, j)", "rows = Concat <axis = 0> (w, j)");
+        let spread = spread.replace("y = GatherND", &format!("{offsets} y = GatherND"));
+        assert_eq!(rewritten(&spread), "Less Add Where Concat Add GatherND");
     }
 }

@@ -211,8 +211,8 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::REWRITE;
-    use crate::testing::{edited_with, stays_natively};
-    use crate::{Form, Forms, Options, runner};
+    use crate::testing::{edited_with, run, stays_natively};
+    use crate::{Form, Forms, Options};
 
     /// Twice as many columns, by linear interpolation.
     const COLUMNS: &str = "{1, 0.75, 0.25, 0, 0, 0.25, 0.75, 1}";
@@ -222,7 +222,7 @@ mod tests {
     fn resized(text: &str) -> String {
         let forms = Forms { default: Form::Measured, ..Forms::auto(onnx::schema::NEWEST) };
         let options = Options { forms, ..Options::default() };
-        edited_with(&options, text, |edit| runner::run(edit, "rewrites", [&REWRITE]).unwrap()).0
+        edited_with(&options, text, |edit| run(edit, [&REWRITE]).unwrap()).0
     }
 
     fn columns(ty: &str, shape: &str) -> String {

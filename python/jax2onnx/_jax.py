@@ -366,6 +366,16 @@ def geqrf(x: Any) -> list[Any]:
     return list(linalg.geqrf(x))
 
 
+def larger_size(a: Any, b: Any) -> Any:
+    """Returns the larger of two sizes, which may be symbolic."""
+    return jax.core.max_dim(a, b)
+
+
+def smaller_size(a: Any, b: Any) -> Any:
+    """Returns the smaller of two sizes, which may be symbolic."""
+    return jax.core.min_dim(a, b)
+
+
 def primitive(name: str) -> Any:
     from importlib import import_module
 

@@ -331,6 +331,20 @@ def test_new_weights_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert other.verify(X)
 
 
+def test_new_weights_leave_call_stacks_to_the_user() -> None:
+    params = {"w": jnp.ones((4, 3))}
+    model = export(lambda params, x: x @ params["w"], ("B", 4), params=params, provenance="full")
+    other = model.with_weights({"w": jnp.zeros((4, 3))})
+    stacks = [
+        prop.value
+        for node in other.proto.graph.node
+        for prop in node.metadata_props
+        if prop.key == "pkg.jax2onnx.stacktrace"
+    ]
+    assert stacks
+    assert all(Path(__file__).name in stack and "contextlib" not in stack for stack in stacks)
+
+
 def test_new_weights_of_a_pytree() -> None:
     def fn(params: Any, x: jax.Array) -> jax.Array:
         return x @ params["w"] + params["b"]

@@ -170,9 +170,13 @@ mod tests {
         NodeProto { attribute, ..node("If", name) }
     }
 
-    /// Returns the nodes that each kernel ran. A kernel has an operator, a name, a position and the
-    /// kernel around it.
-    fn ran(nodes: Vec<NodeProto>, kernels: &[(&str, &str, usize, Option<usize>)]) -> Vec<String> {
+    /// Returns what `read` makes of the target of each kernel. A kernel has an operator, a name, a
+    /// position and the kernel around it.
+    fn targets<T>(
+        nodes: Vec<NodeProto>,
+        kernels: &[(&str, &str, usize, Option<usize>)],
+        read: impl Fn(&Index<'_>, &Target) -> T,
+    ) -> Vec<T> {
         let graph = Some(GraphProto { node: nodes, ..GraphProto::default() });
         let proto = ModelProto { graph, ..ModelProto::default() };
         let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
@@ -187,17 +191,20 @@ mod tests {
             calls: 1,
             time: Time::default(),
         };
-        let kernels = kernels.iter().map(kernel).collect();
-        let profile = Profile { runs: 1, wall: 0, kernels };
-        let text = |target: &Target| match target {
+        let profile = Profile { runs: 1, wall: 0, kernels: kernels.iter().map(kernel).collect() };
+        attribute(&index, &profile).iter().map(|(_, target)| read(&index, target)).collect()
+    }
+
+    /// Returns the names of the nodes that each kernel ran.
+    fn ran(nodes: Vec<NodeProto>, kernels: &[(&str, &str, usize, Option<usize>)]) -> Vec<String> {
+        targets(nodes, kernels, |index, target| match target {
             Target::Node(node, _, also) => {
                 let nodes = std::iter::once(node).chain(also);
                 let names = nodes.map(|node| index.nodes[*node].proto.name.clone());
                 names.collect::<Vec<_>>().join(" ")
             }
             _ => "?".to_owned(),
-        };
-        attribute(&index, &profile).iter().map(|(_, target)| text(target)).collect()
+        })
     }
 
     #[test]
@@ -276,26 +283,10 @@ mod tests {
         let same = vec![node("Neg", "/Neg"), inner];
         let kernels =
             [("Loop", "/Loop", 1, None), ("Neg", "/Neg", 0, Some(0)), ("Neg", "/Neg", 0, None)];
-        let graph = Some(GraphProto { node: same, ..GraphProto::default() });
-        let proto = ModelProto { graph, ..ModelProto::default() };
-        let model = Model { path: None, proto, map: None, map_path: None, remarks: vec![] };
-        let index = Index::new(&model);
-        let kernel = |(op, name, position, inside): &(&str, &str, usize, Option<usize>)| Kernel {
-            name: (*name).to_owned(),
-            op: (*op).to_owned(),
-            position: Some(*position),
-            provider: String::new(),
-            inside: *inside,
-            feeder: None,
-            calls: 1,
-            time: Time::default(),
-        };
-        let profile = Profile { runs: 1, wall: 0, kernels: kernels.iter().map(kernel).collect() };
-        let found = attribute(&index, &profile);
-        let nodes = found.iter().map(|(_, target)| match target {
+        let nodes = targets(same, &kernels, |_, target| match target {
             Target::Node(node, ..) => Some(*node),
             _ => None,
         });
-        assert_eq!(nodes.collect::<Vec<_>>(), [Some(1), Some(2), Some(0)]);
+        assert_eq!(nodes, [Some(1), Some(2), Some(0)]);
     }
 }

@@ -140,7 +140,7 @@ fn the_result_has_a_default_name() {
     assert!(folder.path().join("mlp.stripped.onnx").exists());
 }
 
-/// What a model says about operators that were nearly recognised depends on what it records.
+/// A model without missed operators is distinguished from one without records of them.
 #[test]
 fn a_model_without_metadata_may_have_missed_operators() {
     let folder = folder();

@@ -267,11 +267,12 @@ fn once(
             m.like(&node, vec![Some(inner), node.input(1)])
         }
         _ if node.is_reshape() => {
-            let is_of_others = m.ty(operand).shape.last() == m.ty(table).shape.last();
-            let inner = match expanded(m, &node, table, written) {
-                _ if is_of_others => once(m, operand, written, steps + 1)?,
-                Some(single) if node.is("Reshape") => single,
-                _ => return Err(unknown()),
+            let inner = if m.ty(operand).shape.last() == m.ty(table).shape.last() {
+                once(m, operand, written, steps + 1)?
+            } else if node.is("Reshape") {
+                expanded(m, &node, table, written).ok_or_else(unknown)?
+            } else {
+                return Err(unknown());
             };
             let mut shape = m.ty(table).shape.clone();
             shape.pop();
